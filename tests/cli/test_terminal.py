@@ -67,8 +67,8 @@ def test_no_color_removes_every_colour_and_style(counterfoil: Command, store: Pa
         assert ESCAPE not in on_terminal(*command.split(), "--store", store, NO_COLOR="1"), command
 
 
-def test_tables_fit_a_narrow_terminal(store: Path) -> None:
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("settings", "--store", store, columns=80))
+def test_settings_fit_a_narrow_terminal() -> None:
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("settings", "--store", "data", columns=80))
     assert "grace_sec" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
 

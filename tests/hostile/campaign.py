@@ -1,18 +1,24 @@
 """The parts of the campaign, for the tests and for `python -m hostile`. The caller chooses the totals."""
 
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from hostile import attacks, limiter, outages, revocation, scope, slow_clients, soak
+from hostile import attacks, limiter, outages, parallel, revocation, scope, slow_clients, soak
+from hostile import timing as timings
 from hostile.canaries import Finder, Survey
 from hostile.checker import Checker, Document
+from hostile.database_timing import STATEMENTS, compare_in_database, connected
 from hostile.fuzzing import Fuzzer, tokens_of
 from hostile.mutations import Generator, Stock
+from hostile.refusals import QUESTIONS, SCOPES, TwoFranchises, two_franchises
 from hostile.targets import BACK_ENDS, Attacked, Postgres, Site, Valkey, on_servers, on_sqlite
 from hostile.world import World, escaped
 
@@ -30,11 +36,16 @@ class UnderAttack(Struct):
 
 
 class Result(Struct):
-    """One line of the totals, with the faults that were found."""
+    """One line of the totals, with the faults that were found.
+
+    Totals of several slices are combined: whole numbers are added up, and of the
+    others the largest is kept. `next_number` is the first request that was not sent.
+    """
 
     part: str
-    totals: dict[str, str] = field(default_factory=dict)
+    totals: dict[str, int | float] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    next_number: int = 0
 
 
 @contextmanager
@@ -67,27 +78,42 @@ def stock_for(site: Attacked, world: World) -> Stock:
     )
 
 
-def requests(site: Attacked, world: World, *, total: int, seed: int, only: int | None = None) -> Result:
-    """Send mutated requests, then the known attacks, to every node in turn."""
-    checker = checker_for(site)
-    generator = Generator(seed, stock_for(site, world), checker.document)
-    result = Result("requests")
-    numbers = range(total) if only is None else range(only, only + 1)
-    share = -(-len(numbers) // len(site.ports))
-    sent = 0
-    for place, port in enumerate(site.ports):
-        part = numbers[place * share : (place + 1) * share]
-        report = Fuzzer(port, generator, checker, FOREIGN).run(part)
-        sent += report.requests
-        result.faults += map(str, report.faults)
-    if only is None:
-        for outcome in attacks.run_all(site.ports[0], generator.a_key, checker):
-            result.faults += [f"{outcome.attack}: {fault}" for fault in outcome.faults]
-            sent += 1
-    counts = ", ".join(f"{status}: {number:,}" for status, number in sorted(checker.by_status.items()))
-    result.totals = {"requests": f"{sent:,}", "answers checked": f"{checker.checked:,}", "by status": counts}
-    result.faults += crashes(site)
+def requests(
+    site: Attacked,
+    world: World,
+    *,
+    total: int,
+    seed: int,
+    first: int = 0,
+    seconds: float = math.inf,
+    processes: int = 2,
+) -> Result:
+    """Send mutated requests from several processes to every node in turn, then the known attacks.
+
+    The requests are those from `first` to `total`, or as many as can be sent in `seconds`.
+    """
+    document, stock = Document.served_by(site.ports[0]), stock_for(site, world)
+    report = parallel.send(
+        parallel.Fuzzing(site.ports, seed, stock, document.text, FOREIGN.pattern),
+        range(first, total),
+        seconds=seconds,
+        processes=processes,
+    )
+    checker = Checker(document, foreign=FOREIGN)
+    for outcome in attacks.run_all(site.ports[0], stock.keys[0], checker):
+        report.faults += [f"{outcome.attack}: {fault}" for fault in outcome.faults]
+        report.count("attacks", 1)
+    result = Result("requests", report.totals, report.faults + crashes(site), report.next_number)
+    result.totals["answers checked"] += checker.checked
     return result
+
+
+def one_request(site: Attacked, world: World, *, number: int, seed: int) -> Result:
+    """Send one request again."""
+    checker = Checker(Document.served_by(site.ports[0]), foreign=FOREIGN)
+    generator = Generator(seed, stock_for(site, world), checker.document)
+    report = Fuzzer(site.ports[0], generator, checker).run(range(number, number + 1))
+    return Result("requests", {"requests": report.requests}, [*map(str, report.faults), *crashes(site)])
 
 
 def crashes(site: Attacked) -> list[str]:
@@ -95,19 +121,22 @@ def crashes(site: Attacked) -> list[str]:
     return [line.decode("utf-8", "replace")[:400] for line in site.logs().splitlines() if b'"type":"crash"' in line]
 
 
-def triples(site: Attacked, world: World, *, total: int | None) -> Result:
+def triples(
+    site: Attacked, world: World, *, total: int | None, seconds: float = math.inf, processes: int = 2
+) -> Result:
+    """Check this many triples, or all of them, from several processes, or as many as can be checked in `seconds`."""
     checker = checker_for(site)
-    matrix = scope.Matrix(world, site, checker)
+    matrix = scope.Matrix(world, site.ports, scope.issued(world, site), checker)
     matrix.learn_tokens()
     site.load(*world.later)
-    report = matrix.run(total)
-    counts = ", ".join(f"{name}: {number:,}" for name, number in report.by_endpoint.items())
-    return Result("triples", {"triples": f"{report.triples:,}", "by endpoint": counts}, report.faults + crashes(site))
+    parts = parallel.Scope(world, matrix.known, checker.document.text)
+    report = parallel.check(parts, total, seconds=seconds, processes=processes)
+    return Result("triples", report.totals, report.faults + crashes(site))
 
 
 def world_of(total: int, seed: int = 1) -> World:
-    """Return a world whose scope matrix has roughly this many triples or more."""
-    size = next((size for size in range(3, 40) if 160 * size**3 >= total), 40)
+    """Return a world whose scope matrix has at least this many triples, but at most about three million."""
+    size = next((size for size in range(3, 40) if (330 if size < 6 else 1_600) * size**2 >= total), 40)
     return World(
         seed, franchises=size, shops=3 if size < 6 else 4, bills=6 if size < 6 else 20, members=6 if size < 6 else 60
     )
@@ -118,7 +147,7 @@ def canaries(site: Attacked, world: World) -> Result:
     survey.read_everything()
     survey.send_canaries()
     hits = [str(hit) for hit in survey.search()]
-    totals = {"canaries": f"{len(world.canaries.kinds):,}", "places searched": f"{survey.searched:,}"}
+    totals: dict[str, int | float] = {"canaries": len(world.canaries.kinds), "places searched": survey.searched}
     return Result("canaries", totals, survey.faults + hits)
 
 
@@ -128,22 +157,25 @@ def limits(
     report = limiter.run(
         site, checker_for(site), clients=clients, seconds=seconds, per_min=per_min, kills=kills, ask_day=ask_day
     )
-    totals = {
-        "clients": str(clients),
-        "admitted": f"{report.admitted:,}",
-        "refused": f"{report.refused:,}",
-        "unanswered": f"{report.unanswered:,}",
-        "workers killed": str(report.killed),
+    totals: dict[str, int | float] = {
+        "clients": float(clients),
+        "admitted": report.admitted,
+        "refused": report.refused,
+        "unanswered": report.unanswered,
+        "workers killed": report.killed,
     }
     return Result("limits", totals, report.faults)
 
 
 def revocations(site: Attacked, *, total: int, by_command: bool = False, at_once: int = 8) -> Result:
-    report = revocation.run(site, checker_for(site), total=total, by_command=by_command, at_once=at_once)
-    totals = {
-        "revocations": str(report.revocations),
-        "calls": f"{report.calls:,}",
-        "latest success began after": f"{report.latest_sec:.3f} s",
+    # A busy machine may cause 503, which is counted separately.
+    checker = Checker(Document.served_by(site.ports[0]), trouble=True)
+    report = revocation.run(site, checker, total=total, by_command=by_command, at_once=at_once)
+    totals: dict[str, int | float] = {
+        "revocations": report.revocations,
+        "calls": report.calls,
+        "unavailable": report.unavailable,
+        "latest success began after (s)": report.latest_sec,
     }
     return Result("revocations", totals, report.faults)
 
@@ -151,14 +183,54 @@ def revocations(site: Attacked, *, total: int, by_command: bool = False, at_once
 def sockets(site: Attacked, *, total: int, seconds: float, worst_ms: float = 5_000) -> Result:
     key = site.issue("shop", "sh-0-1")
     report = slow_clients.run(site, checker_for(site), sockets=total, seconds=seconds, key=key, worst_ms=worst_ms)
-    totals = {
-        "sockets": f"{report.sockets:,}",
-        "open at once": f"{report.open_at_once:,}",
-        "ordinary calls": f"{report.calls:,}",
-        "p50, p99, worst": f"{report.p50_ms:.0f}, {report.p99_ms:.0f}, {report.worst_ms:.0f} ms",
-        "descriptors before, after": f"{report.descriptors_before}, {report.descriptors_after}",
+    totals: dict[str, int | float] = {
+        "sockets": report.sockets,
+        "open at once": float(report.open_at_once),
+        "ordinary calls": report.calls,
+        "p50 (ms)": report.p50_ms,
+        "p99 (ms)": report.p99_ms,
+        "worst (ms)": report.worst_ms,
+        "descriptors before": float(report.descriptors_before),
+        "descriptors after": float(report.descriptors_after),
     }
     return Result("sockets", totals, report.faults)
+
+
+def timing(back_end: str, *, samples: int, attempts: int = 3) -> Result:
+    """Compare how long refusals of foreign and of unknown IDs take: in process on SQLite, in the database otherwise."""
+    result = Result("timing", {"pairs": 0, "samples": 0, "largest t": 0.0, "largest trimmed t": 0.0})
+    with tempfile.TemporaryDirectory(prefix="hostile-") as folder, two_franchises(Path(folder), back_end) as estate:
+        for name, compare in _comparisons(back_end, estate, samples):
+            # A real difference exceeds the bound every time.
+            found: list[timings.Comparison] = []
+            while len(found) < attempts and all(one.differs for one in found):
+                found.append(compare())
+            last = found[-1]
+            result.totals["pairs"] += 1
+            result.totals["samples"] += samples * len(found)
+            for what, t in (("t", abs(last.t)), ("trimmed t", abs(last.trimmed_t))):
+                result.totals[f"{name}: {what}"] = t
+                result.totals[f"largest {what}"] = max(result.totals[f"largest {what}"], t)
+            if last.differs:
+                result.faults.append(f"{name}: {found}")
+    return result
+
+
+def _comparisons(
+    back_end: str, estate: TwoFranchises, samples: int
+) -> Iterator[tuple[str, Callable[[], timings.Comparison]]]:
+    if back_end == "sqlite":
+        for scope_kind, (name, (kind, _)) in product(SCOPES, QUESTIONS.items()):
+            ask = estate.asking(name, scope_kind)
+            yield (
+                f"{name}, key of a {scope_kind}",
+                partial(timings.compare, ask, estate.nobodys[kind], estate.theirs[kind], samples),
+            )
+        return
+    with connected(estate.store) as connection:
+        for name, statement in STATEMENTS.items():
+            ids = estate.nobodys[statement.kind], estate.theirs[statement.kind]
+            yield name, partial(compare_in_database, connection, statement, *ids, samples)
 
 
 def file_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: True) -> Result:
@@ -192,7 +264,7 @@ def _outages(run: outages.OutageRun, known: outages.Outages, seconds: float, cho
             report = run.run(name, outage(), seconds)
             calls, done = calls + report.calls, done + 1
             result.faults += report.faults
-    result.totals = {"outages": str(done), "calls": f"{calls:,}"}
+    result.totals = {"outages": done, "calls": calls}
     return result
 
 
@@ -200,13 +272,13 @@ def soaked(site: Attacked, world: World, *, seconds: float, every_sec: float, fo
     samples, faults = soak.run(site, world, seconds=seconds, every_sec=every_sec)
     soak.write(samples, folder)
     last = samples[-1]
-    totals = {
-        "seconds": f"{last.seconds:,.0f}",
-        "requests": f"{sum(sample.requests for sample in samples):,}",
-        "p99 in the last interval": f"{last.p99_ms:.1f} ms",
-        "memory of workers": f"{last.workers_kb:,} kB",
-        "descriptors": str(last.descriptors),
-        "largest WAL": f"{max(sample.wal_bytes for sample in samples):,} bytes",
+    totals: dict[str, int | float] = {
+        "seconds": last.seconds,
+        "requests": sum(sample.requests for sample in samples),
+        "p99 in the last interval (ms)": last.p99_ms,
+        "memory of workers (kB)": float(last.workers_kb),
+        "descriptors": float(last.descriptors),
+        "largest WAL (bytes)": float(max(sample.wal_bytes for sample in samples)),
     }
     return Result("soak", totals, faults + soak.unsteady(samples))
 

@@ -37,13 +37,15 @@ TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"psycopg", b"asyncpg", b
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
 _SERVER_TIME = re.compile(rb'"serverTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"')
 _NUMBERS = re.compile(rb"(?<=:)[0-9]+")
-_KNOWN_BODIES = 200_000
+_MOST_KNOWN = 100_000
+_LONG_BODY = 50_000
 
 
 class Document:
     """The OpenAPI document of a running service."""
 
     def __init__(self, text: bytes) -> None:
+        self.text = text
         self.content: Json = json.loads(text)
         self.paths: Json = self.content["paths"]
         self.root = self.content["servers"][0]["url"]
@@ -96,14 +98,24 @@ class Document:
 
 
 class Checker:
-    """Checks and counts responses. `trouble` allows 500 and 503, which are documented for failing stores."""
+    """Checks and counts responses.
 
-    def __init__(self, document: Document, *, trouble: bool = False) -> None:
+    `trouble` allows 500 and 503, which are documented for failing stores. `foreign`
+    matches data that no successful response may contain.
+
+    Most responses of a campaign repeat. A response is not checked again if everything
+    that the checks look at is the same as in an earlier response without faults.
+    """
+
+    def __init__(self, document: Document, *, trouble: bool = False, foreign: re.Pattern[bytes] | None = None) -> None:
         self.document = document
         self.trouble = trouble
         self.checked = 0
         self.by_status: dict[int, int] = {}
-        self._known: set[tuple[str, int, bytes]] = set()
+        self._foreign = foreign
+        self._known_answers: set[object] = set()
+        self._known_bodies: set[tuple[str, int, bytes]] = set()
+        self._long_bodies: dict[int, bytes] = {}
 
     def faults(self, answer: Answer, template: str, method: str = "GET", request_id: str | None = None) -> list[str]:
         """Return the faults in a response to `method` on a path that belongs to `template`."""
@@ -115,10 +127,30 @@ class Checker:
             body = _decoded(answer, method)
         except ValueError as error:
             return [f"the body cannot be decoded: {error}"]
+        body = self._same_object(body)
+        name = (template, method, answer.status, _checked_headers(answer, request_id), _checked_body(body, template))
+        if name in self._known_answers:
+            return []
+        found = self._service_faults(answer, body, template, method, request_id)
+        if not found and len(self._known_answers) < _MOST_KNOWN:
+            self._known_answers.add(name)
+        return found
+
+    def _same_object(self, body: bytes) -> bytes:
+        """Return an earlier object with the same bytes, if any, because an object computes its hash only once."""
+        if len(body) < _LONG_BODY:
+            return body
+        return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]
+
+    def _service_faults(
+        self, answer: Answer, body: bytes, template: str, method: str, request_id: str | None
+    ) -> list[str]:
         found = [*self._header_faults(answer, request_id), *self._pair_faults(answer, body)]
         found += [f"the body tells of internals: {trace!r}" for trace in TRACES if trace in body and template != DOC]
         if answer.status >= 500 and not self.trouble:
             found.append(f"{answer.status} without trouble")
+        if answer.status == 200 and self._foreign and self._foreign.search(body):
+            found.append("the answer contains data of another key's scope")
         if template == ANY_ROUTE:
             return found + self._some_route_faults(answer, body, method)
         return found + self._route_faults(answer, body, template, method)
@@ -153,7 +185,7 @@ class Checker:
         if answer.status != 304 and answer.header("content-type") != "application/json":
             found.append(f"Content-Type is {answer.header('content-type')!r}")
         given = answer.header("x-request-id") or ""
-        if not _REQUEST_ID.fullmatch(given):
+        if not _valid_id(given):
             found.append(f"the request id is {given!r}")
         if request_id is not None and given != request_id:
             found.append(f"the request id is {given!r}, not the {request_id!r} that was sent")
@@ -212,16 +244,14 @@ class Checker:
         return found + self._body_faults(template, answer.status, body)
 
     def _body_faults(self, template: str, status: int, body: bytes) -> list[str]:
-        """Validate a body, unless the same body was valid before, ignoring serverTime and, for usage, the counts."""
-        same = _SERVER_TIME.sub(b"", body)
-        if template == "/v1/usage" or status == 429:
-            same = _NUMBERS.sub(b"0", same)
-        name = (template, status, same)
-        if name in self._known:
+        """Validate a body, unless a body that differs only in numbers that change all the time was valid before."""
+        same = _checked_body(body, template)
+        name = (template, status, _NUMBERS.sub(b"0", same) if status == 429 else same)
+        if name in self._known_bodies:
             return []
         found = self.document.body_faults(template, status, json.loads(body))
-        if not found and len(self._known) < _KNOWN_BODIES:
-            self._known.add(name)
+        if not found and len(self._known_bodies) < _MOST_KNOWN:
+            self._known_bodies.add(name)
         return found
 
     def _some_route_faults(self, answer: Answer, body: bytes, method: str) -> list[str]:
@@ -236,6 +266,9 @@ class Checker:
 
 
 DOC = "/v1/openapi.json"
+USAGE = "/v1/usage"
+# serverTime is in the last bytes of a body.
+_LONGEST_END = 80
 DECODERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": zstd.decompress}
 
 
@@ -252,6 +285,39 @@ def _decoded(answer: Answer, method: str) -> bytes:
     if not body.startswith(b"{"):
         json.loads(body)
     return body
+
+
+def _checked_headers(answer: Answer, request_id: str | None) -> tuple[object, ...]:
+    """Return the headers, with the outcome of the check in place of a value that is different in every response.
+
+    No check looks at the values of Date and ETag.
+    """
+    found: list[object] = []
+    for name, value in answer.headers:
+        match name:
+            case "date" | "etag":
+                found.append(name)
+            case "x-request-id":
+                found += [name, _valid_id(value), request_id is None or value == request_id]
+            case "x-ratelimit-remaining":
+                limit = answer.header("x-ratelimit-limit") or ""
+                numbers = value.isdigit() and limit.isdigit()
+                found += [name, numbers, numbers and int(value) <= int(limit)]
+            case _:
+                found += [name, value]
+    return tuple(found)
+
+
+def _checked_body(body: bytes, template: str) -> bytes:
+    """Return a body without serverTime, if it is a time, and without the counts of the usage."""
+    place = body.rfind(b'"serverTime":"', -_LONGEST_END)
+    time = _SERVER_TIME.match(body, place) if place >= 0 else None
+    same = body[:place] + body[time.end() :] if time else body
+    return _NUMBERS.sub(b"0", same) if template == USAGE else same
+
+
+def _valid_id(given: str) -> bool:
+    return _REQUEST_ID.fullmatch(given) is not None
 
 
 _ERROR = re.compile(rb'\A\{"ok":false,"error":"([a-z_]+)"')

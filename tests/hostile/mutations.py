@@ -5,16 +5,22 @@ it must be answered as documented for its path. A *broken* request is a proper o
 whose bytes were mutated: the HTTP server may also refuse it or disconnect.
 """
 
+from collections.abc import Sequence
 from random import Random
+from typing import TypeVar
 
 from msgspec import Struct
 
 from hostile.checker import ANY_ROUTE, ROOT, Document
 
+Item = TypeVar("Item")
+
 # One request in this many is broken. Each broken request needs its own connection, so broken requests take most of the
 # time.
 BROKEN_EVERY = 8
 HUGE = 50_000
+# The HTTP server refuses a head of more than 64 kB.
+LARGEST_HEAD = 63_000
 
 PATHS = (
     *("shops", "transactions", "transactions/{id}", "members", "members/lookup", "members/{id}", "usage"),
@@ -168,22 +174,34 @@ class Generator:
         self.seed = seed
         self._stock = stock
         self._document = document
+        self._values = {
+            "shopId": stock.shop_ids,
+            "providerId": stock.provider_ids,
+            "cursor": stock.bill_ids,
+            "from": ["20260101"],
+            "to": ["20260131"],
+        }
+        self._authorizations = [b"Authorization: Bearer " + key.encode() for key in stock.keys]
+        self._bad_authorizations = [b"Authorization: Bearer " + key.encode() for key in stock.bad_keys]
 
     @property
     def a_key(self) -> str:
         return self._stock.keys[0]
 
     def case(self, number: int) -> Case:
-        random = Random(f"{self.seed}:{number}")  # noqa: S311 - reproducible, not secret
+        random = Random(self.seed << 40 | number)  # noqa: S311 - reproducible, not secret
         broken = number % BROKEN_EVERY == 0
-        method = "GET" if broken else random.choice(METHODS)
+        method = "GET" if broken else _one_of(random, METHODS)
         target, path = self._target(random)
         request_id = f"h{self.seed}.{number}"
         lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: counterfoil", *self._authorization(random)]
         lines.append(b"X-Request-Id: " + request_id.encode())
-        lines += [random.choice(ODD_HEADERS) for _ in range(random.choice((0, 0, 1, 2, 5)))]
+        lines += [_one_of(random, ODD_HEADERS) for _ in range(_one_of(random, (0, 0, 1, 2, 5)))]
         if random.random() < 0.05:
-            lines.append(random.choice(BROWSER_HEADERS))
+            lines.append(_one_of(random, BROWSER_HEADERS))
+        if not broken and sum(map(len, lines)) > LARGEST_HEAD:
+            # The HTTP server refuses a larger head. The request without the additional headers is small enough.
+            lines = lines[: lines.index(b"X-Request-Id: " + request_id.encode()) + 1]
         if broken:
             lines.append(b"Connection: close")
         data = b"\r\n".join(lines) + b"\r\n\r\n"
@@ -193,41 +211,43 @@ class Generator:
 
     def _target(self, random: Random) -> tuple[str, str]:
         """Return a request target, and the path that the service sees in it."""
-        path = random.choice(PATHS)
+        path = _one_of(random, PATHS)
         if path.endswith("{id}"):
             named = self._stock.bill_ids if path.startswith("transactions") else self._stock.tokens
-            chosen = random.choice(named) if random.random() < 0.5 else random.choice(ODD_VALUES)
+            chosen = _one_of(random, named if random.random() < 0.5 else ODD_VALUES)
             path = path.removesuffix("{id}") + chosen
-        pairs = [self._pair(random) for _ in range(random.choice((0, 1, 2, 3, 3, 4, 6, 40)))]
-        query = "&".join(pairs)
+        path = f"{ROOT}/v1/{path}"
+        pairs = [self._pair(random) for _ in range(_one_of(random, (0, 1, 2, 3, 3, 4, 6, 40)))]
         # The whole head must stay below the maximum size, or the HTTP server refuses it.
-        target = f"{ROOT}/v1/{path}" + (f"?{query}" if query else "")
-        return (
-            (target, f"{ROOT}/v1/{path}") if len(target) < HUGE + 2_000 else (f"{ROOT}/v1/{path}", f"{ROOT}/v1/{path}")
-        )
+        if not pairs or len(path) + sum(map(len, pairs)) + len(pairs) >= HUGE + 2_000:
+            return path, path
+        return path + "?" + "&".join(pairs), path
 
     def _pair(self, random: Random) -> str:
-        name = random.choice(PARAMETERS)
-        known = {
-            "shopId": self._stock.shop_ids,
-            "providerId": self._stock.provider_ids,
-            "cursor": self._stock.bill_ids,
-            "from": ["20260101"],
-            "to": ["20260131"],
-        }.get(name)
-        value = random.choice(known) if known and random.random() < 0.6 else random.choice(ODD_VALUES)
-        return random.choice(
-            (f"{name}={value}",) * 8 + (name, f"={value}", f"{name}[]={value}", f"{name}={value};{name}=x")
-        )
+        name = _one_of(random, PARAMETERS)
+        known = self._values.get(name)
+        value = _one_of(random, known if known and random.random() < 0.6 else ODD_VALUES)
+        form = int(random.random() * 12)
+        match form:
+            case 8:
+                return name
+            case 9:
+                return f"={value}"
+            case 10:
+                return f"{name}[]={value}"
+            case 11:
+                return f"{name}={value};{name}=x"
+            case _:
+                return f"{name}={value}"
 
     def _authorization(self, random: Random) -> list[bytes]:
         chance = random.random()
         if chance < 0.8:
-            return [b"Authorization: Bearer " + random.choice(self._stock.keys).encode()]
+            return [_one_of(random, self._authorizations)]
         if chance < 0.9:
-            return [b"Authorization: Bearer " + random.choice(self._stock.bad_keys).encode()]
+            return [_one_of(random, self._bad_authorizations)]
         odd = (b"Basic YTpi", b"Bearer", b"Bearer  ", b"bearer x", b"\xff\xfe", b"Bearer " + b"x" * 9_000, b"")
-        return [b"Authorization: " + random.choice(odd)] if chance < 0.98 else []
+        return [b"Authorization: " + _one_of(random, odd)] if chance < 0.98 else []
 
     @staticmethod
     def _mutated(random: Random, data: bytes) -> bytes:
@@ -250,3 +270,8 @@ class Generator:
                     data = data[:place] + b"\r\n" + other + b"\r\n" + data[place:]
             data = data or b"\r\n"
         return data
+
+
+def _one_of(random: Random, among: Sequence[Item]) -> Item:
+    """Return a random element. `Random.choice` takes three times as long, and the campaign draws 30 times a request."""
+    return among[int(random.random() * len(among))]

@@ -95,6 +95,7 @@ class OutageRun:
 
     def run(self, name: str, outage: AbstractContextManager[object], seconds: float) -> Report:
         """Cause an outage while callers send requests before, during and after it; return the report."""
+        until(self._all_workers_started, "all workers had opened the store")
         callers = self.callers()
         with ConcurrentCallers(callers, 0.01) as concurrent:
             pause(0.3)
@@ -113,6 +114,11 @@ class OutageRun:
         for call in concurrent.calls:
             counts[call.status] = counts.get(call.status, 0) + 1
         return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
+
+    def _all_workers_started(self) -> bool:
+        """Return whether every worker has opened an embedded store, because a damaged one would stop its start."""
+        workers = [pid for name, pid in self.site.processes().items() if name.startswith("worker")]
+        return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 
     def _recovery(self) -> float:
         """Return how many seconds it takes until every node has served the valid key several times in a row."""
@@ -144,6 +150,14 @@ class OutageRun:
         }
         found |= {"no answer in time" for one in callers for call in one.calls if call.error == "no answer in time"}
         return sorted(found)
+
+
+def _has_opened_usage(pid: int) -> bool:
+    try:
+        return any(file.readlink().name == "usage.sqlite3" for file in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        """The process has ended or closed the file in the meantime."""
+        return False
 
 
 def _backup(path: Path, to: Path) -> None:

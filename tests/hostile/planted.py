@@ -201,6 +201,23 @@ def error_500(path: str, status: int, headers: Headers, body: bytes) -> tuple[in
     )
 
 
+def data_of_another_scope(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b"label of sh-0", b"label of sh-2")
+
+
+def wrong_time(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b'"serverTime":"2', b'"serverTime":"x')
+
+
+def more_remaining(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    name = "x-ratelimit-remaining"
+    return status, [(known, "9999999999" if known == name else value) for known, value in headers], body
+
+
+def count_as_text(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b'"count":', b'"count":"x",":":')
+
+
 SPOILED: dict[str, Spoil] = {
     "an undocumented header": extra_header,
     "a banner": banner,
@@ -214,6 +231,10 @@ SPOILED: dict[str, Spoil] = {
     "a field of another type": wrong_type,
     "a traceback in a message": traceback_shown,
     "a 500 without trouble": error_500,
+    "data of another scope": data_of_another_scope,
+    "a serverTime that is no time": wrong_time,
+    "more requests remaining than the limit": more_remaining,
+    "a count that is no number": count_as_text,
 }
 
 

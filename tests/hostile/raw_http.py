@@ -2,10 +2,13 @@
 
 import contextlib
 import socket
+import time
 from typing import NamedTuple
 
-PATIENCE_SEC = 15.0
-CHUNK = 262_144
+# Long enough for a machine that is busy with other work.
+PATIENCE_SEC = 60.0
+CHUNK = 65_536
+_SPACES = " \t\n\r\v\f"
 
 
 class Malformed(Exception):
@@ -18,7 +21,10 @@ class Answer(NamedTuple):
     body: bytes
 
     def header(self, name: str) -> str | None:
-        return next((value for known, value in self.headers if known == name), None)
+        for known, value in self.headers:
+            if known == name:
+                return value
+        return None
 
 
 class Line:
@@ -27,7 +33,16 @@ class Line:
     def __init__(self, port: int, patience_sec: float = PATIENCE_SEC) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=patience_sec)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._received = b""
+        # Received bytes, and where in them the next response begins.
+        self._received = bytearray()
+        self._begin = 0
+        # Whether the server has reset the connection, which discards what it had not sent yet.
+        self.was_reset = False
+        self._used_at = [time.monotonic()] * 2
+
+    def idle_sec(self) -> float:
+        """Return how many seconds have passed since the use of this connection before the last one."""
+        return time.monotonic() - self._used_at[0]
 
     def send(self, data: bytes) -> None:
         """Send these bytes.
@@ -35,6 +50,7 @@ class Line:
         A server that has disconnected may still have answered, so a broken
         connection is not an error here.
         """
+        self._used_at = [self._used_at[1], time.monotonic()]
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
@@ -44,18 +60,22 @@ class Line:
 
     def answer(self, method: str = "GET") -> Answer | None:
         """Read and return one response, or None if the connection was closed before it began."""
-        while (end := self._received.find(b"\r\n\r\n")) < 0:
+        while (end := self._received.find(b"\r\n\r\n", self._begin)) < 0:
             if not self._receive():
-                if self._received:
-                    raise Malformed(f"the connection was closed inside a head: {self._received[:200]!r}")
+                if len(self._received) > self._begin:
+                    rest = bytes(self._received[self._begin : self._begin + 200])
+                    raise Malformed(f"the connection was closed inside a head: {rest!r}")
                 return None
-        status, headers = _head(self._received[:end])
+        status, headers = _head(self._received[self._begin : end].decode("latin-1"))
         length = 0 if method == "HEAD" or status in (204, 304) else _length(headers)
-        while len(self._received) < end + 4 + length:
+        end += 4 + length
+        while len(self._received) < end:
             if not self._receive():
                 raise Malformed("the connection was closed inside a body")
-        body = self._received[end + 4 : end + 4 + length]
-        self._received = self._received[end + 4 + length :]
+        body = bytes(memoryview(self._received)[end - length : end])
+        self._begin = end
+        if self._begin == len(self._received):
+            self._received, self._begin = bytearray(), 0
         return Answer(status, headers, body)
 
     def answers(self, most: int, method: str = "GET") -> list[Answer]:
@@ -73,22 +93,42 @@ class Line:
         A caller that half-closes immediately gets no response, because the HTTP
         server considers it gone.
         """
+        found, closed = self.so_far(quiet_sec, most)
+        if not closed and len(found) <= most:
+            self.half_close()
+            found += self.answers(most)
+        return found
+
+    def so_far(self, quiet_sec: float, most: int) -> tuple[list[Answer], bool]:
+        """Read responses until nothing has arrived for a while; return them, and whether the connection was closed.
+
+        A response that has begun is read to its end.
+        """
         patience = self.socket.gettimeout()
         found: list[Answer] = []
         self.socket.settimeout(quiet_sec)
         try:
-            while (answer := self.answer()) is not None and len(found) <= most:
+            while len(found) <= most:
+                try:
+                    answer = self.answer()
+                except (TimeoutError, BlockingIOError):
+                    if len(self._received) == self._begin:
+                        return found, False
+                    self.socket.settimeout(patience)
+                    answer = self.answer()
+                    self.socket.settimeout(quiet_sec)
+                if answer is None:
+                    return found, True
                 found.append(answer)
-        except TimeoutError:
+        finally:
             self.socket.settimeout(patience)
-            self.half_close()
-            found += self.answers(most)
-        return found
+        return found, False
 
     def _receive(self) -> bool:
         try:
             piece = self.socket.recv(CHUNK)
         except ConnectionResetError:
+            self.was_reset = True
             return False
         self._received += piece
         return bool(piece)
@@ -103,18 +143,17 @@ class Line:
         self.close()
 
 
-def _head(head: bytes) -> tuple[int, list[tuple[str, str]]]:
-    first, *rest = head.split(b"\r\n")
-    version, _, after = first.partition(b" ")
-    code = after[:3]
-    if version not in (b"HTTP/1.1", b"HTTP/1.0") or not code.isdigit():
+def _head(head: str) -> tuple[int, list[tuple[str, str]]]:
+    first, *rest = head.split("\r\n")
+    code = first[9:12]
+    if first[:9] not in ("HTTP/1.1 ", "HTTP/1.0 ") or not (code.isascii() and code.isdigit()):
         raise Malformed(f"no status line: {first[:100]!r}")
     headers = []
     for line in rest:
-        name, colon, value = line.partition(b":")
-        if not colon or not name or name.strip() != name:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name.strip(_SPACES) != name:
             raise Malformed(f"no header: {line[:100]!r}")
-        headers.append((name.decode("latin-1").lower(), value.strip().decode("latin-1")))
+        headers.append((name.lower(), value.strip(_SPACES)))
     return int(code), headers
 
 

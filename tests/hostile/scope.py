@@ -5,12 +5,12 @@ malformed. The expected responses come from `world`, which does not use the serv
 Members are recognised by their labels, bills by their receipt numbers.
 """
 
-import json
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 
 from hostile.checker import Checker
 from hostile.fuzzing import tokens_of
@@ -19,7 +19,9 @@ from hostile.targets import Attacked, key_id
 from hostile.world import Expected, KeySpec, World, escaped
 
 MALFORMED = ("", "%00", "%FF", "x" * 3_000, "'%20OR%201=1--", "%2e%2e", "*", "null", "sh-0-0%00", "SH-0-0", "sh-0-0%20")
+# At most this many triples are sent on a connection before the responses are read, on this many connections per node.
 AT_ONCE = 12
+MOST_CONNECTIONS = 3
 MOST_FAULTS = 20
 DAYS = "from=20260101&to=20260131&limit=200"
 EVER = "updatedSince=2000-01-01T00:00:00Z&limit=200"
@@ -41,27 +43,51 @@ class Report(Struct):
     faults: list[str] = field(default_factory=list)
 
 
+def issued(world: World, site: Attacked) -> dict[KeySpec, str]:
+    """Issue a key of every kind; return the keys."""
+    return {
+        spec: site.issue(spec.kind, spec.scope_id, messaging_lookup=spec.lookup, personal_data=spec.personal)
+        for spec in world.key_specs()
+    }
+
+
+class Known(Struct):
+    """Ports, keys and member tokens, from which another process makes the same matrix."""
+
+    ports: list[int]
+    keys: dict[KeySpec, str]
+    tokens: dict[str, str]
+
+
 class Matrix:
     """Sends the requests for a world's triples and compares the responses."""
 
-    def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
+    def __init__(
+        self,
+        world: World,
+        ports: list[int],
+        keys: dict[KeySpec, str],
+        checker: Checker,
+        tokens: dict[str, str] | None = None,
+    ) -> None:
         self._world = world
-        self._site = site
+        self._ports = ports
+        self._keys = keys
         self._checker = checker
-        self._keys = {spec: self._issue(spec) for spec in world.key_specs()}
-        self._tokens: dict[str, str] = {}
-        self._labels: dict[str, str] = {}
+        self._tokens = tokens or {}
+        self._labels = {token: label for label, token in self._tokens.items()}
         self.report = Report()
-
-    def _issue(self, spec: KeySpec) -> str:
-        return self._site.issue(spec.kind, spec.scope_id, messaging_lookup=spec.lookup, personal_data=spec.personal)
 
     def learn_tokens(self) -> None:
         """Learn the token of every member using a key that may read it, before records are removed."""
         bases = {str(shop["providerId"]): shop_id for shop_id, shop in self._world.shops.items() if shop["providerId"]}
         for base, shop_id in bases.items():
-            self._tokens |= tokens_of(self._site.ports[0], self._keys[self._key_of(shop_id)], base)
+            self._tokens |= tokens_of(self._ports[0], self._keys[self._key_of(shop_id)], base)
         self._labels = {token: label for label, token in self._tokens.items()}
+
+    @property
+    def known(self) -> Known:
+        return Known(self._ports, self._keys, self._tokens)
 
     def _key_of(self, shop_id: str) -> KeySpec:
         return next(spec for spec in self._keys if (spec.kind, spec.scope_id) == ("shop", shop_id))
@@ -70,9 +96,9 @@ class Matrix:
 
     def triples(self) -> Iterator[Triple]:
         for spec in self._keys:
-            yield from self._triples_of(spec)
+            yield from self.triples_of(spec)
 
-    def _triples_of(self, spec: KeySpec) -> Iterator[Triple]:
+    def triples_of(self, spec: KeySpec) -> Iterator[Triple]:
         world = self._world
         yield Triple(spec, "shops", "shops", [world.expected_shops(spec)], "/v1/shops")
         yield Triple(spec, "usage", "usage", [Expected(200)], "/v1/usage")
@@ -80,7 +106,7 @@ class Matrix:
             allowed = [world.expected_list(spec, shop_id)]
             for mode in (DAYS, EVER):
                 yield Triple(spec, "lists", f"transactions?shopId={shop_id}&{mode}", allowed, "/v1/transactions")
-        for bill_id in {bill_id for _, bill_id in world.bills} | {bill_id for _, bill_id in world.removed_bills}:
+        for bill_id in sorted({bill_id for _, bill_id in [*world.bills, *world.removed_bills]}):
             allowed = world.expected_bill(spec, bill_id)
             yield Triple(spec, "bills", f"transactions/{escaped(bill_id)}", allowed, "/v1/transactions/{id}")
         bases = sorted({str(shop["providerId"]) for shop in world.shops.values() if shop["providerId"]})
@@ -102,7 +128,7 @@ class Matrix:
             )
             yield raw
             user_id = member["messaging"][0]["userId"]
-            for base in {str(member["providerId"]), bases[number % len(bases)]}:
+            for base in sorted({str(member["providerId"]), bases[number % len(bases)]}):
                 allowed = [world.expected_lookup(spec, base, user_id)]
                 target = f"members/lookup?providerId={base}&messagingUserId={user_id}"
                 yield Triple(spec, "lookup", target, allowed, "/v1/members/lookup")
@@ -124,30 +150,36 @@ class Matrix:
 
     # --- answers -----------------------------------------------------------------------
 
-    def run(self, most: int | None = None, triples: Iterable[Triple] | None = None) -> Report:
-        """Check these triples, or all of them, several at a time, on each node in turn."""
-        lines = [Line(port) for port in self._site.ports]
-        asked = iter(islice(triples if triples is not None else self.triples(), most))
-        turn = 0
-        while batch := list(islice(asked, AT_ONCE)):
-            line = lines[turn % len(lines)]
+    def run(self, triples: Iterable[Triple]) -> Report:
+        """Check these triples, several at a time, on each node in turn."""
+        lines = [Line(port) for _ in range(MOST_CONNECTIONS) for port in self._ports]
+        idle, waiting = deque(lines), deque[tuple[Line, list[Triple]]]()
+        asked = iter(triples)
+        while len(self.report.faults) < MOST_FAULTS and (batch := list(islice(asked, AT_ONCE))):
+            if not idle:
+                idle.append(self._read(*waiting.popleft()))
+            line = idle.popleft()
             line.send(b"".join(request(f"/ext/v1/{one.target}", self._keys[one.key]) for one in batch))
-            for one in batch:
-                answer = line.answer()
-                assert answer is not None, "the connection was closed"
-                self._compare(one, answer)
-            turn += 1
-            if len(self.report.faults) >= MOST_FAULTS:
-                break
+            waiting.append((line, batch))
+        for line, batch in waiting:
+            self._read(line, batch)
         for line in lines:
             line.close()
         return self.report
+
+    def _read(self, line: Line, batch: list[Triple]) -> Line:
+        """Read and compare the responses to these triples; return the connection, which is idle again."""
+        for one in batch:
+            answer = line.answer()
+            assert answer is not None, "the connection was closed"
+            self._compare(one, answer)
+        return line
 
     def _compare(self, triple: Triple, answer: Answer) -> None:
         self.report.triples += 1
         self.report.by_endpoint[triple.endpoint] = self.report.by_endpoint.get(triple.endpoint, 0) + 1
         found = self._checker.faults(answer, triple.template)
-        body = json.loads(answer.body)
+        body = json.decode(answer.body)
         if triple.endpoint == "usage":
             found += self._usage_faults(triple.key, body)
         else:

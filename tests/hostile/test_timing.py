@@ -1,129 +1,23 @@
-"""Refusing somebody else's record takes as long as refusing one that does not exist (in process, on SQLite)."""
+"""Refusing somebody else's record takes as long as refusing one that does not exist (in process, without HTTP)."""
 
-import random
-from collections.abc import Callable, Coroutine, Iterator
-from datetime import date
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from msgspec import Struct
 
-from counterfoil import bootstrap
-from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.cursors import SqliteCursors
-from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted
-from counterfoil.domain.problems import Refused
-from counterfoil.domain.requests import bill_list, lookup, member_list
-from counterfoil.reads import Answer, Caller, Reads
-from hostile.timing import BOUND, Ask, busy, compare
-from records import NEW_YEAR, Record, bill, branch, member
-from running_service import RunningService
+from hostile.refusals import QUESTIONS, TwoFranchises, two_franchises
+from hostile.timing import BOUND, busy, compare
+from running_service import DEPLOYMENTS
 
 SHORT, LONG = 10_000, 1_000_000
 # On a busy machine, a comparison of few samples sometimes exceeds the bound; a real difference exceeds it every time.
 ATTEMPTS = 3
 PLANTED_US = 5
-# The number of IDs per kind and owner. An ID belongs to our franchise, to the other franchise, or to nobody.
-NUMBER = 300
-
-Ids = dict[str, list[str]]
-Question = Callable[[Reads, Caller, str], Coroutine[Any, Any, Answer]]
-# Each entry has the kind of ID that the request contains, and the request.
-QUESTIONS: dict[str, tuple[str, Question]] = {
-    "member": ("member", lambda reads, caller, asked: reads.member(caller, asked)),
-    "bill": ("bill", lambda reads, caller, asked: reads.bill(caller, asked)),
-    "bills of a shop": (
-        "shop",
-        lambda reads, caller, asked: reads.bills(caller, bill_list({"shopId": asked, **NEW_YEAR})),
-    ),
-    "bills of a shop from a cursor": (
-        "shop",
-        lambda reads, caller, asked: reads.bills(caller, bill_list({"shopId": asked, "cursor": "x", **NEW_YEAR})),
-    ),
-    "members of a base": (
-        "base",
-        lambda reads, caller, asked: reads.members(caller, member_list({"providerId": asked})),
-    ),
-    "lookup in a base": (
-        "base",
-        lambda reads, caller, asked: reads.lookup(
-            caller, lookup({"providerId": asked, "messagingUserId": "U" + 32 * "0"})
-        ),
-    ),
-}
 
 
-class TwoFranchises(Struct):
-    """A store with two franchises, IDs of the other franchise, and nonexistent IDs of the same form."""
-
-    reads: Reads
-    theirs: Ids
-    nobodys: Ids
-    ours: Ids
-
-    def asking(self, name: str, scope: str) -> Ask:
-        _, question = QUESTIONS[name]
-        within = Scope("shop", self.ours["shop"][0]) if scope == "shop" else Scope("franchise", "ours")
-        caller = Caller(Key(key_id="k", scope=within, messaging_lookup=True), Admitted(date(2026, 1, 1), 1))
-        reads = self.reads
-
-        def ask(asked: str) -> None:
-            """Run the request to completion. On SQLite nothing is awaited, so no event loop is needed."""
-            try:
-                question(reads, caller, asked).send(None)
-            except Refused:
-                return
-            raise AssertionError("it must be refused")
-
-        return ask
-
-
-def _ids(kind: str, draw: random.Random) -> Iterator[list[str]]:
-    """Yield three lists of IDs that differ only in their owners."""
-    drawn = [f"{kind}-{draw.getrandbits(64):016x}" for _ in range(3 * NUMBER)]
-    return (drawn[place::3] for place in range(3))
-
-
-def _group(franchise: str, ids: Ids) -> list[Record]:
-    """Return shops, each with its own base; eight of them have members and bills."""
-    shops = [
-        branch(id=shop_id, franchiseId=franchise, providerId=base_id)
-        for shop_id, base_id in zip(ids["shop"], ids["base"], strict=True)
-    ]
-    return [
-        *shops,
-        *(member(shops[place % 8], id=name) for place, name in enumerate(ids["member"])),
-        *(bill(shops[place % 8], id=name) for place, name in enumerate(ids["bill"])),
-    ]
-
-
-@pytest.fixture(scope="module")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoFranchises]:
-    service = RunningService(tmp_path_factory.mktemp("estate"))
-    draw = random.Random(7)  # noqa: S311 - nothing secret
-    ours, theirs, nobodys = {}, {}, {}
-    for kind in ("shop", "base", "member", "bill"):
-        ours[kind], theirs[kind], nobodys[kind] = _ids(kind, draw)
-    ours |= {kind: ours[kind][:8] for kind in ("shop", "base")}
-    service.load(*_group("ours", ours), *_group("theirs", theirs))
-    keyed = bootstrap.pseudonyms(service.settings)
-    for ids in (ours, theirs, nobodys):
-        ids["member"] = [keyed.member_token(name) for name in ids["member"]]
-    books, usage = SqliteBooks(service.settings.store), SqliteUsage(service.settings.store, service.clock)
-    cursors = SqliteCursors(service.settings.store, service.clock)
-    reads = Reads(
-        books=books,
-        cursors=cursors,
-        meter=usage,
-        pseudonyms=keyed,
-        clock=service.clock,
-        new_id=lambda: "0123456789abcdef",
-    )
-    yield TwoFranchises(reads, theirs, nobodys, ours)
-    for part in (books, usage, cursors, service):
-        part.close()
+@pytest.fixture(scope="module", params=DEPLOYMENTS)
+def estate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoFranchises]:
+    with two_franchises(tmp_path_factory.mktemp("estate"), request.param) as estate:
+        yield estate
 
 
 @pytest.mark.parametrize("samples", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])

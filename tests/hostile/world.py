@@ -113,6 +113,25 @@ class World:
         for place, shop_id in enumerate(list(self.shops)):
             self._sell(shop_id, bills, place)
         self._move_and_remove()
+        self._index()
+
+    def _index(self) -> None:
+        """Group the final records by the IDs that requests contain."""
+        self._bills_by_id: dict[str, list[tuple[str, Record]]] = {}
+        self._receipts: dict[str, list[str]] = {}
+        for (shop_id, bill_id), bill in self.bills.items():
+            self._bills_by_id.setdefault(bill_id, []).append((shop_id, bill))
+            self._receipts.setdefault(shop_id, []).append(str(bill["receiptNumber"]))
+        self._members_of: dict[str, list[Record]] = {}
+        self._holders: dict[tuple[str, str], list[Record]] = {}
+        for member in self.members.values():
+            base = str(member["providerId"])
+            self._members_of.setdefault(base, []).append(member)
+            self._holders.setdefault((base, member["messaging"][0]["userId"]), []).append(member)
+        self._shops_of: dict[str, list[str]] = {}
+        for shop_id, shop in self.shops.items():
+            if shop_id not in self.removed_shops:
+                self._shops_of.setdefault(str(shop["providerId"]), []).append(shop_id)
 
     @staticmethod
     def _base_of(franchise: int, number: int) -> str:
@@ -233,10 +252,7 @@ class World:
         return shop_id in self.shops and self.shops[shop_id]["franchiseId"] == key.scope_id
 
     def covers(self, key: KeySpec, base: str) -> bool:
-        return any(
-            shop["providerId"] == base and self.in_scope(key, shop_id) and shop_id not in self.removed_shops
-            for shop_id, shop in self.shops.items()
-        )
+        return any(self.in_scope(key, shop_id) for shop_id in self._shops_of.get(base, ()))
 
     def expected_shops(self, key: KeySpec) -> Expected:
         listed = [
@@ -249,17 +265,11 @@ class World:
             return Expected(400, "bad_query")
         if not self.in_scope(key, shop_id):
             return Expected(403, "shop_not_in_scope")
-        return Expected(
-            200,
-            None,
-            frozenset(str(bill["receiptNumber"]) for (shop, _), bill in self.bills.items() if shop == shop_id),
-        )
+        return Expected(200, None, frozenset(self._receipts.get(shop_id, ())))
 
     def expected_bill(self, key: KeySpec, bill_id: str) -> list[Expected]:
         """Return every allowed response: a franchise may have the same bill ID in several shops."""
-        found = [
-            bill for (shop_id, known), bill in self.bills.items() if known == bill_id and self.in_scope(key, shop_id)
-        ]
+        found = [bill for shop_id, bill in self._bills_by_id.get(bill_id, ()) if self.in_scope(key, shop_id)]
         answers = [Expected(200, None, frozenset({str(bill["receiptNumber"])})) for bill in found]
         return answers or [Expected(404, "not_found")]
 
@@ -268,7 +278,7 @@ class World:
             return Expected(400, "bad_query")
         if not self.covers(key, base):
             return Expected(403, "provider_not_in_scope")
-        return Expected(200, None, frozenset(_label(m) for m in self.members.values() if m["providerId"] == base))
+        return Expected(200, None, frozenset(_label(member) for member in self._members_of.get(base, ())))
 
     def expected_member(self, key: KeySpec, member_id: str | None) -> Expected:
         member = self.members.get(member_id or "")
@@ -289,9 +299,7 @@ class World:
             return Expected(400, "bad_query")
         if not self.covers(key, base):
             return Expected(403, "provider_not_in_scope")
-        holders = [
-            m for m in self.members.values() if m["providerId"] == base and m["messaging"][0]["userId"] == user_id
-        ]
+        holders = self._holders.get((base, user_id))
         if not holders:
             return Expected(404, "not_found")
         return Expected(200, None, frozenset({_label(max(holders, key=lambda member: str(member["createdAt"])))}))

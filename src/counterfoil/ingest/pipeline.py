@@ -38,7 +38,7 @@ from counterfoil.ingest.lines import (
     make_reject,
     parse_record,
 )
-from counterfoil.ingest.sources import Source, SourceError, SourceLine
+from counterfoil.ingest.sources import Source, SourceError, SourceLine, printable_name
 from counterfoil.ports import Ledger
 
 REWRITE_BATCH = 500
@@ -301,7 +301,7 @@ class Pipeline:
         progress.changed = summary.changed
         progress.rejected = summary.rejected.total()
         progress.reasons = dict(summary.rejected)
-        progress.rejects_file = self._rejects.path.name if self._rejects.used else None
+        progress.rejects_file = printable_name(self._rejects.path.name) if self._rejects.used else None
         outcomes = self._ledger.apply(changes, progress)
         progress.mark_stored()
         return outcomes

@@ -49,10 +49,12 @@ _SHOPS_OF = {
 }
 
 # `_NUMBER_OF` finds the internal number of a shop in scope. `_STILL` checks that a cached number still belongs to that
-# shop and that the shop is still in scope.
+# shop and that the shop is still in scope. `id || ''` prevents PostgreSQL from using the index of IDs. With that index,
+# it would read the row of a shop in another franchise and then discard it, which takes longer than finding no row, and
+# so reveals that the shop exists.
 _NUMBER_OF = {
     "shop": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND id = $1",
-    "franchise": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND franchise_id = $1",
+    "franchise": "SELECT number, at FROM horizon LEFT JOIN shops ON id || '' = $2 AND franchise_id = $1",
 }
 _STILL = {
     "shop": "SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND id = $1)",
@@ -122,11 +124,15 @@ _BASES_OF = {
     """,
 }
 
+# Comparing base and token as a pair makes PostgreSQL use the primary key, which begins with the base. With `token = $2`
+# it would use the index of tokens, read the row of a member of another franchise and then discard it, which takes
+# longer than finding no row, and so reveals that the member exists.
 _MEMBER = """
     SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL (
-        SELECT provider_id, coalesce(form, record), bases.body
-        FROM members LEFT JOIN bases ON bases.id = provider_id
-        WHERE provider_id = ANY($1) AND token = $2
+        SELECT member.*, bases.body FROM unnest($1::text[]) AS base (id) CROSS JOIN LATERAL (
+            SELECT provider_id, coalesce(form, record) FROM members
+            WHERE (provider_id, token) BETWEEN (base.id, $2) AND (base.id, $2) ORDER BY provider_id, token LIMIT 1
+        ) AS member LEFT JOIN bases ON bases.id = provider_id
     ) AS found ON true
 """
 

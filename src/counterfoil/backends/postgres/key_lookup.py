@@ -20,6 +20,7 @@ from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.ports import Clock, StoredKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
+_REFRESH_US = int(REFRESH_SEC * 1_000_000)
 
 _ALL = "SELECT key_id, secret_digest, body FROM keys"
 _HORIZON = "SELECT at FROM horizon"
@@ -47,11 +48,15 @@ class PostgresKeyLookup:
         self._as_of: int | None = None
 
     async def find(self, key_id: str) -> StoredKey | None:
-        if self._clock.steady_us() >= self._due:
+        arrived = self._clock.steady_us()
+        if arrived >= self._due:
             lookup = self._start_lookup()
             # While the keys in memory can still be used, do not wait for a server that may not respond.
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
+                if self._as_of is not None and self._as_of < arrived - _REFRESH_US and not self._failure:
+                    # That lookup began so long before this request that it may have missed a revocation.
+                    await asyncio.shield(self._start_lookup())
             if self._failure and not self._trusts_memory:
                 raise self._failure
         return self._keys.get(key_id)
@@ -99,8 +104,11 @@ class PostgresKeyLookup:
         if failure and self._servers.several:
             with suppress(StoreUnreachable):
                 await self._servers.on_replica(self._refresh_from_replica)
-        if failure is None or self._trusts_memory:
-            self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
+        if failure is None:
+            # Count from the beginning: the keys may have changed as soon as the server had read them.
+            self._due = now + _REFRESH_US
+        elif self._trusts_memory:
+            self._due = self._clock.steady_us() + _REFRESH_US
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
         """Read a replica's keys only if they are newer than ours: older ones could reinstate a revoked key."""

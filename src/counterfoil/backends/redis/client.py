@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from importlib import resources
 from typing import Any
@@ -121,5 +121,7 @@ class RedisClient:
 
 
 async def disconnect(clients: Sequence[Any]) -> None:
+    """Close all connections. Errors are ignored, because the worker must still save its counts and records."""
     for client in clients:
-        await client.aclose()
+        with suppress(RedisError, OSError):
+            await client.aclose()

@@ -1,0 +1,30 @@
+"""A meter whose connections cannot be closed in time does not keep a worker from saving its records."""
+
+import asyncio
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+import servers
+from counterfoil.backends.redis.client import disconnect
+
+
+class NeverClosed(Redis):
+    """A client whose server does not react in time when the connection is closed."""
+
+    async def aclose(self, *_: Any, **__: Any) -> None:
+        raise RedisTimeoutError("Timed out closing connection after 1.0")
+
+
+def test_a_connection_that_cannot_be_closed_does_not_keep_the_others_open() -> None:
+    async def scenario() -> None:
+        valkey = servers.valkey()
+        stuck, other = NeverClosed.from_url(valkey.url), Redis.from_url(valkey.url)
+        await other.ping()
+        (connection,) = other.connection_pool._available_connections
+        assert connection.is_connected
+        await disconnect([stuck, other])
+        assert not connection.is_connected
+
+    asyncio.run(scenario())

@@ -1,0 +1,133 @@
+"""A store with two franchises, and requests with IDs that a key of one of them must be refused: foreign and unknown.
+
+The requests run in this process, without HTTP, so that small differences in time can be measured.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from counterfoil import bootstrap
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted
+from counterfoil.domain.problems import Refused
+from counterfoil.domain.requests import bill_list, lookup, member_list
+from counterfoil.reads import Answer, Caller, Reads
+from hostile.timing import Ask
+from records import NEW_YEAR, Record, bill, branch, member
+from running_service import RunningService, backend_settings
+
+# The number of IDs per kind and owner. An ID belongs to our franchise, to the other franchise, or to nobody.
+NUMBER = 300
+SCOPES = ("franchise", "shop")
+
+Ids = dict[str, list[str]]
+Question = Callable[[Reads, Caller, str], Coroutine[Any, Any, Answer]]
+# Runs a request to completion, or raises `Refused`.
+Run = Callable[[Coroutine[Any, Any, Answer]], object]
+# Each entry has the kind of ID that the request contains, and the request.
+QUESTIONS: dict[str, tuple[str, Question]] = {
+    "member": ("member", lambda reads, caller, asked: reads.member(caller, asked)),
+    "bill": ("bill", lambda reads, caller, asked: reads.bill(caller, asked)),
+    "bills of a shop": (
+        "shop",
+        lambda reads, caller, asked: reads.bills(caller, bill_list({"shopId": asked, **NEW_YEAR})),
+    ),
+    "bills of a shop from a cursor": (
+        "shop",
+        lambda reads, caller, asked: reads.bills(caller, bill_list({"shopId": asked, "cursor": "x", **NEW_YEAR})),
+    ),
+    "members of a base": (
+        "base",
+        lambda reads, caller, asked: reads.members(caller, member_list({"providerId": asked})),
+    ),
+    "lookup in a base": (
+        "base",
+        lambda reads, caller, asked: reads.lookup(
+            caller, lookup({"providerId": asked, "messagingUserId": "U" + 32 * "0"})
+        ),
+    ),
+}
+
+
+class TwoFranchises(Struct):
+    """IDs of our franchise, IDs of the other franchise, and nonexistent IDs of the same form."""
+
+    reads: Reads
+    run: Run
+    theirs: Ids
+    nobodys: Ids
+    ours: Ids
+    # The address of the database, or the folder.
+    store: str
+
+    def asking(self, name: str, scope: str) -> Ask:
+        """Return a function that makes a request with an ID and requires that it is refused."""
+        _, question = QUESTIONS[name]
+        within = Scope("shop", self.ours["shop"][0]) if scope == "shop" else Scope("franchise", "ours")
+        caller = Caller(Key(key_id="k", scope=within, messaging_lookup=True), Admitted(date(2026, 1, 1), 1))
+        reads, run = self.reads, self.run
+
+        def ask(asked: str) -> None:
+            try:
+                run(question(reads, caller, asked))
+            except Refused:
+                return
+            raise AssertionError("it must be refused")
+
+        return ask
+
+
+def _ids(kind: str, draw: random.Random) -> Iterator[list[str]]:
+    """Yield three lists of IDs that differ only in their owners."""
+    drawn = [f"{kind}-{draw.getrandbits(64):016x}" for _ in range(3 * NUMBER)]
+    return (drawn[place::3] for place in range(3))
+
+
+def _group(franchise: str, ids: Ids) -> list[Record]:
+    """Return shops, each with its own base; eight of them have members and bills."""
+    shops = [
+        branch(id=shop_id, franchiseId=franchise, providerId=base_id)
+        for shop_id, base_id in zip(ids["shop"], ids["base"], strict=True)
+    ]
+    return [
+        *shops,
+        *(member(shops[place % 8], id=name) for place, name in enumerate(ids["member"])),
+        *(bill(shops[place % 8], id=name) for place, name in enumerate(ids["bill"])),
+    ]
+
+
+@contextmanager
+def two_franchises(folder: Path, deployment: str) -> Iterator[TwoFranchises]:
+    """Yield a store on this back end that has loaded the records of both franchises."""
+    draw = random.Random(7)  # noqa: S311 - nothing secret
+    ours, theirs, nobodys = {}, {}, {}
+    for kind in ("shop", "base", "member", "bill"):
+        ours[kind], theirs[kind], nobodys[kind] = _ids(kind, draw)
+    ours |= {kind: ours[kind][:8] for kind in ("shop", "base")}
+    with backend_settings(deployment) as settings, asyncio.Runner() as runner:
+        service = RunningService(folder, **settings)
+        service.load(*_group("ours", ours), *_group("theirs", theirs))
+        keyed = bootstrap.pseudonyms(service.settings)
+        for ids in (ours, theirs, nobodys):
+            ids["member"] = [keyed.member_token(name) for name in ids["member"]]
+        parts = bootstrap.serving_ports(service.settings, service.events.append, service.clock)
+        reads = Reads(
+            books=parts.books,
+            cursors=parts.cursors,
+            meter=parts.meter,
+            pseudonyms=keyed,
+            clock=service.clock,
+            new_id=lambda: "0123456789abcdef",
+        )
+        # On SQLite nothing is awaited, so no event loop is needed, which would make the measurement less precise.
+        run: Run = (lambda asked: asked.send(None)) if deployment == "sqlite" else runner.run
+        yield TwoFranchises(reads, run, theirs, nobodys, ours, service.settings.database or str(service.settings.store))
+        parts.close()
+        service.close()

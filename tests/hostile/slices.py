@@ -1,0 +1,61 @@
+"""A file with one line for each slice of a campaign that is too long for one run, and the totals of all slices."""
+
+from pathlib import Path
+
+from msgspec import Struct, field, json
+
+from hostile.campaign import Result
+
+
+class Slice(Struct):
+    """The totals of one run, and the load of the machine before and after it."""
+
+    part: str
+    store: str
+    seed: int
+    seconds: float
+    load_before: float
+    load_after: float
+    totals: dict[str, int | float] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    next_number: int = 0
+
+
+class Slices:
+    """The slices in a file. Without a file, slices are not kept."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_bytes().splitlines() if file and file.exists() else []
+        self._slices = [json.decode(line, type=Slice) for line in lines]
+
+    def add(self, done: Slice) -> None:
+        self._slices.append(done)
+        if self._file:
+            with self._file.open("ab") as file:
+                file.write(json.encode(done) + b"\n")
+
+    def next_number(self, store: str, seed: int) -> int:
+        """Return the first request that has not been sent with this seed."""
+        found = [one for one in self._slices if (one.part, one.store, one.seed) == ("requests", store, seed)]
+        return max((one.next_number for one in found), default=0)
+
+    def combined(self, part: str, store: str) -> Slice:
+        """Return the totals of all slices of a part: whole numbers added up, and of the others the largest."""
+        found = [one for one in self._slices if (one.part, one.store) == (part, store)]
+        result = Result(part)
+        for one in found:
+            for name, value in one.totals.items():
+                before = result.totals.get(name, 0)
+                result.totals[name] = before + value if isinstance(value, int) else max(float(before), value)
+            result.faults += one.faults
+        return Slice(
+            part,
+            store,
+            seed=found[-1].seed,
+            seconds=sum(one.seconds for one in found),
+            load_before=min(min(one.load_before, one.load_after) for one in found),
+            load_after=max(max(one.load_before, one.load_after) for one in found),
+            totals=result.totals,
+            faults=result.faults,
+        )

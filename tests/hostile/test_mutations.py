@@ -1,0 +1,24 @@
+"""The generator makes the requests that the campaign needs."""
+
+from hostile.checker import Document
+from hostile.mutations import Generator, Stock
+
+DOCUMENT = Document(b'{"servers":[{"url":"/ext"}],"paths":{"/v1/shops":{}}}')
+STOCK = Stock(["cf_live_a"], ["cf_live_b"], ["sh"], ["b1"], ["mb"], ["m1_x"])
+# In these requests with seed 7, a long target, a long key and long headers come together.
+LONG = (171_583, 849_388, 968_419, 1_002_262, 1_227_468, 1_252_204, 1_420_002)
+
+
+def test_the_same_seed_and_number_give_the_same_request() -> None:
+    first, second = (Generator(7, STOCK, DOCUMENT) for _ in range(2))
+    assert [first.case(number) for number in range(100)] == [second.case(number) for number in reversed(range(100))][
+        ::-1
+    ]
+    assert first.case(1) != Generator(8, STOCK, DOCUMENT).case(1)
+
+
+def test_no_proper_request_is_larger_than_the_server_accepts() -> None:
+    generator = Generator(7, STOCK, DOCUMENT)
+    cases = [generator.case(number) for number in (*range(20_000), *LONG)]
+    sizes = [len(case.data) for case in cases if not case.broken]
+    assert 50_000 < max(sizes) < 64 * 1024
