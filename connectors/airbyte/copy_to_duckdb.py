@@ -36,7 +36,7 @@ def main() -> int:
     loader = subprocess.Popen([sys.executable, str(FOLDER / "to_duckdb.py"), str(target)], stdin=source.stdout)
     if source.stdout:
         source.stdout.close()
-    # The loader stores the mark only with all rows of its pass, so both programs may fail at any time.
+    # The loader stores a mark only together with all rows of its pass, so nothing is lost if either program fails.
     failed = loader.wait() or source.wait()
     config.unlink()
     if failed:

@@ -297,7 +297,7 @@ def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 130, stderr
-    assert "stopping after the rows" in stderr
+    assert "saving the rows" in stderr
     assert "progress saved" in stderr
     assert json.loads(stdout)["status"] == "interrupted"
 

@@ -1,4 +1,4 @@
-"""Runs the console of the demo in a process of its own."""
+"""Runs the demo's console in a separate process."""
 
 import os
 import subprocess
@@ -64,7 +64,7 @@ def running_console(settings: Settings) -> Iterator[DemoConsole]:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Return the settings as environment variables, which keep the secret off the command line."""
+    """Return the settings as environment variables, so that the secret is not on the command line."""
     values = {setting.variable: str(getattr(settings, setting.name)) for setting in TABLE}
     if settings.database:
         values["COUNTERFOIL_STORE"] = settings.database

@@ -1,6 +1,6 @@
-"""Compare a copy with the service, shop by shop and day by day, and fix differences.
+"""Compares a copy with the service, shop by shop and day by day, and fixes differences.
 
-The service's digests show which days differ; only these are read. Bills that
+The service's digests show which days differ, and only those days are read. Bills that
 changed or were removed since the last pull do not count as different, because
 the next pull reads them.
 """
@@ -178,7 +178,7 @@ class Reconciler:
         yield from self._compare(state, shop_id, service_days, copy_days)
 
     def _undated(self, state: State, shop_ids: list[str]) -> Iterator[Difference]:
-        """Compare the undated bills of these shops. Only a full pass through the feed returns all of them."""
+        """Compare the undated bills of these shops. Only a full pass through the feed returns all undated bills."""
         if not shop_ids:
             return
         self.tally.reading = "bills without a date"
@@ -223,7 +223,7 @@ class Reconciler:
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _pending(self, state: State) -> "_Pending":
-        """Return the changes that the next pull will read. Call this last, to include the latest changes."""
+        """Return the changes that the next pull will read. Call this after comparing, to include the latest changes."""
         pending = _Pending()
         for element in self._feed(state.feed.mark):
             if element.full is True or element.in_scope is False:

@@ -1,4 +1,4 @@
-"""The frame of every page: header with the operator's name, navigation, main part, and the equivalent command."""
+"""Draws the parts that all pages share: header with the operator's name, navigation, and the equivalent command."""
 
 from typing import Final
 from urllib.parse import urlencode

@@ -1,4 +1,4 @@
-"""The pages and actions of the console by path."""
+"""Maps each path of the console to a page or an action."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ _TWINS = re.compile(r"(.*)\.(json|csv)")
 
 
 def answer(visit: Visit) -> ConsoleResponse:
-    """Return the page, its twin or the result of the action that a request asks for."""
+    """Return the response to a request: a page, its data as JSON or CSV, or the result of an action."""
     try:
         return _act(visit) if visit.request.method == "POST" else _show(visit)
     except NotFoundHere as error:
@@ -102,7 +102,7 @@ def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
 
 
 def _plain_cell(value: object) -> object:
-    """Return a value that a spreadsheet does not take for a formula."""
+    """Return a value as text that a spreadsheet does not run as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
 
 

@@ -142,7 +142,7 @@ class SqliteUsage:
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
-            # A process that was killed may have left some.
+            # A process that was killed may have left records in `recent_requests`.
             (self._recent,) = self._connection.execute(_COUNT_RECENT).fetchone()
 
     @property
@@ -366,7 +366,7 @@ class SqliteUsage:
         checkpoint(self._connection)
 
     def index_requests(self) -> bool:
-        """Index some records of earlier versions by key. Return whether there may be more."""
+        """Index some records of earlier versions by key. Return whether there may be more records to index."""
         stop = time.monotonic() + INDEXING_SEC
         while time.monotonic() < stop:
             with translated():
@@ -380,7 +380,7 @@ class SqliteUsage:
                     self._connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
                 else:
                     self._connection.execute(_ALL_INDEXED)
-            # Let waiting requests take the lock.
+            # Release the lock for a moment, so that waiting requests can take it.
             time.sleep(PAUSE_SEC)
         return True
 

@@ -32,7 +32,7 @@ def missing_statements(
     indexes: Mapping[str, tuple[str, ...]],
     views: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield the statements that create what does not exist. `found` has the columns of each existing table or view."""
+    """Yield statements that create everything missing. `found` has the columns of each existing table or view."""
     for name, columns in _OWN_TABLES.items():
         if name not in found:
             yield f"CREATE TABLE {name} ({columns.format(text=types[Kind.TEXT])})"
@@ -46,7 +46,7 @@ def missing_statements(
         for column in table.columns:
             if column.name not in found[table.name]:
                 yield f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {types[column.kind]}'
-    # A view that somebody has replaced is kept.
+    # An existing view is kept, because somebody may have replaced it with their own.
     yield from (statement for name, statement in views.items() if name not in found)
 
 
