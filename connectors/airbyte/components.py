@@ -26,7 +26,7 @@ MAX_ATTEMPTS = 20
 
 @dataclass
 class MarkParameter(DefaultRequestOptionsProvider):
-    """Sends the mark of the last pass as `since`. The first pass has no mark, and a manifest would send an empty one."""
+    """Sends the mark of the last pass as `since`. A manifest would send an empty `since` in the first pass."""
 
     def get_request_params(
         self,
@@ -119,7 +119,7 @@ class _Attempt:
         return self._row(shop_id, "shop", "", removed=shop is None, shop=shop) | self._shops[shop_id]
 
     def _row(self, shop_id: str, kind: str, row_id: str, *, removed: bool = False, **more: Any) -> dict[str, Any]:
-        # Destinations delete a row that has `_ab_cdc_deleted_at`. The row of a removed shop is kept, because its bills may still exist.
+        # Destinations delete a row that has `_ab_cdc_deleted_at`. Rows of removed shops stay, because bills may remain.
         deleted_at = self._time if removed and kind == "bill" else None
         nothing = {"inScope": None, "completeSince": None, "shop": None, "bill": None}
         key = {"shopId": shop_id, "kind": kind, "id": row_id, "passTime": self._time}

@@ -401,7 +401,7 @@ def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
 # --- loads -----------------------------------------------------------------------
 
 
-def test_loads_are_listed_newest_first_with_what_they_rejected(
+def test_loads_are_listed_newest_first_with_their_rejected_lines(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     reads = store.operator_reads()
