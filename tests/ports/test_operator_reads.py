@@ -62,7 +62,7 @@ class Recorder:
 
 @pytest.fixture
 def usage(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> OpenUsage:
-    # Tests write by calling `flush`, so the timer must not begin to write in between.
+    # Tests write records by calling `flush`, so the timer that writes them in the background must not run.
     monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 600)
     return store.usage(clock)
 

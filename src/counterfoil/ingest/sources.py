@@ -182,7 +182,7 @@ class FileSet(Source):
             for file in self._files:
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 if bills and file in only_bills:
-                    # The kinds of the lines are known from the first time, so they are not looked at again.
+                    # The first reading showed that this file contains only bills, so its lines are not checked again.
                     yield from damage.skipped(file)
                 else:
                     has_others = False
