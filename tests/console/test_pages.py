@@ -178,7 +178,7 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     console.service.load(quiet, busy, *records)
     view = alice.json("/shops.json")
     assert [(shop["name"], shop["state"]) for shop in view["shops"]] == [("Quiet", "silent"), ("Busy", "open")]
-    assert "Silent for longer than usual: 1." in alice.page("/shops")
+    assert "silent for longer than usual: 1." in alice.page("/shops")
     assert "Quiet" in alice.page("/")
 
 
