@@ -58,8 +58,8 @@ class Contestant(Struct, frozen=True, kw_only=True):
     """A server to measure.
 
     `command` takes the world and a port; `missing` names anything it needs that is
-    not installed. With `has_duties`, it checks keys and counts and records requests
-    in a file of its own.
+    not installed. With `has_duties`, it checks keys, and counts and records requests
+    in its own file.
     """
 
     name: str

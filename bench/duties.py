@@ -34,7 +34,7 @@ _RECORDS = "SELECT status, count(*) FROM requests WHERE key_id = ? GROUP BY stat
 
 
 class Neglected(Exception):
-    """A contestant does not do one of its duties, so comparing it would be unfair."""
+    """A contestant does not perform one of its duties, so a comparison with it would be unfair."""
 
 
 def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, list[str]]:

@@ -40,7 +40,7 @@ WHERE bills.kind = 'bill' AND shops.in_scope AND CAST(data->>'passTime' AS TIMES
 
 
 class Loader:
-    """Collects rows until a state message arrives, and then stores them together with it."""
+    """Collects rows until a state message arrives, and then stores the rows and the state together."""
 
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database

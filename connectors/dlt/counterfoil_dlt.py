@@ -41,7 +41,7 @@ WHERE shops.in_scope AND bills.copied_at >= shops.complete_since"""
 
 def _columns(table: Table, **more: dict[str, Any]) -> dict[str, dict[str, Any]]:
     own = {column.name: TYPES[column.kind] for column in table.columns if column.name != "removed_at"}
-    # dlt changes these dictionaries, so no two columns may share one.
+    # dlt modifies these dictionaries, so each column needs its own.
     return {name: {**hints} for name, hints in (own | more).items()}
 
 
@@ -111,7 +111,7 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
         # An earlier run was interrupted. `run` would only load the rows of that run and then ignore the source.
         pipeline.run()
     source = counterfoil(url, key, page_size)
-    # By default, dlt converts a text that looks like a time. This keeps it as text.
+    # By default, dlt converts texts that look like times. This setting keeps them as texts.
     source.schema.remove_type_detection("iso_timestamp")
     pipeline.run(source)
     # dlt creates a table only when it loads the table's first row.

@@ -68,7 +68,7 @@ class World:
         self.service.ledger.advance_horizon()
 
     def assert_equal(self) -> None:
-        """Compare the copy with what the service returns to another key, in full."""
+        """Compare the whole copy with the data that the service returns to another key."""
         other = self.service.key(franchise=FRANCHISE, per_min=PLENTY, per_day=PLENTY)
 
         def ask(path: str, **query: Any) -> Json:
@@ -211,7 +211,7 @@ class Campaign:
         world.load(joining | {"franchiseId": "another-franchise"})
         world.copy.run()
         world.assert_equal()
-        # While the shop is away, changes to its bills are not in the feed of the franchise.
+        # While the shop is not in the franchise, changes to its bills are not in the feed of the franchise.
         world.load(r.removal(sold[0]), sold[1] | {"cashier": "Fah"}, r.bill(joining))
         world.load(joining)
         world.copy.run()

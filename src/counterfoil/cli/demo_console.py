@@ -34,7 +34,7 @@ class DemoConsole:
         )
 
     def link(self) -> str | None:
-        """Wait until the console is ready and return its sign-in link, or None if it could not be started."""
+        """Wait until the console is ready and return its sign-in link, or None if the console could not be started."""
         if self._process.stdout is None:
             return None
         try:

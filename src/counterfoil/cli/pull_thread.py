@@ -18,7 +18,7 @@ class Stoppable(Protocol):
 
 
 def run_interruptibly(work: Stoppable) -> None:
-    """Run some work to its end. On Ctrl-C, let it save what it has received, and raise KeyboardInterrupt."""
+    """Run work to its end. On Ctrl-C, let the work save the rows that it has received, and raise KeyboardInterrupt."""
     errors: list[BaseException] = []
     # `Thread.join` cannot be used: after an interrupted call, it reports that the thread has finished.
     done = threading.Event()
@@ -48,5 +48,5 @@ def _stop(work: Stoppable, done: threading.Event) -> None:
     try:
         done.wait()
     except KeyboardInterrupt:
-        # The open transaction is lost, and the copy stays as it was at the last commit.
+        # The open transaction is lost. The copy remains in the state of the last commit.
         os._exit(INTERRUPTED)

@@ -12,7 +12,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.errors import CounterfoilError
 
 JOIN_SEC = 2.0
-# How many pages are kept in memory until they can be written. A page is about 2 MB.
+# The maximum number of pages in memory that wait to be written. A page is about 2 MB.
 PAGES_AHEAD = 12
 _POLL_SEC = 0.1
 

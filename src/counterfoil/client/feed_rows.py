@@ -133,7 +133,7 @@ def bill_row(bill: Mapping[str, Any], copied_at: str) -> Row:
 
 
 def member_rows(client: Client, shops: Page[Shop]) -> Iterator[Row]:
-    """Yield all members of the bases of these shops. Their `copied_at` is the time of the list of shops."""
+    """Yield all members of the bases of these shops. Their `copied_at` is the `serverTime` of the list of shops."""
     providers = {str(shop["providerId"]) for shop in shops.data if shop["providerId"] is not None}
     for provider_id in sorted(providers):
         more = {"provider_id": provider_id, "copied_at": shops.server_time}

@@ -76,7 +76,7 @@ class Puller:
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
             if is_resumed:
-                # The resumed pass began in an earlier run, so it does not contain changes from after it began.
+                # The resumed pass began in an earlier run, so a second pass must read the changes since.
                 self._read_feed(state)
             current_shops = self._sink.shop_ids() - self._sink.removed_shop_ids()
             self.tally.shops = self.tally.shops_done = len(current_shops)
@@ -179,7 +179,7 @@ class Puller:
             reader.close()
 
     def _next_batch(self, state: State, reader: ChangeReader) -> FeedBatch:
-        """Read pages into a batch. After an error, the pages before it are kept, so that they are not read again."""
+        """Read pages into a batch. If a request fails, keep the pages before it, so that they are not read again."""
         batch = FeedBatch(state.selection, is_full_pass=state.feed.mark is None)
         while batch.pages < self._options.pages_per_batch and batch.bytes < BATCH_BYTES:
             began = time.monotonic()
@@ -202,7 +202,7 @@ class Puller:
         return batch
 
     def _write_batches(self, state: State, reader: ChangeReader, batch: FeedBatch) -> FeedBatch:
-        """Write a batch, and further ones until it is time to commit. Return the last one."""
+        """Write a batch, and further batches until it is time to commit. Return the last batch."""
         began = time.monotonic()
         while True:
             for group in batch.groups:

@@ -173,7 +173,7 @@ class Reconciler:
             except Refusal as refusal:
                 if refusal.code != "shop_not_in_scope":
                     raise
-                return  # The shop has left the key's scope since the last pull, and the next pull marks it.
+                return  # The shop has left the key's scope since the last pull. The next pull marks it as removed.
             copy_days |= self._sink.bills_of_days(shop_id, first, last)
         yield from self._compare(state, shop_id, service_days, copy_days)
 
@@ -321,7 +321,7 @@ class _Pending:
         self.bills: set[BillKey] = set()
 
     def without(self, shop_id: str, bills: _Bills) -> _Bills:
-        """Return the bills that are not among these changes."""
+        """Return the bills of a shop that are not affected by these changes."""
         if shop_id in self.shops:
             return {}
         return {bill_id: bill for bill_id, bill in bills.items() if (shop_id, bill_id) not in self.bills}

@@ -18,7 +18,7 @@ HALF_LABEL = 36
 
 
 class Bar(Struct, frozen=True):
-    """One bar: how many requests, and how many of them failed. `label` names the bar in the table."""
+    """One bar: the number of requests, and how many of them failed. `label` names the bar in the table."""
 
     label: str
     axis: str

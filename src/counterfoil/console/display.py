@@ -1,4 +1,4 @@
-"""Draws times, numbers, labels and tables in the way that every page shows them."""
+"""Draws times, numbers, labels and tables in the same way for all pages."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Draws the fields of forms, and parses what was entered."""
+"""Draws the fields of forms, and parses the values that the operator entered."""
 
 from collections.abc import Mapping, Sequence
 

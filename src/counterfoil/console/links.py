@@ -61,12 +61,12 @@ class SignInLinks:
         self._lock = threading.Lock()
 
     def accept(self, token: str) -> Actor | None:
-        """Return the operator for whom the link was made, or None if it is not valid or was used before."""
+        """Return the operator for whom the link was made, or None if the link is not valid or was used before."""
         claims = self._verified(token)
         now = self._clock.now_ms()
         if claims is None or claims.audience != self._audience or now >= claims.expires_at:
             return None
-        # A link made before this console started may already be used: only the previous process knew which ones were.
+        # A link from before this console started may have been used. Only the previous process knew the used links.
         if claims.made_at < self._started_at - CLOCK_TOLERANCE_MS:
             return None
         with self._lock:

@@ -102,12 +102,12 @@ def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
 
 
 def _plain_cell(value: object) -> object:
-    """Return a value as text that a spreadsheet does not run as a formula."""
+    """Return a value that a spreadsheet does not take for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
 
 
 def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleResponse:
-    """Return a page about something that went wrong, in the frame of the page it belongs to."""
+    """Return an error page with the same header and navigation as other pages."""
     if visit.request.path.endswith((".json", ".csv")):
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]

@@ -53,7 +53,7 @@ class ReadProgress(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no pass has been continued since the latest one ended."""
+        """Whether no pass has returned another page since the latest pass ended."""
         return self.ended_at >= self.continued_at
 
     @property

@@ -157,7 +157,7 @@ class File(_Stream):
                 self.position = lambda: self.total or 0
 
     def _with_position(self, raw: BinaryIO) -> Any:
-        # A device such as /dev/null is seekable but has no size. Its position is not known after it is closed.
+        # A device such as /dev/null is seekable but has no size, and its position is not known after it is closed.
         if raw.seekable() and self.total is not None:
             self.position = raw.tell
             return raw

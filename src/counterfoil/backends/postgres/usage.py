@@ -231,7 +231,7 @@ class PostgresUsage:
             self._flushing = None
 
     async def _write_tally(self) -> None:
-        """Write the counts. If this fails, they stay pending."""
+        """Write the counts of errors and passes. If the write fails, the counts stay pending."""
         tally, self._tally = self._tally, RequestTally()
         try:
             for statement, columns in _tally_statements(tally):

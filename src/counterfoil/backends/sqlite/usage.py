@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# An admission also moves the recent records to `requests` if there are this many, or after this time. Adding a record
-# to `requests` changes a page in each of four indexes. Records that are added together mostly share these pages.
+# An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
+# a record to `requests` changes a page in each of four indexes. Records that are added together share most pages.
 RECENT_RECORDS = 16
 RECENT_US = 100_000
 PRUNE_ROWS = 5_000
-# Records of earlier versions are indexed in transactions of this many records, which take some milliseconds, for this
-# long at a time.
+# Records of earlier versions are indexed in transactions of this many records, which take a few milliseconds. One call
+# spends at most this long on them.
 INDEXED_ROWS = 500
 INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.

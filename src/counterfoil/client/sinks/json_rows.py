@@ -78,7 +78,7 @@ class JsonRows:
 
 
 def _unnested(table: Table) -> str:
-    """Return a source with one row per element of the nested lists: e1, e2 are the elements, n1, n2 their numbers."""
+    """Return SQL for one row per element of nested lists. e1 and e2 are the elements; n1 and n2 are their numbers."""
     source = "parsed"
     kept = [f'"{column.path[0]}" AS "of_parent_{column.path[0]}"' for column in table.columns if column.of_parent]
     for depth, path in enumerate(table.each, 1):

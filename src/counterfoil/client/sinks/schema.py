@@ -9,7 +9,7 @@ _OWN_TABLES = {
     "pull_seen": "provider_id {text}, member_id {text}",
     "pull_undelivered": "shop_id {text}, id {text}",
 }
-# Indexes for engines that need them, by table.
+# The indexes of each table, for engines that need indexes.
 INDEXES = {
     "bills": (
         "CREATE UNIQUE INDEX bills_identity ON bills (shop_id, id)",
@@ -32,7 +32,7 @@ def missing_statements(
     indexes: Mapping[str, tuple[str, ...]],
     views: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield statements that create everything missing. `found` has the columns of each existing table or view."""
+    """Yield the statements that create what does not exist. `found` has the columns of each existing table or view."""
     for name, columns in _OWN_TABLES.items():
         if name not in found:
             yield f"CREATE TABLE {name} ({columns.format(text=types[Kind.TEXT])})"

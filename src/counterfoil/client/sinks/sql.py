@@ -46,7 +46,7 @@ _DAY_TOTALS = """
         {net}, {tip}, {hash}
     FROM bills {days} GROUP BY shop_id, bill_date
 """
-# How many pairs of values are passed to one statement.
+# The maximum number of pairs of values that are passed to one statement.
 _PAIRS_PER_STATEMENT = 400
 
 
@@ -133,7 +133,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            self._has_undelivered = True  # The rollback may restore such rows.
+            self._has_undelivered = True  # The rollback may restore undelivered bills.
             with suppress(SinkError):  # Report the original error, not the one that the rollback raises.
                 self.run("ROLLBACK")
             raise

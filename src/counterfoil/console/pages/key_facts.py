@@ -17,7 +17,7 @@ CONCERNS: Final = tuple(issue.value for issue in KeyIssue)
 
 
 class KeyView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A key as the console's `.json` pages show it, with the field names of `counterfoil keys --json`."""
+    """A key in the console's JSON responses, with the field names of `counterfoil keys --json`."""
 
     key_id: str
     label: str

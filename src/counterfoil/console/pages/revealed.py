@@ -11,7 +11,7 @@ from counterfoil.web.html import Html, element, markup
 
 
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> Drawn:
-    """Return the page. A script removes the key when the operator leaves it, and the console does not keep the key."""
+    """Return the page. A script removes the key when the operator leaves the page. The console keeps no copy of it."""
     t, key = visit.t, issued.key
     return Drawn(
         title=t("revealed.title"),
