@@ -12,7 +12,7 @@ SHIP_READY := $(VENV)/.ship-ready
 NODE := .ci/node
 NODE_READY := $(NODE)/node_modules/.ready
 
-# Every connector has its own environment, because its framework needs other versions than we do.
+# Every connector has its own environment, because its framework needs other package versions than Counterfoil does.
 CONNECTORS := dlt singer airbyte
 CONNECTORS_READY := $(CONNECTORS:%=connectors/%/.venv/.ready)
 

@@ -1,8 +1,8 @@
 """The contestants: how each one is started and queried.
 
-Counterfoil runs with everything on: key check, minute window, day quota, request
+Counterfoil runs with all of its features enabled: key check, minute window, day quota, request
 records, metrics, logging. Bun and Go run twice: bare, and with the first four of
-these duties. The others do none of this. Each contestant has one worker process,
+these duties. The other contestants do none of these. Each contestant has one worker process,
 unless its name says otherwise.
 """
 
@@ -58,8 +58,8 @@ class Contestant(Struct, frozen=True, kw_only=True):
     """A server to measure.
 
     `command` takes the world and a port; `missing` names anything it needs that is
-    not installed. With `has_duties`, it checks keys and counts and records requests
-    in a file of its own.
+    not installed. With `has_duties`, it checks keys, and counts and records requests
+    in its own file.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The duties of contestants that are compared like with like: a key check, limits, and a record of every request.
+"""The duties that make a comparison fair: a key check, limits, and a record of every request.
 
 A contestant with duties reads its keys from a SQLite file that is prepared here,
-and counts and records requests in it. Before anything is timed, `check` makes
-sure that it really does so.
+and counts and records requests in it. Before any measurement, `check`
+verifies that the contestant really does so.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from bench.contestants import Running
 
 TABLES = Path(__file__).parent / "peers" / "duties.sql"
-# The key that `check` uses up: so many requests in any minute.
+# The key that `check` uses, and the number of requests that it may send per minute.
 LIMITED, PER_MIN = "limited", 3
-# Records may be written later than the response is sent.
+# A record may be written after the response was sent, so `check` waits up to this long for it.
 WAIT_SEC, LOOK_EVERY_SEC = 20.0, 0.05
 
 _KEY = "INSERT INTO keys (key_id, sha256, franchise_id, per_min, per_day) VALUES (?, ?, ?, ?, ?)"
@@ -34,11 +34,11 @@ _RECORDS = "SELECT status, count(*) FROM requests WHERE key_id = ? GROUP BY stat
 
 
 class Neglected(Exception):
-    """A contestant does not do one of its duties, so comparing it would be unfair."""
+    """A contestant does not perform one of its duties, so a comparison with it would be unfair."""
 
 
 def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, list[str]]:
-    """Create the file with keys for each franchise, and one key that is limited; return the keys."""
+    """Create the file with keys for each franchise, and one key with a low rate limit; return all keys."""
     for old in file.parent.glob(f"{file.name}*"):
         old.unlink()
     keys = {name: [_new_key() for _ in range(callers)] for name in franchises}

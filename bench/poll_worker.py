@@ -1,8 +1,8 @@
-"""A worker in its own process that polls the application of the source tree on its path; used by bench.versions.
+"""Measures polls of the application on its import path, in a separate process that bench.versions starts.
 
 For every line with a number on standard input, it answers that many polls, one
-after the other, and prints the processor time per poll in microseconds. The log
-is moved into the main file between rounds, as the supervisor does.
+after the other, and prints the processor time per poll in microseconds. Between
+rounds, it checkpoints the write-ahead log, as the supervisor does.
 """
 
 import asyncio

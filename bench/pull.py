@@ -1,4 +1,4 @@
-"""Measure how fast `counterfoil pull` fills a copy from a local service, and what it costs.
+"""Measures how fast `counterfoil pull` fills a copy from a local service, and its processor time and memory.
 
     .venv/bin/python bench/pull.py --bills 200000
     .venv/bin/python bench/pull.py --bills 200000 --to sqlite
@@ -46,10 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast a pull fills a copy.")
     parser.add_argument("--bills", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=1, help="worker processes of the service")
-    parser.add_argument("--folder", type=Path, help="keep the store here, and use the store that is there")
+    parser.add_argument("--folder", type=Path, help="folder of the store; a store that exists there is used again")
     parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
     parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
-    parser.add_argument("--rounds", type=int, default=1, help="how often to repeat the first pull; the best counts")
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="how often to repeat the first pull; the best result counts"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.folder or Path(scratch)
@@ -99,7 +101,7 @@ def new_target(to: str, folder: Path, name: str) -> str:
 
 
 def pulled(source: Path, url: str, key: str, target: str, *words: str) -> dict[str, Any]:
-    """Run the command, and return its own report with its processor time and memory."""
+    """Run `counterfoil pull`; return its JSON report with its processor time and memory added."""
     environment = os.environ | {"PYTHONPATH": str(source), "COUNTERFOIL_KEY": key}
     command = [*COUNTERFOIL, "pull", "--url", url, "--to", target, "--json", *words]
     began = time.perf_counter()

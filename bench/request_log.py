@@ -1,9 +1,9 @@
-"""Measure what the operator waits for in a store with millions of request records.
+"""Measures how long the operator's searches take in a store with millions of request records.
 
     PYTHONPATH=tests .venv/bin/python -m bench.request_log --records 10000000 --folder DIR
 
-Fills an embedded store, or with --postgresql a database on a server that it
-starts, and measures each kind of search. With --upgrade, the records are those
+Fills an embedded store, or with --postgresql a database on a server that this
+program starts, and measures each kind of search. With --upgrade, the records are those
 of the previous schema, and the migration and the indexing afterwards are
 measured too. Prints one line of JSON with the fastest and the median time of ten
 runs in milliseconds. The folder can be deleted afterwards.
@@ -106,7 +106,7 @@ def fill_folder(folder: Path, records: Records, *, upgrade: bool, results: dict[
                 for statement in statements(script):
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {PREVIOUS_USAGE}")
-        # Building the indexes afterwards is faster than adding to them.
+        # Building the indexes after all rows are inserted is faster than updating them for each row.
         indexes = connection.execute(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'requests'"
         ).fetchall()

@@ -1,7 +1,7 @@
-"""Measure the whole road of the data: load, first pull into DuckDB, pull without and with changes, reconcile.
+"""Measures every step from the POS to a copy: load, first pull into DuckDB, pulls with and without changes, reconcile.
 
-Every step is the command that an operator or an integrator runs, so the start of
-Python is included, except where a line says otherwise.
+Every step is the command that an operator or an integrator runs, so the time
+includes the start of Python, unless a line of the results says otherwise.
 """
 
 import json
@@ -21,7 +21,7 @@ from bench.contestants import field, running
 from bench.targets import OURS, Verdict, at_least, at_most
 from bench.world import COUNTERFOIL, GROUP, LOADED, World
 
-# Loaded again with another receipt number before the pull with changes.
+# This many bills are loaded again with another receipt number before the pull with changes.
 CHANGED = 1_000
 
 
@@ -70,7 +70,7 @@ def travelled(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[d
 
 
 def _empty(world: World) -> World:
-    """Return a world with the same source records and no store."""
+    """Return a world (the data of a benchmark) with the same source records and no store."""
     road = World(world.folder / "road")
     shutil.rmtree(road.folder, ignore_errors=True)
     road.folder.mkdir()

@@ -9,7 +9,7 @@ from bench.rounds import Measured, Pair
 OURS = "counterfoil"
 PEERS = ("fastapi", "litestar", "fastify", "datasette")
 SMALL = {"poll": "poll", "bill": "one bill", "member": "one member", "lookup": "lookup"}
-# Contestants with the same duties as ours. Without duties they are measured too, but there is no target for that.
+# Contestants with the same duties as our service. They are also measured without duties, but without a target.
 WITH_DUTIES = {"bun-duties": "Bun", "go-duties": "Go"}
 
 Results = Mapping[Pair, Measured]

@@ -1,4 +1,4 @@
-"""Compare what a poll costs in two source trees, such as two commits, in short alternating rounds.
+"""Compares the cost of a poll in two source trees, such as two commits, in short alternating rounds.
 
     git worktree add /tmp/before COMMIT
     PYTHONPATH=tests .venv/bin/python -m bench.versions --before /tmp/before
@@ -6,7 +6,7 @@
 Gives each tree a store of its own. By default, the application of each tree
 answers polls in a process without HTTP, a hundred per round. The rounds alternate,
 so that other load on the machine affects both equally, and the tenth percentile is
-compared, because other load only ever adds to the processor time. With --http,
+compared, because other load can only increase the processor time. With --http,
 every round polls the service with wrk for a few seconds, and the medians are
 compared. Prints one line of JSON.
 """
@@ -153,7 +153,7 @@ def _over_http(services: list[Service], count: int, seconds: int, connections: i
 
 
 def _alternate(count: int, measure: Callable[[int], Result]) -> Iterator[tuple[Result, Result]]:
-    """Yield the result of both trees in each round. The tree that comes first changes. The first rounds warm up."""
+    """Yield the result of both trees in each round. The trees take turns to be first. Warm-up rounds are left out."""
     for number in range(count + WARM_UP):
         order = (0, 1) if number % 2 else (1, 0)
         results = {place: measure(place) for place in order}

@@ -1,10 +1,10 @@
-"""Compares a copy with the totals of GET /v1/digests, per shop and day, and says whether they agree.
+"""Compares a copy with the totals of GET /v1/digests, per shop and day, and prints whether they agree.
 
     python check_copy.py sales.duckdb [SCHEMA]
     python check_copy.py postgresql://user@host/database [SCHEMA]
 
 It reads the view `current_bills`, and COUNTERFOIL_URL and COUNTERFOIL_KEY from
-the environment. It needs the package duckdb or psycopg, and no other.
+the environment. It needs only the package duckdb or psycopg.
 """
 
 import json

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CONNECTORS = Path(__file__).parent
-# The program that copies, and the schema of the copy. The program's only argument is the target.
+# For each connector: the program that copies, and the schema of the copy. The program's only argument is the target.
 PROGRAMS = {
     "dlt": ("counterfoil_dlt.py", "counterfoil"),
     "singer": ("copy_to_postgres.py", "counterfoil"),
@@ -25,7 +25,7 @@ PROGRAMS = {
 
 @contextmanager
 def demo() -> Iterator[dict[str, str]]:
-    """Serve the demo's data; yield the URL and the key of its franchise as environment variables."""
+    """Serve the demo's data; yield the URL and a franchise key as environment variables."""
     command = [
         sys.executable,
         "-m",
@@ -55,7 +55,7 @@ def target_of(name: str) -> Iterator[str]:
     if name != "singer":
         yield "copy.duckdb"
         return
-    import servers  # in tests/
+    import servers  # This module is in tests/.
 
     server = servers.postgres(18)
     server.command("CREATE DATABASE copy_of_the_demo")

@@ -25,7 +25,7 @@ def pytest_configure() -> None:
     # No test uses TLS, and loading all certificate authorities takes a client longer than sending its requests.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-    # A store waits for the disk some thirty times while it is created and filled, and tests create thousands of stores.
+    # Creating and filling a store waits for the disk about thirty times, and tests create thousands of stores.
     if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ENOUGH_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 

@@ -1,4 +1,4 @@
-"""The test files that take longest, slowest first. They run first.
+"""Lists the test files that take longest, slowest first. They run first.
 
 Otherwise one test process would still be running a long file when the others
 have nothing left to do.

@@ -1,4 +1,4 @@
--- What a contestant with duties keeps: the keys, and the same tables for admissions and request records as ours
+-- The data of a contestant with duties: the keys, and the same tables for admissions and request records as ours
 -- (src/counterfoil/backends/sqlite/migrations/usage/0001_usage.sql).
 
 CREATE TABLE keys (
@@ -9,7 +9,7 @@ CREATE TABLE keys (
     per_day INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Admission n is allowed once admission n - per_min is a minute old. `count` is its number on its day, Thailand time.
+-- Admission n is allowed once admission n - per_min is a minute old. `count` is the number of admissions of the key so far on that day (Thailand time).
 CREATE TABLE admissions (
     key_id TEXT NOT NULL,
     n INTEGER NOT NULL,

@@ -20,13 +20,13 @@ from airbyte_cdk.sources.streams.concurrent.cursor import ConcurrentCursor
 from airbyte_cdk.sources.types import Record, StreamSlice
 from airbyte_cdk.utils.traced_exception import AirbyteTracedException
 
-# Give up after this many attempts, so that a pass cannot be started again forever.
+# Give up after this many attempts, so that a pass is not restarted forever.
 MAX_ATTEMPTS = 20
 
 
 @dataclass
 class MarkParameter(DefaultRequestOptionsProvider):
-    """Sends the mark of the last pass as `since`. The first pass has none, and a manifest would send an empty one."""
+    """Sends the mark of the last pass as `since`. A manifest would send an empty `since` in the first pass."""
 
     def get_request_params(
         self,
@@ -82,7 +82,7 @@ class ChangeFeedRetriever(SimpleRetriever):
 
 
 class _Attempt:
-    """One attempt at a pass. `shops` has `completeSince` and `inScope` of every shop, and is updated."""
+    """One attempt at a pass. `shops` has `completeSince` and `inScope` of every shop, and the attempt updates it."""
 
     def __init__(self, since: str | None, shops: dict[str, Any]) -> None:
         self.mark: str | None = None
@@ -93,7 +93,7 @@ class _Attempt:
         self._missing = set() if since else set(shops)
 
     def rows(self, element: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the row of an element. A page without elements arrives as a whole, and has no row."""
+        """Yield the row of an element. A page without elements is passed in whole, and yields no row."""
         self.has_begun = True
         self.mark = element.pop("mark", None) or self.mark
         self._time = element.get("passTime") or element.get("serverTime") or self._time
@@ -119,7 +119,7 @@ class _Attempt:
         return self._row(shop_id, "shop", "", removed=shop is None, shop=shop) | self._shops[shop_id]
 
     def _row(self, shop_id: str, kind: str, row_id: str, *, removed: bool = False, **more: Any) -> dict[str, Any]:
-        # Destinations delete a row that has `_ab_cdc_deleted_at`. A removed shop stays, because its bills may remain.
+        # Destinations delete a row that has `_ab_cdc_deleted_at`. Rows of removed shops stay, because bills may remain.
         deleted_at = self._time if removed and kind == "bill" else None
         nothing = {"inScope": None, "completeSince": None, "shop": None, "bill": None}
         key = {"shopId": shop_id, "kind": kind, "id": row_id, "passTime": self._time}

@@ -30,13 +30,13 @@ def main() -> int:
     ):
         command += [f"--{option}", str(FOLDER / name)]
     command += ["--state", str(state)] if state.exists() else []
-    # The CDK runs components.py only if this is set.
+    # The CDK runs components.py only if this variable is set.
     environment = os.environ | {"AIRBYTE_ENABLE_UNSAFE_CODE": "true"}
     source = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
     loader = subprocess.Popen([sys.executable, str(FOLDER / "to_duckdb.py"), str(target)], stdin=source.stdout)
     if source.stdout:
         source.stdout.close()
-    # The loader stores the mark only with all rows of its pass, so both programs may fail at any time.
+    # The loader stores a mark only together with all rows of its pass, so nothing is lost if either program fails.
     failed = loader.wait() or source.wait()
     config.unlink()
     if failed:

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS changes
 CREATE TABLE IF NOT EXISTS members (provider_id VARCHAR, member_id VARCHAR, data JSON);
 CREATE TABLE IF NOT EXISTS states (stream VARCHAR PRIMARY KEY, state JSON);
 """
-# The shops and bills that exist now. The README explains the conditions.
+# Views of the shops and bills that exist now. The README explains their conditions.
 VIEWS = """
 CREATE OR REPLACE VIEW shops AS
 SELECT shop_id, CAST(data->>'removed' AS BOOLEAN) AS removed, CAST(data->>'inScope' AS BOOLEAN) AS in_scope,
@@ -40,7 +40,7 @@ WHERE bills.kind = 'bill' AND shops.in_scope AND CAST(data->>'passTime' AS TIMES
 
 
 class Loader:
-    """Collects rows until a state message arrives, and then stores them together with it."""
+    """Collects rows until a state message arrives, and then stores the rows and the state together."""
 
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database

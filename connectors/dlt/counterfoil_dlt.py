@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# dlt sends usage statistics to its makers unless this is set before it is imported.
+# dlt sends usage statistics to its vendor unless this variable is set before dlt is imported.
 os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
 
 import dlt
@@ -41,7 +41,7 @@ WHERE shops.in_scope AND bills.copied_at >= shops.complete_since"""
 
 def _columns(table: Table, **more: dict[str, Any]) -> dict[str, dict[str, Any]]:
     own = {column.name: TYPES[column.kind] for column in table.columns if column.name != "removed_at"}
-    # dlt changes these dictionaries, so no two columns may share one.
+    # dlt modifies these dictionaries, so each column needs its own.
     return {name: {**hints} for name, hints in (own | more).items()}
 
 
@@ -73,7 +73,7 @@ def counterfoil(
     def rows_of(table: str, chunk: list[tuple[str, Row]]) -> list[Row]:
         return [row for name, row in chunk if name == table]
 
-    # `dedup_sort` matters if a pass was started again: then dlt keeps the newest version of a row.
+    # If a pass was restarted, a row may occur twice. With `dedup_sort`, dlt keeps the newest version.
     newest = INSTANT | {"dedup_sort": "desc"}
 
     @dlt.transformer(
@@ -108,13 +108,13 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
     """Load everything that has changed since the last call into the pipeline's destination."""
     pipeline.sync_destination()
     if pipeline.has_pending_data:
-        # An earlier run was interrupted. `run` would only load its rows and then ignore the source.
+        # An earlier run was interrupted. `run` would only load the rows of that run and then ignore the source.
         pipeline.run()
     source = counterfoil(url, key, page_size)
-    # A text that looks like a time stays a text.
+    # By default, dlt converts texts that look like times. This setting keeps them as texts.
     source.schema.remove_type_detection("iso_timestamp")
     pipeline.run(source)
-    # dlt creates a table when it loads the first row of it.
+    # dlt creates a table only when it loads the table's first row.
     if {"shops", "bills"} <= set(pipeline.default_schema.data_table_names(seen_data_only=True)):
         with pipeline.sql_client() as database:
             database.execute_sql(CURRENT_BILLS)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-# The bills and members that exist now. The README explains the conditions.
+# Views of the bills and members that exist now. The README explains their conditions.
 VIEWS = """
 CREATE OR REPLACE VIEW counterfoil.current_bills AS
 SELECT bills.* FROM counterfoil.bills JOIN counterfoil.shops USING (shop_id)
@@ -27,7 +27,7 @@ WHERE members.copied_at >= bases.copied_at;
 
 
 def main() -> int:
-    # The state contains no personal data, but it belongs to the key.
+    # The state contains no personal data, but it is valid only for this key, so only its owner can read it.
     os.umask(0o077)
     url, state = sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "state.json")
     programs = Path(sys.executable).parent

@@ -1,4 +1,4 @@
-"""The situations that every connector must survive. After each of them, its copy equals the service.
+"""Tests of the situations that every connector must handle. After each one, the copy equals the service's data.
 
 All tests of a connector share one service and one copy, and each test leaves
 both equal, so the order of the tests does not matter.
@@ -48,7 +48,7 @@ class World:
         return f"{self.service.url}/ext/v1"
 
     def odd_bills(self) -> list[r.Record]:
-        """Return bills that other lists do not return, or whose values are easily damaged."""
+        """Return bills that lists by day do not return, or whose values are easily corrupted."""
         of = self.branches[0]
         return [
             r.bill(of, closedAt=None, history=True),
@@ -68,7 +68,7 @@ class World:
         self.service.ledger.advance_horizon()
 
     def assert_equal(self) -> None:
-        """Compare the copy with what the service returns to another key, in full."""
+        """Compare the whole copy with the data that the service returns to another key."""
         other = self.service.key(franchise=FRANCHISE, per_min=PLENTY, per_day=PLENTY)
 
         def ask(path: str, **query: Any) -> Json:
@@ -105,7 +105,7 @@ def feed_requests(paths: list[str]) -> list[str]:
 
 
 def at_feed_page(number: int, action: Callable[[], Answer | None]) -> Callable[[str], Answer | None]:
-    """Return a hook for `proxy` that acts once, before the page of the feed with this number."""
+    """Return a hook for `proxy` that acts once, before the feed page with this number is requested."""
     seen = 0
 
     def happens(path: str) -> Answer | None:
@@ -127,7 +127,7 @@ def refusal(error: str, **headers: str) -> Answer:
 
 
 class Campaign:
-    """The tests. A subclass names the connector."""
+    """The tests that all connectors share. A subclass names the connector."""
 
     connector: ClassVar[type[Connector]]
 
@@ -211,7 +211,7 @@ class Campaign:
         world.load(joining | {"franchiseId": "another-franchise"})
         world.copy.run()
         world.assert_equal()
-        # While the shop is away, changes to its bills are not in the feed of the franchise.
+        # While the shop is not in the franchise, changes to its bills are not in the feed of the franchise.
         world.load(r.removal(sold[0]), sold[1] | {"cashier": "Fah"}, r.bill(joining))
         world.load(joining)
         world.copy.run()
@@ -221,7 +221,7 @@ class Campaign:
         world.copy.run()
         world.assert_equal()
 
-    def test_a_connector_waits_as_long_as_the_rate_limit_asks_for(self, world: World) -> None:
+    def test_a_connector_waits_as_long_as_retry_after_says(self, world: World) -> None:
         world.sell()
         with proxy(world.service, at_feed_page(2, lambda: refusal("rate_limited", **{"retry-after": "1"}))) as url:
             world.copy.run(url)
@@ -251,7 +251,7 @@ class Campaign:
         assert len(feed_requests(paths)) == 1, "the copy was started again"
         world.assert_equal()
 
-    def test_a_copy_whose_mark_is_too_old_is_made_again(self, world: World) -> None:
+    def test_a_copy_whose_mark_has_expired_is_read_again_in_full(self, world: World) -> None:
         leaving = r.branch(franchiseId=FRANCHISE, providerId="base-1")
         sold = world.sell(6)
         world.load(leaving, *r.bills(leaving, 2))
@@ -270,7 +270,7 @@ class Campaign:
         copy.run()
         assert len(copy.shops()) == 1
 
-    def test_a_copy_follows_when_all_members_are_removed(self, world: World) -> None:
+    def test_the_copy_has_no_members_after_all_are_removed(self, world: World) -> None:
         world.load(*(r.removal(member) for member in world.members))
         world.members = [r.member("base-1")]
         world.load(*world.members)

@@ -57,7 +57,7 @@ class Connector:
         url = url or self.url
         self.prepare(url)
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        # A worktree without its own installation uses its own sources.
+        # In a git worktree without its own installation, run the sources of that worktree.
         environment = kept | {"PYTHONPATH": str(ROOT / "src")} | self.environment(url)
         return subprocess.Popen(
             self.command(),
@@ -102,7 +102,7 @@ class Connector:
         raise NotImplementedError
 
     def query(self, database: Path, statement: str) -> list[Json]:
-        """Return rows by column name. Instants with a time zone are texts, because DuckDB needs another package."""
+        """Return rows by column name. Instants are texts, because DuckDB needs another package to convert them."""
         with closing(duckdb.connect(str(database), read_only=True)) as connection:
             columns = connection.execute(f"DESCRIBE {statement}").fetchall()
             names = [f'"{name}"::VARCHAR' if "ZONE" in kind else f'"{name}"' for name, kind, *_ in columns]
@@ -111,7 +111,7 @@ class Connector:
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
-    """Kill the process and its children, as a power failure would."""
+    """Kill the process and its children with SIGKILL, which they cannot handle."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

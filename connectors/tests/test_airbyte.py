@@ -52,7 +52,7 @@ class TestAirbyte(Campaign):
     connector = Airbyte
 
     @pytest.mark.parametrize(("key", "status"), [("", "SUCCEEDED"), ("cf_live_wrong", "FAILED")])
-    def test_the_check_of_the_runner_tells_a_valid_key_from_a_wrong_one(
+    def test_the_check_command_accepts_a_valid_key_and_refuses_a_wrong_one(
         self, world: World, tmp_path: Path, key: str, status: str
     ) -> None:
         config = tmp_path / "config.json"

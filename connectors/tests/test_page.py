@@ -31,7 +31,7 @@ def block(section: str) -> str:
     return str(commands)
 
 
-def test_every_block_of_the_page_is_run() -> None:
+def test_every_code_block_on_the_page_is_tested() -> None:
     sections = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
     with_blocks = [name for name in sections if "```" in PAGE.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]]
     assert with_blocks == list(AGREEMENT)

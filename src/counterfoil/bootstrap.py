@@ -97,7 +97,7 @@ def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
 
 
 def operator_reads(settings: Settings) -> OperatorReads:
-    """Open a store to look up requests, copies and loads. Nothing can be written through it."""
+    """Open a store read-only, to look up requests, copies and loads."""
     if settings.database:
         from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
 

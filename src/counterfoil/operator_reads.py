@@ -23,12 +23,12 @@ from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITE
 from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
 
-# How long one call may take.
+# The time limit of one call, in seconds.
 QUERY_SEC = 5.0
 # A search without an index looks at this many records per page.
 SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
-# Counts of these errors are about requests that were not admitted.
+# Requests that are refused with these errors are not admitted.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
 # The instant and the number of a request record. Pages of records are sorted by both, newest first.
@@ -40,10 +40,10 @@ class QueryTooSlow(StoreUnavailable):
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
-    """Selects request records. Conditions that are None select everything.
+    """Selects request records. A condition that is None is not applied.
 
-    `since` is included and `until` is not. `before` is where a page continues:
-    the `next` of the previous page.
+    `since` is inclusive and `until` is exclusive. `before` is the position at
+    which the page begins: the `next` of the previous page.
     """
 
     request_id: str | None = None
@@ -204,7 +204,7 @@ class OperatorReads(Protocol):
         """
 
     def last_disclosed(self) -> dict[str, int]:
-        """Return, for each key that received personal data in the last 90 days, the latest time."""
+        """Return the time of the latest disclosure to each key that received personal data in the last 90 days."""
 
     def copies(self, lineage: str) -> list[CopyState]:
         """Return how far a lineage has read each list of changes, sorted by list and shop."""
@@ -224,7 +224,7 @@ FOLLOWED_PER_PAGE = 1_000
 
 
 class RequestFollower:
-    """Finds new request records, each once, as they are written."""
+    """Finds new request records as they are written, and returns each of them once."""
 
     def __init__(self, reads: OperatorReads, wanted: RequestFilter, since: int) -> None:
         self._reads = reads
@@ -257,7 +257,7 @@ Row = Sequence[Any]
 
 
 class Records(Enum):
-    """Sets of request records that an index contains, sorted by time."""
+    """The sets of request records that have an index sorted by time."""
 
     WITH_ID = "with id"
     FAILED = "failed"
@@ -268,14 +268,14 @@ class Records(Enum):
 
 
 class SearchPlan(Struct, frozen=True):
-    """How to find the records of a filter: in which set, between which bounds, and what to check on each record."""
+    """How to find the records that match a filter: the set to search, its bounds, and conditions for each record."""
 
     records: Records
     bounds: list[str]
     checks: list[str]
 
 
-# The conditions of a filter that a set of records already satisfies.
+# The conditions that every record of a set satisfies, so that they need not be checked.
 _SATISFIED = {
     Records.WITH_ID: ("request_id",),
     Records.FAILED: (),
@@ -288,7 +288,7 @@ _BOUNDS = ("since", "until", "before")
 
 
 def plan_search(wanted: RequestFilter) -> SearchPlan:
-    """Choose the smallest set of records that contains all records of a filter."""
+    """Choose the smallest set that contains all records that match a filter."""
     given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
     if wanted.request_id is not None:
         records = Records.WITH_ID
@@ -310,7 +310,7 @@ def filter_values(wanted: RequestFilter) -> dict[str, Any]:
 
 
 def request_page(rows: Sequence[Row], limit: int, last_scanned: RecordPosition | None) -> RequestPage:
-    """Return a page of rows with the columns of RecordedRequest, of which there may be one more than fits on it."""
+    """Return a page of request records. If `rows` has more than `limit` rows, there is another page."""
     names = RecordedRequest.__struct_fields__
     found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
     return RequestPage(found, found[-1].position if len(rows) > limit else last_scanned)
@@ -344,7 +344,7 @@ def first_hour(since: int) -> int:
 
 
 def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfKey]:
-    """Join the number of requests per hour with the number of errors, both by hours since 1970."""
+    """Join the number of requests per hour with the number of errors, both keyed by hours since 1970."""
     errors: dict[int, int] = dict(tuple(row) for row in failed)
     counts: list[tuple[int, int]] = sorted((hour, count) for hour, count in requests)
     return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]

@@ -258,10 +258,10 @@ class RequestLog(Protocol):
         """Store the record before returning, because personal data is about to be sent."""
 
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
-        """Count a request that a known key made but that was not admitted, to be stored soon."""
+        """Count a request of a known key that was not admitted. The count is stored shortly afterwards."""
 
     def note_page(self, page: PassPage, at: int) -> None:
-        """Remember that a page of a list of changes was sent, to be stored soon."""
+        """Record that a page of a list of changes was sent. The record is stored shortly afterwards."""
 
 
 class Cursors(Protocol):

@@ -351,7 +351,7 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
 
 
 def _check_proxy(values: Mapping[str, Any]) -> None:
-    """A header alone would let anyone sign in who can reach the console, so it needs the address of the proxy."""
+    """Require the address of the proxy, because a header alone would let anyone who can reach the console sign in."""
     address, header = values["console_proxy"], values["console_proxy_header"]
     if bool(address) != bool(header):
         raise SettingsError(

@@ -34,7 +34,7 @@ class Assistant:
 
 
 def with_assistant(copy: Path, talk: Callable[[Assistant], Coroutine[Any, Any, None]]) -> None:
-    """Start the server on this copy, hold a conversation, and stop the server."""
+    """Start the server on this copy, pass a connected client to `talk`, and stop the server."""
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "counterfoil", "mcp", "--copy", str(copy)],

@@ -34,7 +34,7 @@ TOOLS = {"copy_state", "list_shops", "sales", "product_mix", "find_bill", "membe
 
 @contextlib.contextmanager
 def questions(file: Path, wait_sec: float = 0.0) -> Iterator[Questions]:
-    """Ask without a process in between, for tests that need no protocol."""
+    """Answer questions within this process, for tests that do not need the MCP protocol."""
     with contextlib.closing(CopyReader(file, wait_sec)) as reader:
         yield Questions(reader)
 
@@ -53,7 +53,7 @@ def test_every_tool_is_marked_as_read_only_and_explained(file: Path) -> None:
     with_assistant(file, talk)
 
 
-def test_an_assistant_gets_sales_products_bills_and_shops_with_the_time_they_are_as_of(
+def test_answers_about_sales_products_bills_and_shops_say_how_current_they_are(
     file: Path, copy: Copy, branch: r.Record
 ) -> None:
     server_time = copy.service.get("shops", copy.key).json()["serverTime"]
@@ -83,7 +83,7 @@ def test_an_assistant_gets_sales_products_bills_and_shops_with_the_time_they_are
     with_assistant(file, talk)
 
 
-def test_wrong_arguments_and_statements_are_answered_with_an_error_and_the_server_stays(file: Path) -> None:
+def test_wrong_arguments_and_statements_get_an_error_and_the_server_keeps_running(file: Path) -> None:
     async def talk(assistant: Assistant) -> None:
         mistakes: list[tuple[str, dict[str, Any], str]] = [
             ("sales", {"shop_ids": ["nowhere"]}, "list_shops"),
@@ -201,7 +201,7 @@ def test_the_snapshot_contains_no_personal_data(file: Path, tmp_path: Path, copy
         "no SQL at all",
     ],
 )
-def test_a_statement_that_writes_or_leaves_the_snapshot_is_refused(sql: str, file: Path, tmp_path: Path) -> None:
+def test_a_statement_that_writes_or_reads_other_files_is_refused(sql: str, file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
     with questions(file) as ask:
         with pytest.raises(QueryRefused):
@@ -212,7 +212,7 @@ def test_a_statement_that_writes_or_leaves_the_snapshot_is_refused(sql: str, fil
 
 
 @pytest.mark.parametrize("text", ["b-1' OR '1'='1", "'; DROP TABLE bills; --", '" OR 1=1', "\0", "%"])
-def test_a_value_is_never_part_of_a_statement(text: str, file: Path) -> None:
+def test_values_in_arguments_never_become_sql(text: str, file: Path) -> None:
     with questions(file) as ask:
         assert ask.find_bill(text, None, None)["bills"] == []
         assert ask.find_bill(None, text, text)["bills"] == []
@@ -240,7 +240,7 @@ def test_sums_of_money_are_exact(file: Path) -> None:
     }
 
 
-def test_hours_and_months_are_in_the_time_of_the_shop(file: Path) -> None:
+def test_hours_and_months_are_in_the_time_zone_of_the_shop(file: Path) -> None:
     with questions(file) as ask:
         hours = {row["hour"]: row["bills"] for row in ask.sales(["hour"], Period(), 100)["groups"]}
         assert hours == {12: 2, 18: 1, None: 1}
@@ -248,13 +248,13 @@ def test_hours_and_months_are_in_the_time_of_the_shop(file: Path) -> None:
         assert months == {"2026-01": 3, None: 1}
 
 
-def test_categories_are_named_and_leave_out_tips_and_cancelled_lines(file: Path) -> None:
+def test_category_totals_have_names_and_leave_out_tips_and_cancelled_lines(file: Path) -> None:
     with questions(file) as ask:
         [soups] = ask.product_mix("category", Period(), 10)["products"]
     assert (soups["categoryId"], soups["name"], soups["quantity"]) == ("c-soups", "Soups", "7.00")
 
 
-def test_a_long_answer_is_cut_and_says_so(file: Path) -> None:
+def test_a_long_answer_is_truncated_and_says_so(file: Path) -> None:
     with questions(file) as ask:
         few = ask.query("FROM range(1000)", 10)
         assert (len(few["rows"]), few["truncated"]) == (10, True)
@@ -304,7 +304,7 @@ def held_open_by_a_writer(file: Path) -> Iterator[None]:
         other.communicate()
 
 
-def test_while_a_pull_writes_answers_come_from_before_it_and_say_so(file: Path) -> None:
+def test_during_a_pull_answers_use_the_earlier_data_and_say_so(file: Path) -> None:
     with questions(file) as ask:
         ask.copy_state()
         with held_open_by_a_writer(file):
@@ -314,7 +314,7 @@ def test_while_a_pull_writes_answers_come_from_before_it_and_say_so(file: Path) 
         assert "note" not in ask.sales((), Period(), 1)
 
 
-def test_the_first_question_during_a_pull_is_told_to_wait_or_waits(file: Path) -> None:
+def test_the_first_question_during_a_pull_waits_or_gets_an_error(file: Path) -> None:
     with held_open_by_a_writer(file), questions(file) as ask, pytest.raises(CopyLocked, match="A pull is writing"):
         ask.copy_state()
     answers: list[Any] = []
@@ -326,7 +326,7 @@ def test_the_first_question_during_a_pull_is_told_to_wait_or_waits(file: Path) -
     assert answers[0]["rows"]["bills"] == 5
 
 
-def test_what_a_killed_pull_has_committed_is_in_the_answers(file: Path) -> None:
+def test_answers_include_rows_that_a_killed_pull_committed(file: Path) -> None:
     source = (
         "import duckdb, os, sys; db = duckdb.connect(sys.argv[1]);"
         "db.execute(\"INSERT INTO shops (shop_id) VALUES ('committed')\"); os._exit(9)"
@@ -340,7 +340,7 @@ def test_what_a_killed_pull_has_committed_is_in_the_answers(file: Path) -> None:
         assert log.exists()
 
 
-def test_a_shop_that_has_not_been_read_to_its_end_is_named(file: Path, branch: r.Record) -> None:
+def test_a_shop_whose_first_pass_has_not_ended_is_listed_as_incomplete(file: Path, branch: r.Record) -> None:
     with duckdb.connect(str(file)) as db:
         db.execute("UPDATE pull_state SET state = '{\"format\":1}'")
     with questions(file) as ask:
@@ -349,7 +349,7 @@ def test_a_shop_that_has_not_been_read_to_its_end_is_named(file: Path, branch: r
     assert answer["incompleteShops"] == [branch["id"]]
 
 
-def test_a_copy_with_one_mark_for_all_shops_says_what_it_is_limited_to(file: Path) -> None:
+def test_answers_from_a_copy_of_a_part_of_the_data_say_which_part(file: Path) -> None:
     state = {
         "format": 2,
         "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"},
@@ -371,7 +371,7 @@ def test_a_copy_of_a_later_release_is_refused(file: Path) -> None:
         ask.copy_state()
 
 
-def test_a_copy_of_an_older_release_lacks_a_column_and_is_read_all_the_same(file: Path) -> None:
+def test_a_copy_of_an_older_release_that_lacks_a_column_can_be_read(file: Path) -> None:
     with duckdb.connect(str(file)) as db:
         db.execute("ALTER TABLE bills DROP COLUMN service_type")
     with questions(file) as ask:
@@ -415,7 +415,7 @@ PATHS = {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}
 
 
 @pytest.mark.parametrize("kind", sorted(PATHS.keys() & TARGETS.keys()))
-def test_a_copy_of_any_kind_that_a_pull_wrote_is_answered_from_with_its_time(
+def test_every_kind_of_copy_gives_answers_with_the_time_of_its_pull(
     kind: str, copy: Copy, file: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "other"

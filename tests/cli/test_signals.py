@@ -41,7 +41,7 @@ def test_a_background_job_that_ignores_ctrl_c_keeps_ignoring_it() -> None:
 
 
 class OnTerminal:
-    """A command that runs on a terminal of its own."""
+    """A command that runs in its own terminal."""
 
     def __init__(self, *arguments: str, nohup: bool = False, **environment: str) -> None:
         command = [*PYTHON, *arguments]
@@ -65,7 +65,7 @@ class OnTerminal:
         os.close(self._terminal)
 
     def exit_status(self) -> int:
-        """Return the exit status after the command has ended; negative if a signal ended it."""
+        """Wait for the command to end and return its exit status, which is negative if a signal ended the command."""
         until(self._has_ended, "the command ended")
         assert self._ended is not None
         return os.waitstatus_to_exitcode(self._ended)

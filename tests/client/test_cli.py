@@ -225,7 +225,7 @@ def test_a_target_in_use_is_reported_in_one_sentence(copy_owner: CopyOwner) -> N
 
 
 @pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite"])
-def test_a_missing_extra_is_named(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+def test_the_error_names_a_missing_extra(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     monkeypatch.delitem(sys.modules, "counterfoil.client.sinks.duckdb")
     monkeypatch.setitem(sys.modules, "duckdb", None)
     result = copy_owner("pull", "--to", target, status=1)
@@ -297,7 +297,7 @@ def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 130, stderr
-    assert "stopping after the rows" in stderr
+    assert "saving the rows" in stderr
     assert "progress saved" in stderr
     assert json.loads(stdout)["status"] == "interrupted"
 

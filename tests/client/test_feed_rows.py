@@ -31,7 +31,7 @@ class Tables:
         return Client(f"{self.service.url}/ext/v1", self.key, per_min=PLENTY, **self.options)
 
     def make_a_pass(self, limit: int = 3) -> None:
-        # As other tools do, store the state as JSON.
+        # Store the state as JSON, because the connectors' tools do so.
         with self.client() as client:
             feed = FeedRows(client, json.loads(json.dumps(self.state)), limit)
             for table, row in feed.rows():
@@ -77,7 +77,7 @@ def ids(*records: r.Record) -> set[str]:
     return {record["id"] for record in records}
 
 
-def test_additions_and_removals_are_followed(service: RunningService, of: r.Record, tables: Tables) -> None:
+def test_additions_and_removals_are_copied(service: RunningService, of: r.Record, tables: Tables) -> None:
     sold = r.bills(of, 7)
     load(service, *sold)
     tables.make_a_pass()
@@ -104,9 +104,7 @@ def test_a_shop_that_returns_no_longer_has_bills_that_were_removed_meanwhile(
     assert tables.current_bills() == ids(kept)
 
 
-def test_the_copy_is_made_again_if_the_key_is_of_another_lineage(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
+def test_a_key_of_another_lineage_starts_the_copy_again(service: RunningService, of: r.Record, tables: Tables) -> None:
     leaving = r.branch(franchiseId=of["franchiseId"])
     sold = r.bill(of)
     load(service, leaving, r.bill(leaving), sold)

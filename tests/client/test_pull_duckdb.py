@@ -169,7 +169,7 @@ def test_a_pull_that_is_stopped_saves_what_it_has_received(copy: Copy) -> None:
     assert_equal(copy)
 
 
-def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_what_is_gone(
+def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_removed_bills(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     gone = r.bill(branch)
@@ -203,7 +203,7 @@ def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, posit
     assert_equal(copy)
 
 
-def test_a_copy_made_by_the_pull_of_an_earlier_release_is_taken_over(
+def test_a_copy_made_by_an_earlier_release_is_read_in_full_and_continued(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     """Format 1 had a mark for each shop, and did not notice removals or late history."""

@@ -65,7 +65,7 @@ def test_a_removal_since_the_pull_is_not_a_difference(copy: Copy, branch: r.Reco
     assert copy.reconcile() == []
 
 
-def test_shops_that_join_or_leave_since_the_pull_are_not_differences(
+def test_shops_that_joined_or_left_since_the_pull_are_not_differences(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     joining = r.branch(franchiseId="elsewhere")
@@ -154,7 +154,7 @@ def test_only_days_whose_digests_differ_are_read(copy: Copy, branch: r.Record, s
     copy.pull()
     before = spent(copy, service)
     assert copy.reconcile() == []
-    # Only the copy's position in the feed, the digests and this count itself are requested, and the rate limit.
+    # The run requests only the feed, the digests and the rate limit, and `spent` itself makes one request.
     assert spent(copy, service) - before <= 4
     copy.rows("DELETE FROM bills WHERE bill_date = '2025-04-15'")
     before = spent(copy, service)

@@ -77,7 +77,7 @@ class RunningConsole:
 
 
 class Operator:
-    """An operator's browser, without a script."""
+    """An operator's browser, which does not run scripts."""
 
     def __init__(self, console: RunningConsole, **headers: str) -> None:
         self._console = console

@@ -153,7 +153,7 @@ def test_a_key_is_issued_shown_once_used_and_revoked(browser: Any, demo: Running
 
 
 def _key_is_not_shown_again(page: Any, key: str) -> None:
-    """Leave the page of a new key and come back, and reload it. Chromium sends a form again only if it is told to."""
+    """Check that Back does not show a new key again. Chromium shows an error page instead of sending the form again."""
     page.get_by_role("link", name="I have saved it").click()
     page.wait_for_url("**/keys/*")
     with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):
@@ -228,7 +228,7 @@ def test_the_keyboard_alone_reaches_and_sends_a_form(demo: RunningDemo, visit: V
     assert page.locator(".empty").text_content() == "No request matches."
 
 
-def test_everything_but_live_parts_works_without_a_script(browser: Any, demo: RunningDemo) -> None:
+def test_everything_but_live_parts_works_without_scripts(browser: Any, demo: RunningDemo) -> None:
     with visiting(browser, f"{demo.console}/sign-in", java_script_enabled=False, locale="en") as visit:
         visit.page.get_by_label("Sign-in link").fill(demo.link())
         visit.page.get_by_role("button", name="Sign in").click()

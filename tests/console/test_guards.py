@@ -27,7 +27,7 @@ def test_two_host_headers_are_refused(console: RunningConsole) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "[::1]:8002", "LOCALHOST"])
-def test_loopback_names_and_addresses_are_answered(alice: Operator, host: str) -> None:
+def test_loopback_names_and_addresses_are_accepted(alice: Operator, host: str) -> None:
     assert alice.get("/sign-in", host=host).status_code in (200, 303)
 
 

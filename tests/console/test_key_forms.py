@@ -113,7 +113,7 @@ def test_a_key_can_be_issued_for_a_shop_that_is_not_loaded_yet(console: RunningC
     assert (stored.scope.kind, stored.scope.id) == ("franchise", "fr-later")
 
 
-def test_script_in_labels_and_shop_names_is_only_text(console: RunningConsole, alice: Operator) -> None:
+def test_scripts_in_labels_and_shop_names_are_shown_as_text(console: RunningConsole, alice: Operator) -> None:
     attack = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     loaded = branch(name=attack, franchiseId=attack)
     console.service.load(loaded)
@@ -146,7 +146,7 @@ def test_limits_and_permissions_are_changed(console: RunningConsole, alice: Oper
     assert alice.json(f"/audit.json?key={key_id}")["entries"][0]["via"] == "console"
 
 
-def test_a_change_that_another_operator_overtook_is_refused(
+def test_a_change_is_refused_if_another_operator_changed_the_key_first(
     console: RunningConsole, alice: Operator, key_id: str
 ) -> None:
     path = f"/keys/{key_id}"
@@ -248,7 +248,7 @@ def test_keys_that_need_attention_are_counted(console: RunningConsole, shop: str
     assert [row["key"]["label"] for row in shown] == ["unused"]
 
 
-def test_the_actor_of_a_change_is_the_operator_who_made_the_link(console: RunningConsole, key_id: str) -> None:
+def test_the_audit_names_the_operator_who_made_the_link(console: RunningConsole, key_id: str) -> None:
     bob = console.operator("bob")
     path = f"/keys/{key_id}"
     bob.send(f"{path}/revoke", bob.fill_in(path, f"{path}/revoke", confirm=key_id))

@@ -1,4 +1,4 @@
-"""Every page answers its question, has a `.json` twin, and shows the command that does the same."""
+"""Every page shows its data, serves the same data as JSON, and names the command that prints it."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ COMMANDS = {
 
 @pytest.fixture
 def used(console: RunningConsole) -> dict[str, Any]:
-    """Load a shop and use a key: two successes, a disclosure, an error. Return what the tests look for."""
+    """Load a shop and use a key: two successes, a disclosure and an error. Return the values that tests look for."""
     shop = branch(name="Riverside")
     console.service.load(shop, base(shop), member(shop), *bills(shop, 3))
     key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)
@@ -60,14 +60,14 @@ def test_every_page_is_well_formed_with_data(console: RunningConsole, used: dict
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/keys/new"])
-def test_every_page_has_a_twin_in_json(alice: Operator, path: str) -> None:
+def test_every_page_is_also_served_as_json(alice: Operator, path: str) -> None:
     twin = "/today.json" if path == "/" else f"{path}.json"
     assert f'href="{twin}"' in alice.page(path)
     assert isinstance(alice.json(twin), dict)
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_a_page_shows_the_command_that_does_the_same(alice: Operator, path: str) -> None:
+def test_a_page_shows_the_command_that_prints_the_same_data(alice: Operator, path: str) -> None:
     assert f'<code class="command">{COMMANDS[path]}</code>' in alice.page(path)
 
 
@@ -106,7 +106,7 @@ def test_requests_are_filtered(alice: Operator, used: dict[str, Any], query: str
     assert {row["requestId"] for row in shown} == {used["ids"][name] for name in found}
 
 
-def test_a_condition_that_is_not_valid_is_named(alice: Operator) -> None:
+def test_an_invalid_condition_is_named(alice: Operator) -> None:
     assert alice.json("/requests.json?status=many&since=noon")["ignored"] == ["since", "status"]
     assert "were ignored: since, status." in alice.page("/requests?status=many&since=noon")
 
@@ -154,7 +154,7 @@ def test_today_counts_requests_and_errors(alice: Operator, used: dict[str, Any])
     assert [(key["label"], key["today"]) for key in view["keys"]] == [("ERP", 4)]
 
 
-def test_today_says_that_all_is_well_or_what_is_not(console: RunningConsole, alice: Operator) -> None:
+def test_today_says_that_all_is_well_or_what_is_wrong(console: RunningConsole, alice: Operator) -> None:
     shop = branch()
     console.service.load(shop)
     console.service.ledger.advance_horizon()
@@ -178,23 +178,23 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     console.service.load(quiet, busy, *records)
     view = alice.json("/shops.json")
     assert [(shop["name"], shop["state"]) for shop in view["shops"]] == [("Quiet", "silent"), ("Busy", "open")]
-    assert "Silent for longer than usual: 1." in alice.page("/shops")
+    assert "silent for longer than usual: 1." in alice.page("/shops")
     assert "Quiet" in alice.page("/")
 
 
-def test_one_key_shows_how_fresh_its_copy_is(alice: Operator, used: dict[str, Any]) -> None:
+def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: dict[str, Any]) -> None:
     (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
     assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
     assert "The copy is in step for every shop." in alice.page(f"/keys/{used['key_id']}")
 
 
-def test_a_copy_falls_behind(console: RunningConsole, used: dict[str, Any]) -> None:
+def test_a_copy_that_is_not_read_falls_behind(console: RunningConsole, used: dict[str, Any]) -> None:
     console.clock.advance(27 * 3600)
     (copy,) = console.operator("bob").json(f"/keys/{used['key_id']}.json")["copies"]
     assert copy["state"] == "behind"
 
 
-def test_one_key_shows_errors_with_what_to_do(alice: Operator, used: dict[str, Any]) -> None:
+def test_the_page_of_a_key_shows_errors_with_advice(alice: Operator, used: dict[str, Any]) -> None:
     view = alice.json(f"/keys/{used['key_id']}.json")
     (error,) = view["errors"]
     assert (error["error"], error["route"], error["count"]) == ("shop_not_in_scope", "transactions", 1)
@@ -237,7 +237,7 @@ def test_a_line_that_was_not_rejected_cannot_be_revealed(console: RunningConsole
     assert [entry["act"] for entry in alice.json("/audit.json")["entries"]] == ["console_signed_in"]
 
 
-def test_the_reference_is_the_one_of_this_version(alice: Operator) -> None:
+def test_the_reference_page_describes_this_version(alice: Operator) -> None:
     assert alice.json("/reference.json")["openapi"].startswith("3.1")
     page = alice.get("/reference")
     assert "API reference" in page.text

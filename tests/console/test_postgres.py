@@ -1,4 +1,4 @@
-"""The console shows and changes a store on PostgreSQL as it does an embedded one."""
+"""The console shows and changes a store on PostgreSQL in the same way as an embedded store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def console(tmp_path: Path) -> Iterator[RunningConsole]:
         running.close()
 
 
-def test_every_page_reads_and_keys_are_issued_on_postgresql(console: RunningConsole) -> None:
+def test_pages_and_key_forms_work_on_postgresql(console: RunningConsole) -> None:
     shop = branch(name="Riverside")
     console.service.load(shop, base(shop), member(shop), *bills(shop, 3), b'{"kind":"bill"}')
     alice = console.operator("alice")

@@ -55,7 +55,7 @@ def signed_in(link: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_printed_link_signs_in_and_another_can_be_made(store: Path) -> None:
+def test_the_printed_link_signs_in_and_a_second_link_can_be_made(store: Path) -> None:
     port = free_port("127.0.0.1")
     with console(store, port) as process:
         link = printed_link(process)

@@ -130,7 +130,7 @@ def test_signing_out_everywhere_ends_every_session(console: RunningConsole, alic
     assert bob.get("/").status_code == 303
 
 
-def test_the_cookie_is_not_for_scripts_or_other_sites(console: RunningConsole) -> None:
+def test_scripts_and_other_sites_cannot_use_the_cookie(console: RunningConsole) -> None:
     port = console.settings.console_port
     plain = console.stranger().sign_in(console.token()).headers["set-cookie"]
     assert plain.startswith(f"counterfoil-console-{port}=")

@@ -44,7 +44,7 @@ def test_every_text_is_used_and_every_used_text_exists() -> None:
     assert missing == []
 
 
-def test_names_that_are_put_together_have_texts() -> None:
+def test_computed_text_names_have_texts() -> None:
     names = [f"nav.{name}" for name in NAVIGATION] + [f"act.{act.value}" for act in Act]
     names += [f"concern.{name}{part}" for name in CONCERNS for part in ("", ".what", ".short")]
     assert [name for name in names if name not in TABLE] == []

@@ -1,4 +1,4 @@
-"""What the operator sees of requests that were served over HTTP: refusals per day, and how fresh each copy is."""
+"""The operator can look up requests that were served over HTTP: refusals per day, and how fresh each copy is."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -29,7 +29,7 @@ def id_of(key: str) -> str:
 
 
 def written(service: RunningService) -> OperatorReads:
-    """Stop the service, which writes everything that is pending, and return the operator's view."""
+    """Stop the service, so that it writes all pending records, and return the operator's reads."""
     service.restart()
     return bootstrap.operator_reads(service.settings)
 

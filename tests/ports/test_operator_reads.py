@@ -62,7 +62,7 @@ class Recorder:
 
 @pytest.fixture
 def usage(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> OpenUsage:
-    # Tests write by calling `flush`, so the timer must not begin to write in between.
+    # Tests write records by calling `flush`, so the timer that writes them in the background must not run.
     monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 600)
     return store.usage(clock)
 
@@ -401,7 +401,7 @@ def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
 # --- loads -----------------------------------------------------------------------
 
 
-def test_loads_are_listed_newest_first_with_what_they_rejected(
+def test_loads_are_listed_newest_first_with_their_rejected_lines(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     reads = store.operator_reads()

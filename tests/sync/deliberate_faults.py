@@ -237,7 +237,7 @@ class MarkAfterTheLastPage(Reader):
 
 
 class PullerThatMarksLate(Puller):
-    """Takes the mark of a pass that begins after the last page."""
+    """A puller that wrongly stores the mark of a pass that begins after the last page."""
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         for page in self._client.change_pages(since=mark):

@@ -37,7 +37,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
             processes.kill("follower")
         processes.start("loader", version)
         processes.finish("loader")
-        # The example finishes its interrupted pass first, and only its next run reads what has changed since then.
+        # The example client first finishes its interrupted pass. Only its next run reads the changes since then.
         for client in ("puller", "follower", "follower"):
             processes.start(client, version)
             processes.finish(client)

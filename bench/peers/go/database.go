@@ -9,7 +9,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 )
 
-// A JSON column is passed on as it is.
+// A JSON column is copied into the response unchanged.
 type raw = json.RawMessage
 
 type category struct {

@@ -95,7 +95,7 @@ class BillsStream(CounterfoilStream):
 
 
 class ShopsStream(CounterfoilStream):
-    """All shops that the feed has returned, with the facts that tell which bills and members exist now."""
+    """All shops that the feed has returned, with the columns that show which bills and members exist now."""
 
     name = "shops"
     primary_keys: ClassVar[list[str]] = ["shop_id"]
@@ -123,13 +123,13 @@ class TapCounterfoil(Tap):
     ).to_dict()
 
     _client: Client | None = None
-    # The time of the list of members that this run has read to its end.
+    # The `copied_at` of the members, once this run has read all of them.
     members_copied_at: str | None = None
 
     @property
     def client(self) -> Client:
         if self._client is None:
-            # httpx would log the URL of every request.
+            # Without this, httpx would log the URL of every request.
             logging.getLogger("httpx").setLevel(logging.WARNING)
             self._client = Client(self.config["url"], self.config["key"])
         return self._client
@@ -138,7 +138,7 @@ class TapCounterfoil(Tap):
         return [MembersStream(self), BillsStream(self), ShopsStream(self)]
 
     def load_streams(self) -> list[Stream]:
-        """Return the streams in our order. The SDK would sort them by name."""
+        """Return the streams in the required order. By default, the SDK sorts them by name."""
         return self.discover_streams()
 
 

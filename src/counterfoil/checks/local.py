@@ -18,7 +18,7 @@ from counterfoil.ports import LatestLoad
 from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
-# Whether the horizon is moving. "ahead" means that it is ahead of the clock, so this cannot be determined.
+# The states of the horizon. "ahead" means that it is ahead of the clock, so nobody can tell whether it is moving.
 HorizonMotion = Literal["moving", "still", "ahead"]
 
 YEAR_2024_MS = 1_704_067_200_000

@@ -22,7 +22,7 @@ from counterfoil.settings import Settings, display_value
 
 READY_SEC = 5.0
 MOST_NAMED = 5
-# Worst first.
+# The levels of findings, worst first.
 SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
@@ -76,7 +76,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """One sentence, or the worst problem and what to do about it."""
+        """A sentence that says that all is well, or names the worst problem and what to do about it."""
         if not self.problems:
             return "All is well."
         worst, *others = self.problems

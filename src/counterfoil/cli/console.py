@@ -108,7 +108,7 @@ def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_u
         print_json({"console": made})
     else:
         click.echo(made)
-        print_note("open this link in your browser. It works once; `counterfoil console link` makes another one.")
+        print_note("open this link in your browser. It works once; run `counterfoil console link` to get another one.")
     sys.stdout.flush()
 
 
@@ -122,6 +122,6 @@ def _require_free_port(settings: Settings) -> None:
 
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:
-    """Stop the console when the process that started it ends, even if that process is killed."""
+    """Stop the console when its standard input ends, which happens even if the parent process is killed."""
     sys.stdin.buffer.read()
     stop.set()

@@ -62,7 +62,7 @@ CONSOLE_HOST = "127.0.0.1"
     "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: the next port]"
 )
 @click.option(
-    "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: the port after that]"
+    "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: --admin-port + 1]"
 )
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
 @click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same data and keys.")
@@ -131,7 +131,7 @@ def command(
             # Standard output is reserved for the text or JSON that the demo prints when it is ready.
             settings = replace(settings, log="stderr")
         demo = _fill_store(settings, plan)
-        # Other commands on the same store, such as `console link`, need the secret that it was built with.
+        # Other commands on the same store, such as `console link`, need the secret that the store was built with.
         secret_file.create(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
         with running_console(_with_console_port(settings, console_port, admin_port)) as console:

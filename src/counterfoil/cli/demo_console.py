@@ -1,4 +1,4 @@
-"""Runs the console of the demo in a process of its own."""
+"""Runs the demo's console in a separate process."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ class DemoConsole:
         )
 
     def link(self) -> str | None:
-        """Wait until the console is ready and return its sign-in link, or None if it could not be started."""
+        """Wait until the console is ready and return its sign-in link, or None if the console could not be started."""
         if self._process.stdout is None:
             return None
         try:
@@ -64,7 +64,7 @@ def running_console(settings: Settings) -> Iterator[DemoConsole]:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Return the settings as environment variables, which keep the secret off the command line."""
+    """Return the settings as environment variables, so that the secret is not on the command line."""
     values = {setting.variable: str(getattr(settings, setting.name)) for setting in TABLE}
     if settings.database:
         values["COUNTERFOIL_STORE"] = settings.database

@@ -71,7 +71,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
 
 
 def print_console(console: str | None) -> None:
-    """Print the sign-in link of the console, which works once."""
+    """Print the console's sign-in link, which works only once."""
     _heading("Console", console or "could not be started")
 
 
@@ -124,7 +124,7 @@ def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
         ("bills by calendar day", _curl(chain, f"{base}/transactions?{by_day}")),
         ("bills by last change", _curl(chain, f"{base}/transactions?{by_change}")),
         ("everything that the key can read, then only changes", _curl(chain, f"{base}/changes?limit=2")),
-        ("totals per day, to compare a copy", _curl(chain, f"{base}/digests?{days}")),
+        ("totals per shop and day, to check a copy", _curl(chain, f"{base}/digests?{days}")),
         ("one bill", _curl(chain, f"{base}/transactions/{bill}")),
         ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
         ("the member with a messaging account", _curl(lookup, f"{base}/members/lookup?{who}")),

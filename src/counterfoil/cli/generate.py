@@ -34,7 +34,7 @@ def yesterday_in_thailand() -> date:
 
 
 class _DayInRange(click.DateTime):
-    """A day for which the generated records have valid dates, also those of members that are years older."""
+    """A day for which all generated dates are valid, including those of members, which are years earlier."""
 
     def __init__(self) -> None:
         super().__init__(["%Y-%m-%d"])

@@ -190,7 +190,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _load(ctx: click.Context, request: ImportRequest, reading: Any, tally: ImportTally, rejects: ImportRejects) -> int:
-    """Load the records, or check what a load would do; return the exit status."""
+    """Load the records, or only check them; return the exit status."""
     settings = settings_from(ctx, batch=request.batch, store=request.store)
     found = reading.records()
     if request.with_shops:

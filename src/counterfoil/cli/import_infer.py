@@ -50,7 +50,7 @@ def propose_mapping(
 
 
 def _unset_entries(content: dict[str, Any]) -> list[str]:
-    """Return the entries without which the mapping cannot be used or would read dates wrongly."""
+    """Return the empty entries that must be filled in so that the mapping can be used and reads dates correctly."""
     is_set = {
         "bill.id": "id" in content.get("bill", {}),
         "dates.order": "closedAt" not in content.get("bill", {}) or "order" in content.get("dates", {}),
@@ -99,7 +99,7 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
 
 
 def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:
-    """Return the first bills, among them a voided bill and a refund if the sample has any."""
+    """Return the first bills, including a voided bill and a refund if the sample has them."""
     void = next((place for place, one in enumerate(bills) if one.record.get("void")), None)
     refund = next((place for place, one in enumerate(bills) if _is_refund(one.record)), None)
     places = {place for place in (void, refund) if place is not None}

@@ -45,7 +45,7 @@ def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportT
         return
     path = Path(output)
     if path.exists() and not path.is_file():
-        # A pipe or a device is written to directly. A finished file in its place would replace it.
+        # A pipe or a device is written to directly, because renaming a finished file would replace the pipe or device.
         _write_to(path, records)
     else:
         draft = path.with_name(f"{path.name}.partial")
@@ -95,7 +95,7 @@ def load_records(
     as_json: bool,
     is_check: bool,
 ) -> LoadReport:
-    """Load the records, or check what a load would do; return the report of the load."""
+    """Load the records, or only check them; return the report of the load."""
     rejects = RejectExamples() if is_check else RejectsFile(new_rejects_path(settings, name))
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
     run_load(settings, report)

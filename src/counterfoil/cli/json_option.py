@@ -1,4 +1,4 @@
-"""The option `--json`. It is in a module of its own because importing the settings, as `options` does, takes long."""
+"""The option `--json`. It has its own module because `options` imports the settings, which is slow."""
 
 import click
 

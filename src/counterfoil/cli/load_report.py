@@ -18,7 +18,7 @@ OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
 )
 
-# The reasons that say that a line is not a source record at all.
+# Reasons for rejecting a line that is not a source record at all.
 NO_RECORD = (NOT_JSON, NOT_UTF8, UNKNOWN_KIND)
 
 
@@ -67,7 +67,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
 
 
 def _hints(report: LoadReport) -> Iterator[str]:
-    """Yield advice about sources that were probably not meant for a load as they are."""
+    """Yield advice about sources that probably have to be converted before they can be loaded."""
     summary = report.summary
     if summary.rejected[NOT_UTF8]:
         yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."

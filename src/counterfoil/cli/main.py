@@ -143,7 +143,7 @@ def run() -> NoReturn:
         program.main(prog_name="counterfoil")
     finally:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # The command has ended, so Ctrl-C must not print a traceback while the interpreter shuts down.
+            # The command has ended, so Ctrl-C during the shutdown of the interpreter must not print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

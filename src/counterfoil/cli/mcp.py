@@ -19,7 +19,7 @@ def command(*, path: Path) -> int:
     """Answer the questions of an assistant about a copy, over the Model Context Protocol (MCP).
 
     An assistant starts this command and talks to it over standard input and
-    output. The copy is only read, the service is not asked, and no column that
+    output. The copy is only read, the service is not called, and no column that
     can identify a person is loaded.
     """
     from counterfoil.mcp.server import run  # noqa: PLC0415 - the extra may be missing

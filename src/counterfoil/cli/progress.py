@@ -47,7 +47,7 @@ def _megabytes(size: float) -> str:
 
 
 def _bar(is_indeterminate: bool) -> "Progress":
-    # Most commands run without a terminal, and need not wait for this import.
+    # This import is slow, and commands without a terminal do not need it.
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         Progress,

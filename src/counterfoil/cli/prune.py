@@ -47,10 +47,10 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 
 def _prune_removals(settings: Settings) -> int:
-    """Delete old removals of bills; return the count. A login that may not do this leaves them to the service."""
+    """Delete old removals of bills; return the count. Without the permission, leave this to the service."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
-        print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does it.")
+        print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does.")
         return 0
     with closing(bootstrap.ledger(settings)) as ledger:
         return ledger.prune_removals()

@@ -107,7 +107,7 @@ def command(
 
 
 def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
-    """Run one pull, print its report, and run the command of `--then` if the copy has changed."""
+    """Run one pull and print its report. If the copy has changed, run the command of `--then`."""
     report = pull_once(remote, options)
     _print_report(report, as_json)
     if follow_up and report.tally.has_changes and report.outcome.status != "interrupted":

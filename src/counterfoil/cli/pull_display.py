@@ -21,7 +21,7 @@ class PullDisplay(Progress):
     """Progress display that disappears when the work is done, because the summary follows."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._tally = Tally()  # Set this first, because super().__init__() may already draw.
+        self._tally = Tally()  # This must be set first, because super().__init__() may already draw.
         super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -40,7 +40,7 @@ class PullDisplay(Progress):
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
-        # Wrapped in Text because the ID of a shop may look like markup.
+        # The line is wrapped in Text, because a shop ID may look like markup.
         line = waiting(self._tally, time.monotonic()) or self._tally.reading
         yield Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis")
 
@@ -50,7 +50,7 @@ def stage(tally: Tally) -> str:
 
 
 def waiting(tally: Tally, now: float) -> str:
-    """Say what the client waits for, and for how long. The display is drawn several times a second."""
+    """Return a text that says what the client is waiting for, and for how many more seconds."""
     if not tally.waiting_for:
         return ""
     return f"waiting for {tally.waiting_for}: next request in {max(0, math.ceil(tally.waiting_until - now))} s"

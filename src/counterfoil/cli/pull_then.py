@@ -53,7 +53,7 @@ class FollowUp:
 
 
 def _standard_error() -> int | None:
-    """Return the descriptor of standard error, or None if it has none, as in tests."""
+    """Return the file descriptor of standard error, or None if it has none, as in tests."""
     try:
         return sys.stderr.fileno()
     except (AttributeError, OSError):

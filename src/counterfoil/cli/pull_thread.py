@@ -18,9 +18,9 @@ class Stoppable(Protocol):
 
 
 def run_interruptibly(work: Stoppable) -> None:
-    """Run some work to its end. On Ctrl-C, let it save what it has received, and raise KeyboardInterrupt."""
+    """Run work to its end. On Ctrl-C, let the work save the rows that it has received, and raise KeyboardInterrupt."""
     errors: list[BaseException] = []
-    # `Thread.join` cannot be used: after it was interrupted, it takes the thread for finished.
+    # `Thread.join` cannot be used: after an interrupted call, it reports that the thread has finished.
     done = threading.Event()
 
     def run() -> None:
@@ -43,10 +43,10 @@ def run_interruptibly(work: Stoppable) -> None:
 
 
 def _stop(work: Stoppable, done: threading.Event) -> None:
-    print_note("stopping after the rows that have been received are saved. Press Ctrl-C again to stop at once.")
+    print_note("saving the rows that have been received, then stopping. Press Ctrl-C again to stop at once.")
     work.stop()
     try:
         done.wait()
     except KeyboardInterrupt:
-        # The open transaction is lost, and the copy stays as it was at the last commit.
+        # The open transaction is lost. The copy remains in the state of the last commit.
         os._exit(INTERRUPTED)

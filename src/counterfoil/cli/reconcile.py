@@ -94,7 +94,7 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
         if comparison.found:
             _print_differences(comparison.found)
         if comparison.unread:
-            print_note("the first pull has not finished yet, so nothing was compared; run `counterfoil pull` first.")
+            print_note("the first pull has not finished yet, so nothing was compared. Run `counterfoil pull` first.")
         click.echo(_summary(comparison))
     print_error(
         comparison.outcome, "the days fixed so far are saved. Run the same command to start the comparison again."

@@ -21,7 +21,7 @@ def is_without_store(settings: Settings) -> bool:
 
 
 def record_new_store(settings: Settings) -> None:
-    """Write an audit entry about a store that this command has created, and say so: the path may be mistyped."""
+    """Write an audit entry about a new store, and print a message, because the user may have mistyped the path."""
     record(settings, Act.STORE_CREATED, "")
     print_note(f"created the store {display_value(settings, 'store')}.")
 

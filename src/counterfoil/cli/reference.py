@@ -41,7 +41,7 @@ def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: st
 
 
 def _check_base_url(base_url: str) -> None:
-    """Raise unless the address can be used in the examples as it is."""
+    """Raise an error unless the address can be used in the examples without quoting."""
     try:
         parts = urlsplit(base_url)
         is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

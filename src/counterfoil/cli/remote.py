@@ -19,7 +19,7 @@ from counterfoil.machine.clock import SystemClock
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
 API_PATH = "/ext/v1"
-# A run with so few requests does not ask for the rate limit first.
+# A run with at most this many requests does not ask the service for the rate limit.
 UNPACED_REQUESTS = 6
 _DURATION = re.compile(r"([0-9]+)(s|m|h|d)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}

@@ -35,10 +35,10 @@ _TIME = "30m, 12h, 7d or 2w ago, or a time such as 2026-11-23T00:00+07:00"
 @click.option("--route", metavar="ROUTE", help="Only requests to this route, such as transactions or members/lookup.")
 @click.option("--status", type=click.IntRange(100, 599), help="Only responses with this HTTP status.")
 @click.option("--error", type=click.Choice(ERRORS), metavar="CODE", help="Only responses with this error code.")
-@click.option("--slower-than", type=click.IntRange(0), metavar="MS", help="Only requests that took longer.")
+@click.option("--slower-than", type=click.IntRange(0), metavar="MS", help="Only requests that took longer than this.")
 @click.option("--personal-data", is_flag=True, help="Only responses that contained personal data.")
-@click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since then: {_TIME}.")
-@click.option("--until", type=since_time, metavar="TIME", help="Only requests before then, in the same form.")
+@click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since this time: {_TIME}.")
+@click.option("--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format.")
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of requests to show."
 )
@@ -94,7 +94,7 @@ def command(
 
 
 def _find(reads: OperatorReads, wanted: RequestFilter, limit: int) -> list[RecordedRequest]:
-    """Return up to `limit` requests. A search for something rare needs many pages with few requests each."""
+    """Return up to `limit` requests. A search for something rare reads many pages that have few matches each."""
     page = reads.requests(wanted, min(limit, PER_PAGE))
     found = page.requests
     while page.next and len(found) < limit:

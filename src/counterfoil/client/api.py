@@ -30,10 +30,10 @@ SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 
 
 class Client:
-    """The blocking client. Unless `per_min` is given, it is read from the service. Threads may share a client.
+    """The blocking client. If `per_min` is not given, the client asks the service for it. Threads may share a client.
 
     With `unpaced`, the rate limit is read only after this many calls, so that a short run needs no extra request.
-    `on_wait` is called before the client waits, with the reason and the seconds, and afterwards with "" and 0.
+    `on_wait` is called before the client waits, with the reason and the seconds, and after the wait with "" and 0.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Send(Struct, frozen=True):
 
 
 class Sleep(Struct, frozen=True):
-    """Wait before the next attempt. `reason` says what for."""
+    """Wait before the next attempt. `reason` says what the client is waiting for."""
 
     seconds: float
     reason: str = ""

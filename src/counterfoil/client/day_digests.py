@@ -46,7 +46,7 @@ class ServiceDigests:
         self._count = count
 
     def read(self, since: date | None) -> ByShopAndDay:
-        """Return all digests, or those from the day `since` on."""
+        """Return all digests, or only those of the day `since` and later."""
         for _ in range(MAX_RESTARTS):
             try:
                 return self._read(since)

@@ -42,7 +42,7 @@ class CopyMismatch(Exception):
 
 
 class Stopped(Exception):
-    """The run was stopped on request. Everything that it had received is stored."""
+    """The run was stopped on request. Everything that the run had received is stored."""
 
 
 def is_bad_cursor(error: CounterfoilError) -> bool:

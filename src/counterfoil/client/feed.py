@@ -12,13 +12,13 @@ from counterfoil.client.api import Client
 from counterfoil.client.errors import CounterfoilError
 
 JOIN_SEC = 2.0
-# How many pages are kept in memory until they can be written. A page has about 2 MB.
+# The maximum number of pages in memory that wait to be written. A page is about 2 MB.
 PAGES_AHEAD = 12
 _POLL_SEC = 0.1
 
 
 class Element(Struct):
-    """An element of the feed. Elements of unknown types may have any other fields."""
+    """An element of the feed. Elements of unknown types may have fields of any kind."""
 
     type: str
     shop_id: Any = msgspec.field(name="shopId", default="")
@@ -43,7 +43,7 @@ decode_feed_page = msgspec.json.Decoder(ChangePage).decode
 
 
 class ChangeReader:
-    """The pages of one pass, from a position on. A thread requests them one after another."""
+    """Reads the pages of one pass, from a given position, one after another in a thread."""
 
     def __init__(self, client: Client, since: str | None, cursor: str | None, limit: int) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class ChangeReader:
         self._thread.start()
 
     def next_page(self, timeout_sec: float | None = None) -> ChangePage | None:
-        """Wait for the next page, and return None if it takes too long. Raise the error that its request ended with."""
+        """Wait for the next page; return None if it takes too long. If its request failed, raise the error."""
         try:
             page = self._pages.get(timeout=timeout_sec)
         except Empty:
@@ -92,7 +92,7 @@ class ChangeReader:
         response = self._client.send(calls.changes(since=self._since, cursor=self._cursor, limit=self._limit))
         page = calls.decode_body(response, decode_feed_page)
         if (page.next_cursor is None) == (page.mark is None):
-            raise CounterfoilError("the service returned a page of the change feed that has no continuation.")
+            raise CounterfoilError("the service returned a page of the change feed without a valid cursor or mark.")
         page.remaining = calls.remaining(response)
         return page
 

@@ -1,4 +1,4 @@
-"""A batch of elements of the change feed, sorted by what a sink has to do with them."""
+"""A batch of elements of the change feed, grouped by what a sink has to do with them."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 class FeedGroup:
     """Elements whose kinds can be written one after another: shops, then removals, then bills.
 
-    `left_out` counts the bills that are not part of the copy.
+    `left_out` counts the bills that the copy does not contain because of its selection.
     """
 
     def __init__(self, selection: CopyScope, *, is_full_pass: bool) -> None:
@@ -39,7 +39,7 @@ class FeedGroup:
         self._shops_with_bills: set[str] = set()
 
     def add(self, element: Element) -> bool:
-        """Add an element. Return False if it belongs into the next group, because otherwise its order would be lost."""
+        """Add an element. Return False if it belongs in the next group, so that the order of the feed is kept."""
         kind, shop_id = element.type, element.shop_id
         if kind not in ("bill", "billRemoved", "shop", "shopRemoved") or not self._selection.has_shop(shop_id):
             return True
@@ -80,7 +80,7 @@ class FeedGroup:
 class FeedBatch:
     """Some pages of the feed, as groups of elements. `mark` and `time` are those of the last page.
 
-    `error` is what the request for the page after them ended with.
+    `error` is the error of the request for the page after them, if that request failed.
     """
 
     def __init__(self, selection: CopyScope, *, is_full_pass: bool) -> None:

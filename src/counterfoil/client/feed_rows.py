@@ -32,7 +32,7 @@ LISTS_OF_BILL = {
 _FROM_RESPONSE = {table.name: tuple(column for column in table.columns if column.path) for table in (SHOPS, BILLS)}
 _OF_MEMBER = tuple(column for column in MEMBERS.columns if column.path)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-# Give up after this many attempts, so that a pass cannot be started again forever.
+# Give up after this many attempts, so that a pass is not restarted forever.
 MAX_ATTEMPTS = 20
 
 
@@ -56,7 +56,7 @@ class FeedRows:
         return {"mark": self._mark, "shops": self._shops}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Yield the name of a table and a row of it, in the order in which they must be stored."""
+        """Yield pairs of a table name and a row, in the order in which the rows must be stored."""
         for _ in range(MAX_ATTEMPTS):
             has_cursor = False
             self._missing = set() if self._mark else set(self._shops)
@@ -89,7 +89,7 @@ class FeedRows:
             yield "shops", shop_row(shop_id, shop, self._shops[shop_id], copied_at)
 
     def _end(self, page: Page[Change]) -> Iterator[tuple[str, Row]]:
-        """Note the mark. After a pass from the beginning, the shops that it did not return are no longer in scope."""
+        """Keep the mark. Shops that a pass from the beginning did not return are no longer in the key's scope."""
         for shop_id in sorted(self._missing):
             self._note(shop_id, page.server_time, full=False, in_scope=False)
             yield "shops", shop_row(shop_id, None, self._shops[shop_id], page.server_time)
@@ -102,7 +102,7 @@ class FeedRows:
 
 
 def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at: str) -> Row:
-    """Return the row of a shop; `known` is its entry in the state. A shop that is not listed is None."""
+    """Return the row of a shop; `known` is its entry in the state. `shop` is None if it is no longer listed."""
     return {
         **(_values(_FROM_RESPONSE["shops"], shop) if shop else _empty("shops")),
         "shop_id": shop_id,
@@ -115,7 +115,7 @@ def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at
 
 
 def all_shop_rows(client: Client, state: Mapping[str, Any] | None) -> Iterator[Row]:
-    """Yield the rows of all shops that are listed or in the state, with their current names.
+    """Yield the rows of all shops that are listed or in the state, with current names.
 
     A shop that the feed has not returned yet has no `complete_since`.
     """
@@ -133,7 +133,7 @@ def bill_row(bill: Mapping[str, Any], copied_at: str) -> Row:
 
 
 def member_rows(client: Client, shops: Page[Shop]) -> Iterator[Row]:
-    """Yield all members of the bases of these shops. Their `copied_at` is the time of the list of shops."""
+    """Yield all members of the bases of these shops. Their `copied_at` is the `serverTime` of the list of shops."""
     providers = {str(shop["providerId"]) for shop in shops.data if shop["providerId"] is not None}
     for provider_id in sorted(providers):
         more = {"provider_id": provider_id, "copied_at": shops.server_time}

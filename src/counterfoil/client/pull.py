@@ -1,9 +1,9 @@
-"""Keep a copy of all shops and bills, from the change feed, and of all members of each base.
+"""Keeps a copy of all shops and bills, from the change feed, and of all members of each base.
 
 Rows and the position in the feed are committed together, and elements are
-applied in the order of the feed, so the copy is what the feed says
-(docs/feed.md). A pass without a mark delivers everything. Bills that it does
-not deliver are deleted only at its end, so the copy is never empty in between.
+applied in the order of the feed, so the copy equals the data
+in the feed (docs/feed.md). A pass without a mark delivers everything. Bills that
+it does not deliver are deleted only when it ends, so the copy is never empty.
 """
 
 import time
@@ -23,7 +23,7 @@ from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
 from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
-# Pages are written in batches, because writing a batch takes hardly longer than writing a page.
+# Pages are written in batches, because writing a batch takes hardly longer than writing a single page.
 PAGES_PER_BATCH = 20
 BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
@@ -76,7 +76,7 @@ class Puller:
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
             if is_resumed:
-                # The pass that was resumed began in an earlier run, so it lacks what has changed since then.
+                # The resumed pass began in an earlier run, so a second pass must read the changes since.
                 self._read_feed(state)
             current_shops = self._sink.shop_ids() - self._sink.removed_shop_ids()
             self.tally.shops = self.tally.shops_done = len(current_shops)
@@ -109,7 +109,7 @@ class Puller:
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
         elif pull_state.selects_anew(state, self._options.since, self._options.shops):
-            # The position is about to be dropped, so find out before whether the service accepts it.
+            # The position is about to be dropped, so first check whether the service accepts it.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:
@@ -134,7 +134,7 @@ class Puller:
         )
 
     def _recover(self, state: State, refusal: Refusal) -> None:
-        """Decide how to continue after a refusal, or raise it again."""
+        """Prepare the state to continue after a refusal, or raise the refusal again."""
         feed = state.feed
         if refusal.code == "not_found":
             raise self._missing_feed(refusal) from refusal
@@ -147,13 +147,13 @@ class Puller:
             pull_state.restart_pass(state)
         else:
             pull_state.start_anew(state)
-        # The origin is saved with the position, because without a position only the key's ID shows who may continue.
+        # If a copy has no position, only the origin shows which key may continue it, so the origin is saved as well.
         state.origin = origin
         with self._transaction(state):
             self._sink.expect_nothing()
 
     def _missing_feed(self, refusal: Refusal) -> CounterfoilError:
-        """Return the error for a service without a feed. Other addresses have no usage report either."""
+        """Return the error for a service without a feed. If this is not a Counterfoil service, raise another error."""
         origin_of(self._client)
         return NotThisService(
             "the service has no change feed, which a pull needs. Ask its operator to upgrade it to API version 1.4.0 "
@@ -179,7 +179,7 @@ class Puller:
             reader.close()
 
     def _next_batch(self, state: State, reader: ChangeReader) -> FeedBatch:
-        """Read pages into a batch. After an error, the pages before it are kept, so that they are not read again."""
+        """Read pages into a batch. If a request fails, keep the pages before it, so that they are not read again."""
         batch = FeedBatch(state.selection, is_full_pass=state.feed.mark is None)
         while batch.pages < self._options.pages_per_batch and batch.bytes < BATCH_BYTES:
             began = time.monotonic()
@@ -202,7 +202,7 @@ class Puller:
         return batch
 
     def _write_batches(self, state: State, reader: ChangeReader, batch: FeedBatch) -> FeedBatch:
-        """Write a batch, and further ones until it is time to commit. Return the last one."""
+        """Write a batch, and further batches until it is time to commit. Return the last batch."""
         began = time.monotonic()
         while True:
             for group in batch.groups:
@@ -237,7 +237,7 @@ class Puller:
         self._on_progress(self.tally)
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
-        """Delete what a full pass did not deliver, and take the mark."""
+        """Delete the rows that a full pass did not deliver, and store the mark."""
         self.tally.bills_removed += self._sink.drop_undelivered()
         if state.feed.mark is None:
             selection = state.selection
@@ -245,7 +245,7 @@ class Puller:
             self.tally.bills_removed += self._sink.forget_shops(
                 sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
             )
-            # The key no longer covers these shops. Their bills stay.
+            # The key no longer covers these shops. Their bills stay in the copy.
             self._sink.remove_shops(sorted(filter(selection.has_shop, others)), now)
             self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
         state.feed = pull_state.FeedState(mark=mark, as_of=now)
@@ -259,7 +259,7 @@ class Puller:
         member_pass = MemberPass(pages, self._sink, self.tally, limit, batch)
         bases = self._sink.bases()
         self.tally.bases = len(bases)
-        now = state.feed.as_of or ""  # It is set, because the pass through the feed has ended.
+        now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
         for provider_id in bases:
             with self._skip_if_out_of_scope():
                 member_pass.read(state, provider_id, now, self._options.members_every_sec)

@@ -76,7 +76,7 @@ class State(Struct):
 
 
 class _FormatOnly(Struct):
-    format: int = 1  # The releases that wrote format 1 left it out.
+    format: int = 1  # Format 1 had no such field.
 
 
 def decode(state: bytes | None) -> State:
@@ -118,7 +118,7 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
 
 
 def start_anew(state: State) -> None:
-    """Make the next pass return everything. Rows that it does not deliver are deleted at its end."""
+    """Make the next pass return everything. When it ends, rows that it did not deliver are deleted."""
     state.feed = FeedState()
 
 
@@ -133,9 +133,9 @@ def selects_anew(state: State, since: date | None, shops: Sequence[str] | None) 
 
 
 def select(state: State, since: date | None, shops: Sequence[str] | None) -> None:
-    """Record which part of the data the copy contains. If it changes, the next pass returns everything.
+    """Record which part of the data the copy contains. If that part changes, the next pass returns everything.
 
-    None leaves the recorded part as it is. No shops at all stand for all shops.
+    An option that is None keeps its recorded value. An empty list of shops means all shops.
     """
     if selects_anew(state, since, shops):
         state.selection = _chosen(state, since, shops)

@@ -1,6 +1,6 @@
-"""Compare a copy with the service, shop by shop and day by day, and fix differences.
+"""Compares a copy with the service, shop by shop and day by day, and fixes differences.
 
-The service's digests show which days differ; only these are read. Bills that
+The service's digests show which days differ, and only those days are read. Bills that
 changed or were removed since the last pull do not count as different, because
 the next pull reads them.
 """
@@ -173,12 +173,12 @@ class Reconciler:
             except Refusal as refusal:
                 if refusal.code != "shop_not_in_scope":
                     raise
-                return  # The shop has left the key's scope since the last pull, and the next pull marks it.
+                return  # The shop has left the key's scope since the last pull. The next pull marks it as removed.
             copy_days |= self._sink.bills_of_days(shop_id, first, last)
         yield from self._compare(state, shop_id, service_days, copy_days)
 
     def _undated(self, state: State, shop_ids: list[str]) -> Iterator[Difference]:
-        """Compare the undated bills of these shops. Only a full pass through the feed returns all of them."""
+        """Compare the undated bills of these shops. Only a full pass through the feed returns all undated bills."""
         if not shop_ids:
             return
         self.tally.reading = "bills without a date"
@@ -223,7 +223,7 @@ class Reconciler:
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _pending(self, state: State) -> "_Pending":
-        """Return the changes that the next pull will read. Call this last, to include the latest changes."""
+        """Return the changes that the next pull will read. Call this after comparing, to include the latest changes."""
         pending = _Pending()
         for element in self._feed(state.feed.mark):
             if element.full is True or element.in_scope is False:
@@ -321,7 +321,7 @@ class _Pending:
         self.bills: set[BillKey] = set()
 
     def without(self, shop_id: str, bills: _Bills) -> _Bills:
-        """Return the bills that are not among these changes."""
+        """Return the bills of a shop that are not affected by these changes."""
         if shop_id in self.shops:
             return {}
         return {bill_id: bill for bill_id, bill in bills.items() if (shop_id, bill_id) not in self.bills}

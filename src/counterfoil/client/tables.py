@@ -145,7 +145,7 @@ PROMOTIONS = Table(
 
 
 def promotions_of(kind: str) -> Table:
-    """Return the table as it is filled from the list of one kind."""
+    """Return the promotions table, filled from the campaigns or the coupons of a bill."""
     return Table(PROMOTIONS.name, PROMOTIONS.columns, each=(("amounts", kind),))
 
 

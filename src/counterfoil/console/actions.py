@@ -1,7 +1,7 @@
-"""Changes keys through the same functions as the command line, and writes to the audit who signed in.
+"""Changes keys through the same functions as the command line, and records sign-ins in the audit.
 
-Every change is audited with the operator who is signed in and `console` as the way. A new key is part of the response
-to the form, and nowhere else: it is not stored, not logged, and the form cannot be sent again.
+Every audit entry names the signed-in operator, and `console` as the program that made the change. A new key appears
+only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
 """
 
 import secrets
@@ -34,7 +34,7 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
 
 
 def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
-    """Run `act` unless this form was sent before, as by Back or reload."""
+    """Run `act` unless this form was already sent, for example if the operator reloads the page."""
     number = visit.request.form.get(FORM_NUMBER, "")
     before = visit.sessions.use_form(visit.session, number)
     if before is not None:
@@ -60,9 +60,9 @@ def _already_sent(visit: Visit, result: str) -> ConsoleResponse:
 
 
 def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
-    """Write to the audit that an operator signed in. While the store cannot be written, nothing is recorded.
+    """Record a sign-in in the audit. If the store is not writable, the sign-in succeeds without a record.
 
-    An operator must be able to see what is wrong with the store. Changes are not possible then.
+    The operator must be able to see what is wrong with such a store. Keys cannot be changed in that state.
     """
     entry = AuditEntry(at=now_ms, act=Act.CONSOLE_SIGNED_IN, actor=actor)
     with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.audit(settings)) as audit:
@@ -145,7 +145,7 @@ def change(visit: Visit) -> ConsoleResponse:
         )
     except InvalidForm as error:
         return _key_page(visit, 422, str(error), "bad")
-    # Only what differs is changed, so that operators who change different fields do not undo each other's work.
+    # Only fields that differ are written, so that operators who change different fields do not undo each other's work.
     differing = {name: value for name, value in entered.changed_fields().items() if getattr(key, name) != value}
     changes = convert(differing, KeyChanges)
 
@@ -207,7 +207,7 @@ def _conflict(visit: Visit) -> ConsoleResponse:
 
 
 def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
-    """Return the key's page with a message about what has just been done."""
+    """Return the key's page with a message about the completed action."""
     drawn = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
     return ConsoleResponse(status=status, body=page(visit, "keys", drawn, f"{path}.json"))

@@ -22,7 +22,7 @@ MAX_NAME = 200
 
 
 class ConsoleApp:
-    """The console. `answer` may be called from several threads."""
+    """The console application. `answer` is safe to call from several threads."""
 
     def __init__(self, settings: Settings, link_key: bytes, clock: Clock) -> None:
         self._settings = settings
@@ -92,7 +92,7 @@ class ConsoleApp:
     def _cookie_names(self) -> tuple[str, str]:
         """Return the names of the session cookie over HTTPS and over HTTP.
 
-        Cookies do not belong to a port, so the name has the port in it.
+        A browser sends a host's cookies to all of its ports, so the name contains the console's port.
         """
         port = self._settings.console_port
         return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
@@ -145,10 +145,10 @@ class ConsoleApp:
 
 
 def _is_local(address: str) -> bool:
-    """Return whether an address is a path of the console. A browser reads `//` and `/\\` as another host."""
+    """Return whether an address is a path of the console. To a browser, `//` and `/\\` begin a host name."""
     return address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
 
 
 def audience(settings: Settings) -> str:
-    """Return the address that sign-in links for this console name."""
+    """Return the address of this console that its sign-in links contain."""
     return f"{settings.console_host}:{settings.console_port}"

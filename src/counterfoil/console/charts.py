@@ -1,6 +1,6 @@
-"""Draws bar charts as SVG, each with the table it was drawn from.
+"""Draws bar charts as SVG, each with a table of the same values.
 
-Positions are attributes and colours are classes, because inline styles are not allowed.
+Positions are SVG attributes and colours are CSS classes, because the console forbids inline styles.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ HALF_LABEL = 36
 
 
 class Bar(Struct, frozen=True):
-    """One bar: how many requests, and how many of them failed. `label` names the bar in the table."""
+    """One bar: the number of requests, and how many of them failed. `label` names the bar in the table."""
 
     label: str
     axis: str
@@ -36,7 +36,7 @@ class ChartWords(Struct, frozen=True):
 
 
 def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
-    """Return a chart with its table, which opens on request."""
+    """Return a chart and its table. The table is hidden until the reader opens it."""
     columns = [PageColumn(words.label), PageColumn(words.value, is_number=True)]
     if words.failed:
         columns.append(PageColumn(words.failed, is_number=True))
@@ -116,7 +116,7 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
         if not bar.axis or rest:
             continue
         middle = LEFT + (position + 0.5) * span
-        # A label near the right edge ends there, because its second half would be cut off.
+        # A label near the right edge is right-aligned. If it were centred, its second half would be cut off.
         is_cut = middle > WIDTH - HALF_LABEL
         labels.append(
             element(
@@ -132,7 +132,7 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
 
 
 def _rect(x: float, y: float, width: float, height: float, style: str) -> Html:
-    # A value that is not zero is visible.
+    # Even a very small value gets a bar that is one unit high, so that the bar is visible.
     shown = max(height, 1.0)
     return element(
         "rect",
@@ -145,7 +145,7 @@ def _rect(x: float, y: float, width: float, height: float, style: str) -> Html:
 
 
 def spark(values: Sequence[int]) -> Html:
-    """Return a small chart without labels. The numbers are beside it, so screen readers skip it."""
+    """Return a small chart without labels. Screen readers skip it, because the page also shows the numbers."""
     most, width, height = max([1, *values]), 6, 18
     return element(
         "svg",

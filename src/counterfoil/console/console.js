@@ -1,7 +1,7 @@
 // The live parts of the console. Every page works without this script.
 "use strict";
 
-// A sign-in link has its token in the fragment, which browsers do not send by themselves.
+// A sign-in link has its token in the fragment, which browsers do not send, so this script sends it.
 const signIn = document.getElementById("sign-in");
 if (signIn && location.hash.length > 1) {
   signIn.elements.link.value = location.hash.slice(1);
@@ -9,7 +9,7 @@ if (signIn && location.hash.length > 1) {
   signIn.submit();
 }
 
-// A new key: copy it, and remove it from the page when the page is left, so that Back cannot show it again.
+// The page of a new key: copy the key on request, and remove it when the operator leaves the page, so that Back cannot show it.
 const secret = document.getElementById("revealed");
 if (secret) {
   const copy = document.getElementById("copy");
@@ -24,12 +24,12 @@ if (secret) {
   addEventListener("pagehide", () => secret.remove());
 }
 
-// A page that was left before the session ended must not come back from the memory of the browser.
+// Reload a page that the browser restores from its cache, because the session may have ended in the meantime.
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
 
-// Follow live: fetch the same list every two seconds and show it if it has changed.
+// Follow live: fetch the same list every two seconds, and update the page if the list has changed.
 const follow = document.getElementById("follow");
 if (follow) {
   const state = document.getElementById("follow-status");

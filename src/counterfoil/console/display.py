@@ -1,4 +1,4 @@
-"""Draws times, numbers, labels and tables in the way that every page shows them."""
+"""Draws times, numbers, labels and tables in the same way for all pages."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -23,12 +23,12 @@ class PageColumn(Struct, frozen=True):
 
 
 def at(instant: int | None) -> datetime | None:
-    """Return an instant as a time for a view, which becomes ISO 8601 in JSON."""
+    """Convert an instant in milliseconds to a UTC datetime. In JSON, it is written in ISO 8601 format."""
     return None if instant is None else from_ms(instant, UTC)
 
 
 def moment(time: datetime | None) -> Html:
-    """Return a time in Thailand time with UTC beside it, or a dash."""
+    """Return a time in Thailand time and in UTC. If there is no time, return a dash."""
     if time is None:
         return element("span", "–", class_="muted")
     local, utc = time.astimezone(THAI_TIME), time.astimezone(UTC)
@@ -46,7 +46,7 @@ def duration(t: Texts, span_ms: int) -> str:
 
 
 def ago(t: Texts, time: datetime | None, now: int) -> Html:
-    """Return how long ago a time was, with the exact time as the title, or a dash."""
+    """Return how long ago a time was, with the exact time as a tooltip. If there is no time, return a dash."""
     if time is None:
         return element("span", "–", class_="muted")
     local, utc, instant = time.astimezone(THAI_TIME), time.astimezone(UTC), to_ms(time)
@@ -87,7 +87,7 @@ def name_of(text: str | None) -> str:
 
 
 def english(text: str) -> Html:
-    """Return a text that is not translated, such as advice of `doctor`, with its code in `<code>`."""
+    """Return an untranslated English text, such as advice from `doctor`. Text in backticks becomes `<code>`."""
     return element("span", inline(text), lang="en")
 
 
@@ -110,7 +110,7 @@ def table(
 ) -> Html:
     """Return a table whose first column names the row. On a narrow screen, each row becomes a card.
 
-    The roles are explicit, because some browsers drop them when the style sheet changes how a table is displayed.
+    ARIA roles are set explicitly, because some browsers drop a table's own roles when CSS changes its display.
     """
     drawn = [_row(columns, cells) for cells in rows]
     if not drawn and empty:

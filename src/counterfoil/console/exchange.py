@@ -10,7 +10,7 @@ JSON = "application/json"
 CSV = "text/csv; charset=utf-8"
 FORM = "application/x-www-form-urlencoded"
 
-# Everything comes from the console itself. There is no inline script, no inline style and no frame.
+# Pages load everything from the console itself, and have no inline scripts, inline styles or frames.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

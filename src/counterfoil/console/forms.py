@@ -1,4 +1,4 @@
-"""Draws the fields of forms, and parses what was entered."""
+"""Draws the fields of forms, and parses the values that the operator entered."""
 
 from collections.abc import Mapping, Sequence
 
@@ -70,7 +70,7 @@ def checkbox(label: str, name: str, *, checked: bool = False, required: bool = F
 def select(
     label: str, name: str, groups: Mapping[str, Sequence[FormChoice]], chosen: str = "", *, hint: str = ""
 ) -> Html:
-    """Return a list to choose from. The choices of the group with an empty name come first, without a heading."""
+    """Return a drop-down list. The group with an empty name comes first and has no heading."""
     identifier = f"field-{name}"
     drawn = [
         element("optgroup", [_option(choice, chosen) for choice in choices], label=group)

@@ -1,4 +1,4 @@
-"""Refuses requests that may have been caused by another web site, before anything else is looked at."""
+"""Refuses requests that may have been caused by another web site. This check runs before all others."""
 
 from urllib.parse import urlsplit
 
@@ -21,9 +21,9 @@ class Guard:
     """Checks the host name, the method, and whether a request comes from the console's own pages.
 
     - DNS rebinding: the Host header must name this console.
-    - Cross-site request forgery: a form must be sent by a page of this console. Browsers say so in `Sec-Fetch-Site`.
-      Over plain HTTP they send it only to loopback addresses, so `Origin` is used where it is missing. A request with
-      neither header is refused.
+    - Cross-site request forgery: a form must be sent by a page of this console, as `Sec-Fetch-Site` shows.
+      Over plain HTTP, browsers send that header only to loopback addresses, so if it is missing, `Origin` is checked
+      instead. A form with neither header is refused.
     - Other sites may link to a page, but not embed or fetch anything.
     """
 
@@ -69,6 +69,6 @@ def _is_from_own_page(request: ConsoleRequest) -> bool:
 
 
 def _has_host(origin: str, host: str) -> bool:
-    """Return whether an origin has this host and port. The origin `null` has none."""
+    """Return whether an origin has this host and port. The origin `null` has no host."""
     found = urlsplit(origin)
     return found.scheme in ("http", "https") and found.netloc.lower() == host.strip().lower()

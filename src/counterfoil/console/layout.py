@@ -1,4 +1,4 @@
-"""The frame of every page: header with the operator's name, navigation, main part, and the equivalent command."""
+"""Draws the parts that all pages share: header with the operator's name, navigation, and the equivalent command."""
 
 from typing import Final
 from urllib.parse import urlencode
@@ -29,7 +29,7 @@ LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
 
 
 def page(visit: Visit, name: str, drawn: Drawn, twin: str | None, csv: str | None = None) -> bytes:
-    """Return a page with its frame. `twin` and `csv` are the addresses of the same data in other formats."""
+    """Return a page with header and navigation. `twin` and `csv` are the addresses of the same data as JSON and CSV."""
     t = visit.t
     body = element(
         "body",
@@ -142,7 +142,7 @@ def _same_data(t: Texts, command: str | None, twin: str | None, csv: str | None)
 
 
 def notice(text: Child, kind: str = "") -> Html:
-    """Return a message about what has just happened."""
+    """Return a box with a message about the result of an action."""
     return element("p", text, class_=f"notice {kind}".rstrip(), role="status")
 
 

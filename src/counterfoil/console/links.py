@@ -19,7 +19,7 @@ from counterfoil.ports import Clock
 SIGN_IN_PATH = "/sign-in"
 DEFAULT_VALIDITY_MS = 15 * 60_000
 MAX_VALIDITY_MS = 24 * 3_600_000
-# A link is made by another process, whose clock may be read slightly earlier.
+# A link is made by another process, which may read the clock just before this console starts.
 CLOCK_TOLERANCE_MS = 1_000
 _NONCE_BYTES = 16
 
@@ -61,12 +61,12 @@ class SignInLinks:
         self._lock = threading.Lock()
 
     def accept(self, token: str) -> Actor | None:
-        """Return the operator for whom the link was made, or None if it is not valid or was used before."""
+        """Return the operator for whom the link was made, or None if the link is not valid or was used before."""
         claims = self._verified(token)
         now = self._clock.now_ms()
         if claims is None or claims.audience != self._audience or now >= claims.expires_at:
             return None
-        # Links from before the start may have been used with the previous process, which remembered them.
+        # A link from before this console started may have been used. Only the previous process knew the used links.
         if claims.made_at < self._started_at - CLOCK_TOLERANCE_MS:
             return None
         with self._lock:
@@ -88,7 +88,7 @@ class SignInLinks:
 
 
 def fingerprint(token: str) -> str:
-    """Return a hash of a secret text, which can be stored instead of it."""
+    """Return a hash that can be stored instead of a secret text."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

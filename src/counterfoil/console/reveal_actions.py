@@ -1,4 +1,4 @@
-"""Shows the text of one rejected line. It may contain personal data, so this is audited."""
+"""Shows the text of one rejected line. The text may contain personal data, so every display is audited."""
 
 import base64
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ MAX_SHOWN = 20_000
 
 
 class RejectText(Struct, frozen=True):
-    """The parts of a line of a rejects file that are needed to find it and to show it."""
+    """The fields of a rejects file that are needed to find a rejected line and show its text."""
 
     source: str = ""
     line: int = 0
@@ -42,7 +42,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     if found is None:
         drawn = loads.draw_load(visit, view, notice(t("load.not_found"), "warn"))
         return ConsoleResponse(status=404, body=page(visit, "loads", drawn, None))
-    # The audit is written before the text is shown. If it cannot be written, nothing is shown.
+    # The audit is written before the text is shown. If the audit cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
     entry = AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail)
     with closing(bootstrap.audit(visit.settings)) as audit:
@@ -62,7 +62,7 @@ def _revealed(visit: Visit, line: str, text: str) -> Html:
 
 
 def _find(folder: Path, rejects_file: str | None, source: str, line: str) -> RejectText | None:
-    """Return the rejected line from its file, or None if the file is elsewhere or was deleted."""
+    """Return the rejected line from its file, or None if the file is on another machine or was deleted."""
     if not rejects_file or Path(rejects_file).name != rejects_file:
         return None
     path = folder / "rejects" / rejects_file

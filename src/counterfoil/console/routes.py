@@ -1,4 +1,4 @@
-"""The pages and actions of the console by path."""
+"""Maps each path of the console to a page or an action."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ _TWINS = re.compile(r"(.*)\.(json|csv)")
 
 
 def answer(visit: Visit) -> ConsoleResponse:
-    """Return the page, its twin or the result of the action that a request asks for."""
+    """Return the response to a request: a page, its data as JSON or CSV, or the result of an action."""
     try:
         return _act(visit) if visit.request.method == "POST" else _show(visit)
     except NotFoundHere as error:
@@ -107,7 +107,7 @@ def _plain_cell(value: object) -> object:
 
 
 def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleResponse:
-    """Return a page about something that went wrong, in the frame of the page it belongs to."""
+    """Return an error page with the same header and navigation as other pages."""
     if visit.request.path.endswith((".json", ".csv")):
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]

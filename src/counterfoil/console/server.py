@@ -17,7 +17,7 @@ Answer = Callable[[ConsoleRequest], ConsoleResponse]
 
 
 class ConsoleServer(ThreadingHTTPServer):
-    """An HTTP server with a limited number of threads. One more connection is closed at once."""
+    """An HTTP server with a limited number of threads. Connections beyond that number are closed at once."""
 
     daemon_threads = True
     request_queue_size = MAX_CONNECTIONS
@@ -70,7 +70,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
             response = self.answer(request)
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             _report(error)
-            response = _plain(500, "The console failed to answer. Its standard error says where.")
+            response = _plain(500, "The console failed to answer. See its standard error.")
         self._send(response)
 
     do_GET = do_HEAD = do_POST = handle_any  # noqa: N815 - http.server's names
@@ -110,7 +110,7 @@ def _plain(status: int, text: str) -> ConsoleResponse:
 
 
 def _report(error: Exception) -> None:
-    """Write the kind and the position of an error to standard error."""
+    """Write the type of an error and its position in the source code to standard error."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next

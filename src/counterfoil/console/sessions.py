@@ -51,7 +51,7 @@ class Sessions:
         return token
 
     def find(self, token: str) -> Session | None:
-        """Return the session of a token and note the visit, or return None if it has ended."""
+        """Return the session of a token and record the time of this visit, or return None if the session has ended."""
         if not token:
             return None
         with self._lock:
@@ -99,9 +99,9 @@ class Sessions:
         return number
 
     def use_form(self, session: Session, number: str) -> str | None:
-        """Mark a form as sent; return None, or the reason why it cannot be sent.
+        """Mark a form as sent and return None, or return the reason why it cannot be sent.
 
-        The reason is `unknown` if the form is not of this session, and otherwise the result that it had before.
+        The reason is `unknown` if the form does not belong to this session, and otherwise its earlier result.
         """
         with self._lock:
             if number not in session.forms:
@@ -117,7 +117,7 @@ class Sessions:
             if number in session.forms:
                 session.forms[number] = result
 
-    # --- ends ----------------------------------------------------------------------
+    # --- expiry --------------------------------------------------------------------
 
     def _new(self, actor: Actor, *, is_proxied: bool = False) -> Session:
         now = self._clock.steady_us()

@@ -15,7 +15,7 @@ from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import Clock, Inspection
 from counterfoil.settings import Settings
 
-# The checks count bills and ask the service, so pages that are opened in quick succession share their result.
+# The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
 OVERVIEW_SEC = 2
 
 
@@ -50,7 +50,7 @@ class ConsoleStore:
         return self.inspection().shops(self._clock.now_ms(), count_all=count_all)
 
     def overview(self) -> Overview:
-        """Return what `counterfoil status` finds. The result is at most OVERVIEW_SEC old."""
+        """Return the findings of `counterfoil status`. The result is at most OVERVIEW_SEC old."""
         with self._lock:
             now = self._clock.steady_us()
             if self._overview is None or now - self._overview_us >= OVERVIEW_SEC * 1_000_000:
@@ -58,5 +58,5 @@ class ConsoleStore:
             return self._overview
 
     def diagnosis(self) -> list[Finding]:
-        """Return what `counterfoil doctor` finds."""
+        """Return the findings of `counterfoil doctor`."""
         return run_checks(self._settings)

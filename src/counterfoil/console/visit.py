@@ -1,4 +1,4 @@
-"""What a page knows about the request for it."""
+"""The types that pages work with: the operator's request, and the drawn page."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -33,7 +33,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.request.query
 
     def address(self, path: str, **changes: str | None) -> str:
-        """Return the address of a page with the parameters of this request, changed as given. None removes one."""
+        """Return the address of a page with this request's parameters and these changes. None removes a parameter."""
         merged = {name: changes.get(name, value) for name, value in {**self.query, **changes}.items()}
         kept = {name: value for name, value in merged.items() if value}
         return f"{path}?{urlencode(kept)}" if kept else path
@@ -43,7 +43,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 class Drawn(Struct, frozen=True, kw_only=True):
-    """A drawn page. `command` is the command that shows the same on the command line."""
+    """A drawn page. `command` is the command that shows the same data in a terminal."""
 
     title: str
     main: Html
@@ -58,9 +58,9 @@ class CsvExport(Struct, frozen=True):
 
 
 class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
-    """A page: `read` returns its view, which is its `.json` twin, and `draw` draws the view.
+    """A page. `read` returns its data, which is also served as JSON, and `draw` renders the data as HTML.
 
-    `name` is the name in the navigation, or that of the page above it.
+    `name` is the page's name in the navigation. A page that is not listed there has the name of the page above it.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Invents how the demo's keys were used on the days before today, so that the console has something to show.
+"""Writes invented requests for the demo's keys on the days before today, so that the console has data to show.
 
-The requests go through the same meter and request log as real ones, with a clock that stands at the time of each
-request. Nothing is written if the store already has requests.
+The requests go through the same meter and request log as real ones, with a clock that is set to the time of
+each request. Nothing is written if the store already has requests.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# Requests per day of each purpose, and the errors that it has now and then. Purposes that are left out were never used.
+# Requests per day, routes and occasional errors of the key for each purpose. Other keys were never used.
 _PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
     "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),
@@ -39,7 +39,7 @@ WITH_PERSONAL_DATA = ("members", "members/{memberToken}")
 
 
 class HistoryClock:
-    """A clock that stands at the time of the request being written. Its boot is not that of the real clock."""
+    """A clock that is set to the time of the request being written. Its boot ID differs from the real clock's."""
 
     def __init__(self) -> None:
         self.moment_ms = 0
@@ -129,7 +129,7 @@ def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
 
 
 def _pages(one: PastRequest, key: Key, newest: int) -> Iterator[PassPage]:
-    """Yield the ends of passes. One shop of the key was never read, and another is days behind."""
+    """Yield the last pages of passes. One shop was never read, and the copy of another is days old."""
     if one.route != "transactions" or one.problem:
         return
     shops = one.demo_key.role.shop_ids

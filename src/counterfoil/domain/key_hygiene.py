@@ -11,7 +11,7 @@ from counterfoil.domain.calendar import DAY_MS
 NEW_KEY_MS = 7 * DAY_MS
 IDLE_MS = 90 * DAY_MS
 ROTATE_MS = 365 * DAY_MS
-# Personal data counts as unused if the key has had the permission for at least this long.
+# The permission to read personal data counts as unused only if the key has had it for at least this long.
 UNUSED_PERMISSION_MS = 30 * DAY_MS
 
 
@@ -28,7 +28,7 @@ class KeyIssue(Enum):
 class KeyUse(Struct, frozen=True, kw_only=True):
     """How a key has been used. Times are None if no use is known.
 
-    `last_used` is known for 400 days and `last_disclosed` for 90 days.
+    The store keeps `last_used` for 400 days and `last_disclosed` for 90 days.
     """
 
     last_used: int | None = None

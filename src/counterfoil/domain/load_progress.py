@@ -1,11 +1,11 @@
-"""The progress of a load, and what the store remembers about rejected lines: where they are and why, but no value."""
+"""The progress of a load, and the position and reason of each rejected line, without its values."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field, json
 
-# The store remembers this many rejected lines of a load. The rejects file has all of them.
+# The store keeps this many rejected lines of each load. The rejects file contains all of them.
 MAX_REMEMBERED = 1_000
 
 
@@ -23,7 +23,7 @@ class LoadProgress(Struct):
 
     `reasons` is the number of rejected lines by reason. `new_rejects` are
     rejected lines that are not stored yet, and `stored_rejects` is the number of
-    those that are.
+    rejected lines that are already stored.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""What the service remembers about requests: a record of each one, counts of refusals, and how far copies have read."""
+"""The data that the service keeps about requests: a record of each, counts of errors, and the progress of copies."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from counterfoil.domain.calendar import as_number, thai_day
 
-# A worker remembers at most this many lists of changes and counts between two writes. Others are left out.
+# A worker remembers at most this many lists of changes and counts between two writes. Others are not counted.
 MAX_PENDING = 10_000
 # The lists of changes that a copy is made from: the changes of one shop, and the change feed.
 CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
@@ -40,11 +40,11 @@ class PassPage(Struct, frozen=True):
 
 
 class ReadProgress(Struct, frozen=True):
-    """How far a list of changes has been read. Each value is 0 if there is none.
+    """How far a list of changes has been read. A value of 0 means that there is no such page.
 
-    `server_time` is the newest horizon of a pass that has ended. `ended_at` and
-    `continued_at` are the times of the latest last page and of the latest other
-    page.
+    `server_time` is the newest horizon of a pass that has ended. `ended_at` is
+    the time of the latest page that ended a pass, and `continued_at` the time of
+    the latest page that did not.
     """
 
     server_time: int = 0
@@ -53,7 +53,7 @@ class ReadProgress(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no pass has been continued since the latest one ended."""
+        """Whether no pass has returned another page since the latest pass ended."""
         return self.ended_at >= self.continued_at
 
     @property
@@ -68,9 +68,9 @@ ErrorOfDay = tuple[str, int, str]
 
 
 class RequestTally:
-    """What a worker has counted and not written yet. Writing it costs the same however many requests it covers.
+    """Counts of a worker that are not written yet. The cost of writing them does not depend on the number of requests.
 
-    Every poll adds a page, so `add_page` only stores values; `progress` computes the rest.
+    Every poll calls `add_page`, which is therefore fast and only stores values; `progress` computes the rest.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class RequestTally:
         }
 
     def add_all(self, other: "RequestTally") -> None:
-        """Add what could not be written, which is older."""
+        """Add the older counts of another tally that could not be written."""
         self.errors.update(other.errors)
         for read, (horizon, at) in other._ended.items():
             newest, latest = self._ended.get(read, (0, 0))

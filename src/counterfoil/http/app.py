@@ -208,7 +208,7 @@ class App:
         if exchange.caller and not exchange.is_recorded:
             self._request_log.note(record)
         if exchange.page and exchange.method == "GET":
-            # A 304 counts too: the caller already has the changes up to the horizon.
+            # A 304 response also counts as a page: it confirms that the caller has all changes up to the horizon.
             self._request_log.note_page(exchange.page, record.at)
         if exchange.refused_key_id and exchange.error:
             self._request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)

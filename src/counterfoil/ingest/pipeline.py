@@ -114,7 +114,7 @@ class RejectsFile:
         if self._file is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            # The path may also name a device or a pipe, whose permissions belong to others.
+            # The path may also name a device or a pipe, whose permissions must not be changed.
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.fchmod(descriptor, 0o600)
             self._file = os.fdopen(descriptor, "wb")

@@ -157,7 +157,7 @@ class File(_Stream):
                 self.position = lambda: self.total or 0
 
     def _with_position(self, raw: BinaryIO) -> Any:
-        # A device such as /dev/null is seekable but has no size. Its position is not known after it is closed.
+        # A device such as /dev/null is seekable but has no size, and its position is not known after it is closed.
         if raw.seekable() and self.total is not None:
             self.position = raw.tell
             return raw
@@ -182,7 +182,7 @@ class FileSet(Source):
             for file in self._files:
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 if bills and file in only_bills:
-                    # The kinds of the lines are known from the first time, so they are not looked at again.
+                    # The first reading showed that this file contains only bills, so its lines are not checked again.
                     yield from damage.skipped(file)
                 else:
                     has_others = False

@@ -77,7 +77,7 @@ def bind_port(host: str, port: int) -> int:
         try:
             listener.bind((host, port))
         except (TypeError, UnicodeError) as error:
-            # Python raises these for a text that can never be a host name.
+            # Python raises these errors for a text that cannot be a host name.
             raise OSError(errno.EINVAL, "Not a valid host name", host) from error
         found: int = listener.getsockname()[1]
         return found

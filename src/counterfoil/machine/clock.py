@@ -28,7 +28,7 @@ class SystemClock:
 def request_ids(now_ms: Callable[[], int]) -> Iterator[str]:
     """Yield IDs of 20 hexadecimal digits: the time in milliseconds (11 digits), then random digits.
 
-    The IDs of one time sort next to each other, so adding them to an index writes few pages.
+    IDs that are made at about the same time are close together in an index, so adding them writes few pages.
     """
     while True:
         digits = os.urandom(4608).hex()

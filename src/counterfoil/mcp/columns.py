@@ -1,7 +1,7 @@
 """The columns of a copy that an assistant may see. Every other column stays in the copy.
 
 A test requires that each column of `client/tables.py` is either published or
-withheld here, so that a new field is a decision and not an accident.
+withheld here, so that nobody publishes a new field by accident.
 """
 
 PUBLISHED: dict[str, tuple[str, ...]] = {
@@ -64,7 +64,7 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Contact data, names of people, ids of people, and texts that staff type freely. People name a table after a guest,
+# Contact data, names and IDs of people, and texts that staff type freely. People name a table after a guest,
 # and a reason or a label can contain anything. A coupon's code can be redeemed by whoever knows it.
 WITHHELD: dict[str, tuple[str, ...]] = {
     "bills": (

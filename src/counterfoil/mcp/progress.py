@@ -1,7 +1,7 @@
 """The parts of a pull's stored progress that answers need: how current and how complete the copy is.
 
 It is read separately from `client/pull_state.py`, because a copy may have been
-written by an earlier or a somewhat later release. Format 1 has a mark for each
+written by an earlier or a slightly later release. Format 1 has a mark for each
 shop; format 2 has one instant for the whole copy.
 """
 
@@ -15,7 +15,7 @@ FORMAT = 2
 
 
 class UnknownFormat(Exception):
-    """The progress was stored in a format of a later release."""
+    """The progress was stored by a later release, in a format that this release cannot read."""
 
 
 class ShopProgress(Struct):
@@ -31,7 +31,7 @@ class BaseProgress(Struct):
 
 
 class Progress(Struct):
-    """The stored progress. `selection` says which part of the data was asked for, if not all of it."""
+    """The stored progress. `selection` says which part of the data the copy is limited to, if any."""
 
     format: int = 1
     shops: dict[str, ShopProgress] = field(default_factory=dict)

@@ -18,7 +18,7 @@ MAX_ROWS = 500
 MAX_BILLS = 5
 
 _LOCAL_TIME = "b.timestamp AT TIME ZONE 'UTC' AT TIME ZONE coalesce(s.timezone, 'Asia/Bangkok')"
-# What sales can be grouped by: the names and the SQL of the columns.
+# The columns that sales can be grouped by, with their names and SQL.
 GROUPS: dict[str, dict[str, str]] = {
     "day": {"day": "b.bill_date"},
     "business_day": {"businessDay": "b.business_date"},
@@ -38,7 +38,7 @@ _SALES = {
     "revenue": "coalesce(sum(coalesce(b.net, 0) - coalesce(b.tip, 0)) FILTER (b.status <> 'void'), 0)",
     "discounts": "coalesce(sum(b.discount_total) FILTER (b.status <> 'void'), 0)",
 }
-# What products can be grouped by. A line in several categories counts in each of them.
+# The columns that products can be grouped by. A bill line in several categories counts in each of them.
 _LINES = """
     bill_items AS i JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id
 """
@@ -82,7 +82,7 @@ _TABLES = """
 
 
 class Period(Struct, frozen=True):
-    """The shops and days that a question is about. Without days, bills without a date count too."""
+    """The shops and days that a question is about. If no days are given, bills without a date are included."""
 
     first_day: date | None = None
     last_day: date | None = None
@@ -103,7 +103,7 @@ class Period(Struct, frozen=True):
 
 
 class Questions:
-    """Answers questions from the newest snapshot of a copy. Every answer says how current it is."""
+    """Answers questions from the newest snapshot of a copy. Every answer says how current the data is."""
 
     def __init__(self, reader: CopyReader) -> None:
         self._reader = reader
@@ -219,8 +219,8 @@ def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
 def _currency(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
     """Return `asOf`: the answer includes every change up to this instant, for all shops that it is about.
 
-    Shops whose first pull has not ended have no such instant, and are listed. So is
-    what the copy was limited to, because everything else is missing from it.
+    Shops whose first pull has not ended have no such instant, and are listed. The
+    limits of the copy are returned too, because all other data is missing from it.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
     marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}

@@ -33,7 +33,7 @@ READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempot
 
 FirstDay = Annotated[date | None, Field(description="First day (YYYY-MM-DD), in the shop's time zone.")]
 LastDay = Annotated[date | None, Field(description="Last day (YYYY-MM-DD), included.")]
-ShopIds = Annotated[list[str] | None, Field(description="IDs of shops. Without it: all shops.", max_length=MAX_ROWS)]
+ShopIds = Annotated[list[str] | None, Field(description="IDs of shops. If omitted: all shops.", max_length=MAX_ROWS)]
 Limit = Annotated[int, Field(description="Maximum number of rows.", ge=1, le=MAX_ROWS)]
 SalesGroup = Literal["day", "business_day", "month", "weekday", "hour", "shop", "channel", "service_type"]
 ProductGroup = Literal["product", "master_product", "category"]
@@ -60,7 +60,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         "counterfoil", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
-    # The SDK runs tools in threads, but a snapshot must not be replaced while it is read.
+    # The SDK runs tools in several threads, but a snapshot must not be replaced while another thread reads it.
     turn = threading.Lock()
 
     def ask(question: Callable[[], Json]) -> Json:
@@ -82,7 +82,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
 
     @server.tool(annotations=READ_ONLY)
     def sales(
-        group_by: Annotated[list[SalesGroup] | None, Field(description="Without it: one total.", max_length=4)] = None,
+        group_by: Annotated[list[SalesGroup] | None, Field(description="If omitted: one total.", max_length=4)] = None,
         first_day: FirstDay = None,
         last_day: LastDay = None,
         shop_ids: ShopIds = None,
@@ -102,7 +102,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
         shop_ids: ShopIds = None,
         limit: Limit = 50,
     ) -> Json:
-        """Products or categories sold, the highest total first. Without void bills, cancelled lines and tips."""
+        """Products or categories sold, the highest total first. Void bills, cancelled lines and tips are left out."""
         return ask(lambda: questions.product_mix(group_by, Period(first_day, last_day, shop_ids or ()), limit))
 
     @server.tool(annotations=READ_ONLY)
@@ -112,7 +112,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
 
     @server.tool(annotations=READ_ONLY)
     def member_summary(limit: Limit = 100) -> Json:
-        """Number of members, points, credit and visits per membership base and rank. No data of single members."""
+        """Number of members, points, credit and visits per membership base and rank. Single members are not shown."""
         return ask(lambda: questions.member_summary(limit))
 
     @server.tool(annotations=READ_ONLY)

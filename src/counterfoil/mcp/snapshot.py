@@ -24,11 +24,11 @@ MEMORY_MB = 512
 THREADS = 2
 SPILL_GB = 2
 MAX_SECONDS = 20.0
-# How long the first question waits for a pull to end, and how often it looks.
+# How long the first question waits for a pull to end, and how often it checks.
 WAIT_SEC = 10.0
 LOOK_EVERY_SEC = 0.2
 
-PULL_RUNNING = "A pull is writing to the copy at the moment. This answer is from before it began."
+PULL_RUNNING = "A pull is writing to the copy. This answer is based on the data from before that pull began."
 
 Rows = list[tuple[Any, ...]]
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class QueryRefused(Exception):
 
 
 class Result(Struct, frozen=True):
-    """The names and the first rows of a result. `has_more` says whether there were more."""
+    """The column names and the first rows of a result. `has_more` says whether there were more rows."""
 
     names: list[str]
     rows: Rows
@@ -67,7 +67,7 @@ class Snapshot:
                 "python_enable_replacements": "false",
             },
         )
-        # DuckDB keeps the file open. Without a name it cannot be left behind, whatever happens to this process.
+        # DuckDB keeps the file open. Deleting its name now ensures that the file is gone when this process ends.
         file.unlink()
         self._db.execute("SET TimeZone = 'UTC'")
         self._db.execute("SET lock_configuration = true")
@@ -181,7 +181,7 @@ class CopyReader:
 
 
 def _file_version(path: Path) -> tuple[int, ...]:
-    """Return values that change whenever the file or its write-ahead log does. Empty if there is no file."""
+    """Return values that change whenever the file or its write-ahead log does, or nothing if the file is missing."""
     version: list[int] = []
     for file in (path, path.with_name(f"{path.name}.wal"), path.with_name(f"{path.name}-wal")):
         try:

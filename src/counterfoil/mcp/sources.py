@@ -1,4 +1,4 @@
-"""Read the published columns of a copy, in DuckDB or SQLite, into the tables of a snapshot."""
+"""Reads the published columns of a copy, in DuckDB or SQLite, into the tables of a snapshot."""
 
 import shutil
 import sqlite3
@@ -19,7 +19,7 @@ FILE_IN_FOLDER = ".counterfoil.duckdb"
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
-# Instants are stored without a time zone, in UTC: DuckDB's Python package needs another package to read the others.
+# Instants are stored in UTC without a time zone. To read a time zone, DuckDB's Python package needs another package.
 TYPES = {
     Kind.TEXT: "VARCHAR",
     Kind.TEXTS: "VARCHAR[]",
@@ -104,7 +104,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
     _copy_locked_file(snapshot, path, private)
     try:
         _attach(snapshot, private)
-        # DuckDB keeps the file open. Without a name it cannot be left behind, whatever happens to this process.
+        # DuckDB keeps the file open. Deleting its name now ensures that the file is gone when this process ends.
         _remove(private)
         found = {(table, column) for table, column in snapshot.execute(_DUCKDB_COLUMNS).fetchall()}
         _require_pull_state(found, path)
@@ -125,7 +125,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
 
 
 def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: Path) -> None:
-    """Copy the file and its log while DuckDB holds the lock that keeps writers out."""
+    """Copy the database file and its write-ahead log while DuckDB holds the lock that keeps writers out."""
     try:
         _attach(snapshot, path)
     except duckdb.Error as error:
@@ -133,7 +133,7 @@ def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: 
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
         raise CopyError(f"cannot open the copy {path}: {_first_line(error)}") from error
     try:
-        # The log comes first: closing the file after it was read ends the lock of this process.
+        # The log is copied first: when this process closes the database file after copying it, the lock ends.
         for source, target in reversed(list(zip(_files(path), _files(private), strict=True))):
             if source.exists():
                 shutil.copyfile(source, target)
@@ -149,7 +149,7 @@ def _attach(snapshot: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def _files(path: Path) -> tuple[Path, Path]:
-    """Return the database file and its write-ahead log, which exists after a pull was killed."""
+    """Return the database file and its write-ahead log, which is left behind if a pull is killed."""
     return path, path.with_name(f"{path.name}.wal")
 
 
@@ -166,7 +166,7 @@ def _from_duckdb(name: str, kind: Kind) -> str:
 
 
 def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
-    """Copy the tables in one read transaction. Readers do not block a pull in SQLite's WAL mode."""
+    """Copy the tables in one read transaction. In SQLite's WAL mode, readers do not block a pull."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=SQLITE_WAIT_SEC)) as db:
             db.isolation_level = None

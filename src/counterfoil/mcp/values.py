@@ -1,4 +1,4 @@
-"""Convert values of the copy into JSON without losing digits: money and quantities become decimal strings."""
+"""Converts values of the copy to JSON without losing digits: money and quantities become decimal strings."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -9,7 +9,7 @@ import msgspec
 
 MONEY_PLACES = 2
 MAX_TEXT = 1_000
-# Answers are read by a language model, which pays for each character.
+# Answers are read by a language model, whose cost grows with the length of the answer.
 MAX_ANSWER_BYTES = 60_000
 
 Json = dict[str, Any]

@@ -49,7 +49,7 @@ class Worker:
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         _allow_descriptors(MAX_CONNECTIONS)
-        # A terminal that is closed signals every process. The supervisor stops the workers, after their requests.
+        # When a terminal is closed, every process gets SIGHUP. Workers ignore it, because the supervisor stops them.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._stop_if_orphaned(loop)
 
@@ -91,7 +91,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         self._stops_on_hangup = signal.SIGHUP in stop_signals()
 
     def signal_handler_reload(self, *args: Any, **extra: Any) -> None:
-        """Stop when the terminal is closed. Granian itself would replace the workers and keep running."""
+        """Stop when the terminal is closed. By default, Granian would replace the workers and keep running."""
         if self._stops_on_hangup:
             self.signal_handler_interrupt(*args, **extra)
 

@@ -35,7 +35,7 @@ def serve(
     on_ready: Callable[[], None] = lambda: None,
     pages: Mapping[str, StaticPage] | None = None,
 ) -> None:
-    """Run the service until the process receives SIGINT, SIGTERM or SIGHUP. `pages` replaces those of the settings."""
+    """Run the service until the process receives SIGINT, SIGTERM or SIGHUP. `pages` replaces the configured pages."""
     require_free_ports(settings.host, settings.port, settings.admin_host, settings.admin_port)
     bootstrap.require_store(settings)
     bootstrap.prepare(settings)

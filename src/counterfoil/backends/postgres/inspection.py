@@ -198,7 +198,7 @@ def _address_of(url: str, address: Address) -> str:
 def readable_address(url: str) -> str:
     """Return the address of the primary, or of the server that is furthest ahead while there is no primary.
 
-    All servers are asked in parallel.
+    All servers are queried in parallel.
     """
     answering = [pair for pair in zip(addresses(url), _servers(url), strict=True) if pair[1].horizon]
     if not answering:

@@ -42,8 +42,8 @@ from counterfoil.operator_reads import (
     request_page,
 )
 
-# Records are never updated, so the place of a record in its partition is a number that does not change. It decides the
-# order of records with the same time, which are always in the same partition.
+# Records are never updated, so the physical position of a record in its partition does not change. Records with the
+# same time, which are always in the same partition, are sorted by this position.
 _NUMBER = "((ctid::text::point)[0]::bigint * 65536 + (ctid::text::point)[1]::bigint)"
 _COLUMNS = f"{_NUMBER}, at, request_id, key_id, route, status, error, took_us, personal_base, personal_members"
 _RECORDS: Mapping[Records, str] = {
@@ -63,7 +63,7 @@ _CONDITIONS: Mapping[str, str] = {
     "personal_data": "personal_base IS NOT NULL",
     "since": "at >= %(since)s",
     "until": "at < %(until)s",
-    # The first comparison lets the index begin there.
+    # The first comparison lets PostgreSQL start reading the index at this position.
     "before": f"at <= %(before_at)s AND (at < %(before_at)s OR {_NUMBER} < %(before_number)s)",
 }
 _NEWEST_FIRST = f"ORDER BY at DESC, {_NUMBER} DESC"
@@ -78,7 +78,7 @@ _ERRORS = """
     WHERE at >= %(since)s AND error IS NOT NULL AND (%(key_id)s::text IS NULL OR key_id = %(key_id)s)
     GROUP BY error, route ORDER BY count(*) DESC, error COLLATE "C", route COLLATE "C"
 """
-# Each step of the recursion jumps to the next key in the index, so the cost depends on the number of keys only.
+# Each step of the recursion jumps to the next key in the index, so the cost depends only on the number of keys.
 _LATEST_BY_KEY = """
     WITH RECURSIVE used (key_id) AS (
         (SELECT key_id FROM requests WHERE {part} ORDER BY key_id LIMIT 1)
@@ -172,7 +172,7 @@ class PostgresOperatorReads:
         with self._opened() as connection:
             counts = connection.execute(TOTALS, span).fetchall()
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
-        # A shared meter reports the current day to both tables. The higher count is the newer one.
+        # A shared meter writes the count of the current day to both tables. The higher count is the newer one.
         return days_of_keys(sorted(counts), errors, key_id)
 
     def hours(self, key_id: str, since: int) -> list[HourOfKey]:

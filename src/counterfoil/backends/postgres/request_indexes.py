@@ -1,9 +1,9 @@
 """Builds the indexes of existing months of request records, without blocking requests.
 
-While an index is built in the usual way, nothing can be written to its table,
-so no request could be recorded. So the migration creates these indexes for
-later months only, and `counterfoil migrate` then builds those of each existing
-month concurrently.
+CREATE INDEX blocks writes to its table, so no request could be recorded in the
+meantime. The migration therefore creates these indexes only for later months,
+and `counterfoil migrate` then builds the indexes of each existing month with
+CREATE INDEX CONCURRENTLY.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ _INDEXES: Mapping[str, LiteralString] = {
     "disclosures_by_key": "(key_id, at) WHERE personal_base IS NOT NULL",
 }
 
-# Another `counterfoil migrate` may be building them. Do not wait for it: a concurrent build waits for all older
-# transactions, so each would wait for the other.
+# Another `counterfoil migrate` may be building these indexes. Do not wait for it: a concurrent build waits for all
+# older transactions, so the two processes would wait for each other.
 _LOCK = "SELECT pg_try_advisory_lock(hashtext('counterfoil request indexes'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil request indexes'))"
 _MISSING = """

@@ -231,7 +231,7 @@ class PostgresUsage:
             self._flushing = None
 
     async def _write_tally(self) -> None:
-        """Write the counts. If this fails, they stay pending."""
+        """Write the counts of errors and passes. If the write fails, the counts stay pending."""
         tally, self._tally = self._tally, RequestTally()
         try:
             for statement, columns in _tally_statements(tally):
@@ -262,7 +262,7 @@ class PostgresUsage:
         return task
 
     def flush(self) -> None:
-        """Write what is pending from outside the event loop. If the store cannot be written, it stays pending."""
+        """Write pending records and counts from outside the event loop. If the write fails, they stay pending."""
         if self._records or self._tally:
             self._servers.write_now(self._write_all)
             self._records.clear()
@@ -284,7 +284,7 @@ def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:
 
 
 def _tally_statements(tally: RequestTally) -> Iterator[tuple[str, list[list[Any]]]]:
-    """Yield the statements that write a tally. The one that must not be repeated comes last."""
+    """Yield the statements that write a tally. The statement that must not be repeated comes last."""
     if progress := tally.progress():
         passes = [(*read, *astuple(how_far)) for read, how_far in progress.items()]
         yield _RECORD_PASSES, [list(column) for column in zip(*passes, strict=True)]

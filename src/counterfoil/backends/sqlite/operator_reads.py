@@ -67,7 +67,7 @@ _CONDITIONS: Mapping[str, str] = {
     "personal_data": "personal_base IS NOT NULL",
     "since": "at >= :since",
     "until": "at < :until",
-    # The first comparison lets the index begin there.
+    # The first comparison lets SQLite start reading the index at this position.
     "before": "at <= :before_at AND (at < :before_at OR number < :before_number)",
 }
 _NEWEST_FIRST = "ORDER BY at DESC, number DESC"
@@ -86,7 +86,7 @@ _ERRORS = """
     WHERE at >= ?1 AND error IS NOT NULL AND (?2 IS NULL OR key_id = ?2)
     GROUP BY error, route ORDER BY count(*) DESC, error, route
 """
-# Each step of the recursion jumps to the next key in the index, so the cost depends on the number of keys only.
+# Each step of the recursion jumps to the next key in the index, so the cost depends only on the number of keys.
 _LATEST_BY_KEY = """
     WITH RECURSIVE used (key_id) AS (
         SELECT min(key_id) FROM requests INDEXED BY {index} WHERE {part}
@@ -116,7 +116,7 @@ _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load =
 
 
 class SqliteOperatorReads:
-    """Reads with connections that cannot write. Each call opens its own, so a restored store is noticed."""
+    """Reads with connections that cannot write. Each call opens its own connection, so a restored store is noticed."""
 
     def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         self._folder = folder
@@ -162,7 +162,7 @@ class SqliteOperatorReads:
     def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
         span = (as_number(first), as_number(last))
         with self._opened("usage") as connection:
-            # If both queries return the same day, the latest admission has the newer count.
+            # Both queries may return a count for the same day. The second query has the newer count.
             counts = [row for query in (TOTALS_OF_ALL, DAY_OF_ALL) for row in connection.execute(query, span)]
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
         return days_of_keys(counts, errors, key_id)
@@ -205,7 +205,7 @@ class SqliteOperatorReads:
 
     @contextmanager
     def _opened(self, name: Name) -> Iterator[sqlite3.Connection]:
-        """Yield a read-only connection whose queries are stopped when the time is up."""
+        """Yield a read-only connection whose queries are stopped at the time limit."""
         deadline = time.monotonic() + self._query_sec
         with translated(), closing(read_only(self._folder, name)) as connection:
             connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# An admission also moves the recent records to `requests` if there are this many, or after this time. Adding a record
-# to `requests` changes a page in each of four indexes. Records that are added together mostly share these pages.
+# An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
+# a record to `requests` changes a page in each of four indexes. Records that are added together share most pages.
 RECENT_RECORDS = 16
 RECENT_US = 100_000
 PRUNE_ROWS = 5_000
-# Records of earlier versions are indexed in transactions of this many records, which take some milliseconds, for this
-# long at a time.
+# Records of earlier versions are indexed in transactions of this many records, which take a few milliseconds. One call
+# spends at most this long on them.
 INDEXED_ROWS = 500
 INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
@@ -142,7 +142,7 @@ class SqliteUsage:
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
-            # A process that was killed may have left some.
+            # A process that was killed may have left records in `recent_requests`.
             (self._recent,) = self._connection.execute(_COUNT_RECENT).fetchone()
 
     @property
@@ -366,7 +366,7 @@ class SqliteUsage:
         checkpoint(self._connection)
 
     def index_requests(self) -> bool:
-        """Index some records of earlier versions by key. Return whether there may be more."""
+        """Index some records of earlier versions by key. Return whether there may be more records to index."""
         stop = time.monotonic() + INDEXING_SEC
         while time.monotonic() < stop:
             with translated():
@@ -380,7 +380,7 @@ class SqliteUsage:
                     self._connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
                 else:
                     self._connection.execute(_ALL_INDEXED)
-            # Let waiting requests take the lock.
+            # Release the lock for a moment, so that waiting requests can take it.
             time.sleep(PAUSE_SEC)
         return True
 

@@ -45,7 +45,7 @@ class ShopDayTotals(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """How many of the rows passed to a sink were new, different, and equal to the stored ones."""
+    """The numbers of rows passed to a sink that were new, different from the stored row, and equal to it."""
 
     added: int = 0
     changed: int = 0

@@ -1,7 +1,7 @@
 """Converts the objects of responses to rows for engines that cannot parse JSON quickly.
 
-DuckDB parses the objects in memory. It is started for the first row, because
-most pulls receive none.
+DuckDB parses the objects in memory. It is started only when the first row
+arrives, because most pulls receive no rows.
 """
 
 import shutil

@@ -15,7 +15,7 @@ from counterfoil.client.tables import Table
 
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.
 MAGIC_OFFSET, MAGIC = 8, b"DUCK"
-# The log is merged into the file when it has this size. The default of 16 MB would do so in almost every transaction.
+# DuckDB merges its log into the file at this size. The default of 16 MB is reached in almost every transaction.
 CHECKPOINT_AT = "1GB"
 _EXISTING = """
     SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal

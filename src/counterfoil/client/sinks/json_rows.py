@@ -12,10 +12,10 @@ from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import escape_quotes
 from counterfoil.client.tables import Column, Kind, Table, json_schema
 
-# This is enough for batches of ordinary bills.
+# DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224
 THREADS = 2
-# Default maximum row size of the reader. Longer rows raise both this limit and the memory limit.
+# DuckDB's JSON reader accepts rows up to this size. For a longer row, this limit and the memory limit are raised.
 ROW_BYTES = 4 * 1024 * 1024
 
 TYPES = {
@@ -35,7 +35,7 @@ Run = Callable[[str], Any]
 
 
 class JsonRows:
-    """Parses rows with a DuckDB connection. `scratch` is a folder for temporary files, which is created."""
+    """Parses rows with a DuckDB connection. `scratch` is a folder for temporary files, which this class creates."""
 
     def __init__(self, run: Run, scratch: Path) -> None:
         self._run = run
@@ -78,7 +78,7 @@ class JsonRows:
 
 
 def _unnested(table: Table) -> str:
-    """Return a source with one row per element of the nested lists: e1, e2 are the elements, n1, n2 their numbers."""
+    """Return SQL for one row per element of nested lists. e1 and e2 are the elements; n1 and n2 are their numbers."""
     source = "parsed"
     kept = [f'"{column.path[0]}" AS "of_parent_{column.path[0]}"' for column in table.columns if column.of_parent]
     for depth, path in enumerate(table.each, 1):

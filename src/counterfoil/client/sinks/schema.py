@@ -9,7 +9,7 @@ _OWN_TABLES = {
     "pull_seen": "provider_id {text}, member_id {text}",
     "pull_undelivered": "shop_id {text}, id {text}",
 }
-# Indexes for engines that need them, by table.
+# The indexes of each table, for engines that need indexes.
 INDEXES = {
     "bills": (
         "CREATE UNIQUE INDEX bills_identity ON bills (shop_id, id)",
@@ -46,7 +46,7 @@ def missing_statements(
         for column in table.columns:
             if column.name not in found[table.name]:
                 yield f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {types[column.kind]}'
-    # A view that somebody has replaced is kept.
+    # An existing view is kept, because somebody may have replaced it with their own.
     yield from (statement for name, statement in views.items() if name not in found)
 
 

@@ -46,7 +46,7 @@ _DAY_TOTALS = """
         {net}, {tip}, {hash}
     FROM bills {days} GROUP BY shop_id, bill_date
 """
-# How many pairs of values are passed to one statement.
+# The maximum number of pairs of values that are passed to one statement.
 _PAIRS_PER_STATEMENT = 400
 
 
@@ -76,11 +76,11 @@ class SqlSink(ABC):
 
     @abstractmethod
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Parse the objects of a response, at least the fields that these tables use."""
+        """Parse the objects of a response. Fields that these tables do not use may be skipped."""
 
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        """Insert the table's rows that `read` has parsed into `target`. `supplied` has SQL for some columns."""
+        """Insert the table's rows that `read` has parsed into `target`. `supplied` has the SQL of some columns."""
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
@@ -92,7 +92,7 @@ class SqlSink(ABC):
 
     @abstractmethod
     def existing(self) -> Rows:
-        """Return the names of all tables in the target with each of their columns, and of views with any column."""
+        """Return a pair of names for each column of each table, and at least one pair for each view."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -110,7 +110,7 @@ class SqlSink(ABC):
     # --- the copy ------------------------------------------------------------------
 
     def make_tables(self) -> None:
-        """Create the tables, columns and views that do not exist. Usually they all do, so one query is enough."""
+        """Create missing tables, columns and views. Usually nothing is missing, so one query is enough."""
         found: dict[str, set[str]] = {}
         for name, column in self.existing():
             found.setdefault(name, set()).add(column)
@@ -133,7 +133,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            self._has_undelivered = True  # It may be so again after the rollback.
+            self._has_undelivered = True  # The rollback may restore undelivered bills.
             with suppress(SinkError):  # Report the original error, not the one that the rollback raises.
                 self.run("ROLLBACK")
             raise
@@ -230,7 +230,7 @@ class SqlSink(ABC):
     ) -> tuple[set[str], set[str]]:
         """Replace the rows of every key that was read; return the keys that are new and those whose rows changed.
 
-        `parents` selects all keys, for a table that has no row for some of them.
+        `parents` is SQL that selects all keys that were read, for tables that have no row for some of them.
         """
         staged, names = f"staged_{table.name}", column_names(table)
         self._stage(staged, table, supplied or {})
@@ -285,7 +285,7 @@ class SqlSink(ABC):
         return Written(len(rows) - known, known - same, same)
 
     def _replaced(self) -> tuple[int, int]:
-        """Put the incoming bills that the copy has into a table; return their number, and that of equal versions."""
+        """List the incoming bills that the copy already has; return their number, and how many are unchanged."""
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(
             "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "
@@ -307,7 +307,7 @@ class SqlSink(ABC):
         removed = "SELECT shop_id, id FROM removals"
         self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({removed})")
         found: int = self.run(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({removed})")[0][0]
-        # The parts are deleted even if the bill itself is missing, because somebody may have deleted only that.
+        # Lines and payments are deleted even if the bill is missing, because somebody may have deleted only the bill.
         self._delete_bills(removed)
         if found:
             self.changed(BILLS, *PARTS_OF_BILL)

@@ -18,7 +18,7 @@ from counterfoil.client.sinks.views import SQLITE_VIEWS
 from counterfoil.client.tables import Kind, Table
 
 MAGIC = b"SQLite format 3\0"
-# How long to wait for another process, for example for one that reads the file while we commit.
+# How long to wait for another process, for example one that reads the file while this process commits.
 BUSY_SEC = 5.0
 _EXISTING = """
     SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
@@ -27,7 +27,7 @@ _EXISTING = """
 
 
 class SQLiteSink(SqlSink):
-    """A copy in an SQLite file. SQLite serialises transactions, and a second pull is noticed by the state it saves."""
+    """A copy in an SQLite file. SQLite serialises transactions, and `save_state` detects a second pull."""
 
     TYPES = {  # noqa: RUF012 - never modified
         Kind.TEXT: "TEXT",
@@ -61,7 +61,7 @@ class SQLiteSink(SqlSink):
     def _set_up(self) -> None:
         self._db.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]  # `finalize` returns text
         self._db.create_function("hash_number", 1, _hash_number, deterministic=True)
-        # Readers see the last commit while we write, and do not block it.
+        # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
         self.make_tables()
@@ -85,7 +85,7 @@ class SQLiteSink(SqlSink):
         return self._last_state
 
     def save_state(self, state: bytes) -> None:
-        """Save the state, unless another pull has saved one since we read ours. Its rows would not match ours."""
+        """Save the state. Raise an error if another pull has saved its state since this one read it."""
         if super().state() != self._last_state:
             raise SinkError("another pull is writing to the same SQLite file. Wait until it has finished.")
         super().save_state(state)
@@ -142,7 +142,7 @@ def _convert(value: str, kind: Kind) -> str:
     """Return SQL for DuckDB that converts a value to one of SQLite's types."""
     match kind:
         case Kind.DECIMAL:
-            # At least two decimal places, and no further zeros.
+            # Keep at least two decimal places, and remove further trailing zeros.
             text = f"CAST({value} AS VARCHAR)"
             return f"regexp_replace({text}, '(\\.[0-9][0-9][0-9]*?)0*$', '\\1')"
         case Kind.QUANTITY:

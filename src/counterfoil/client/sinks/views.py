@@ -1,4 +1,4 @@
-"""Views that a copy in DuckDB or SQLite has. docs/pull.md describes them.
+"""The views of a copy in DuckDB or SQLite, which docs/pull.md describes.
 
 Revenue is `net - tip`, without voided bills. The service counts a missing
 amount as zero, and so do the views.

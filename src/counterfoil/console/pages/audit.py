@@ -27,7 +27,7 @@ class AuditRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`has_more` says that there are older entries than those shown."""
+    """The audit entries on one page. `has_more` is true if there are older entries."""
 
     key_id: str | None
     limit: int
@@ -133,7 +133,7 @@ def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
 
 
 def act_name(visit: Visit, act: str) -> str:
-    """Return what was done, in words. A newer version may have stored an act that this version does not know."""
+    """Return a description of an audited act. A newer version may have stored acts that this version does not know."""
     return visit.t(f"act.{act}") if act in set(Act) else act.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""How fresh an integrator's copy is: how far its key lineage has read the changes of each shop."""
+"""Shows how fresh an integrator's copy is: how far a key lineage has read the changes of each shop."""
 
 from datetime import datetime
 

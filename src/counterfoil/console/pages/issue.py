@@ -1,4 +1,4 @@
-"""The form with which a key is issued. Its scope is picked from the loaded shops and franchises."""
+"""The form to issue a key. The operator chooses its scope from the loaded shops and franchises."""
 
 from collections import Counter
 
@@ -52,7 +52,7 @@ def draw(visit: Visit, view: IssueView) -> Drawn:
 
 
 def draw_form(visit: Visit, view: IssueView, problem: str | None) -> Drawn:
-    """Return the form, with what was entered before if it was not valid."""
+    """Return the form. After an invalid entry, the form shows the values that the operator entered."""
     t, entered = visit.t, visit.request.form
     groups = {
         "": [FormChoice("", t("issue.choose"))],

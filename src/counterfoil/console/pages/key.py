@@ -88,7 +88,7 @@ class OneKeyView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def find(visit: Visit) -> tuple[Key, list[str]]:
-    """Return the key in the path, and the IDs of its direct successors."""
+    """Return the key that the path names, and the IDs of its direct successors."""
     keys = visit.store.all_keys()
     key_id = visit.values["key_id"]
     found = next((key for key in keys if key.key_id == key_id), None)
@@ -129,7 +129,7 @@ def _day(one: DayOfKey) -> KeyDay:
 
 
 def _first_hour(now: int) -> int:
-    """Return the beginning of the first hour that is shown. Hours of Thailand time begin with hours of UTC."""
+    """Return the beginning of the first hour that is shown. Hours in Thailand time and in UTC begin together."""
     return (now + THAI_OFFSET) // HOUR_MS * HOUR_MS - THAI_OFFSET - (HOURS_DAYS * 24 - 1) * HOUR_MS
 
 
@@ -148,7 +148,7 @@ def draw(visit: Visit, view: OneKeyView) -> Drawn:
 
 
 def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> Drawn:
-    """Return the page, with a message about what has just been done."""
+    """Return the page, with a message about the completed action."""
     key, successors = find(visit)
     t = visit.t
     return Drawn(

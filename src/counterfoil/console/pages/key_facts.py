@@ -1,4 +1,4 @@
-"""What the pages about keys have in common: the state of a key, and what is wrong with how it is used."""
+"""Data and labels that the pages about keys share: the state of a key, and problems with its use."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
@@ -17,7 +17,7 @@ CONCERNS: Final = tuple(issue.value for issue in KeyIssue)
 
 
 class KeyView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A key as the console's `.json` pages show it, with the names of `counterfoil keys --json`."""
+    """A key in the console's JSON responses, with the field names of `counterfoil keys --json`."""
 
     key_id: str
     label: str

@@ -23,7 +23,7 @@ OVERLAPS: Final[dict[str, int | None]] = {
 
 
 def seen(key: Key, successors: list[str]) -> str:
-    """Return what a form was based on, so that a change by another operator in the meantime is noticed."""
+    """Return a key's values as a form shows them, to detect changes that another operator makes in the meantime."""
     values = (key.label, key.per_min, key.per_day, key.personal_data, key.messaging_lookup, key.revokes_at)
     return "|".join(map(str, (*values, len(successors))))
 

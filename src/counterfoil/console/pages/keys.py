@@ -43,7 +43,7 @@ class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`show` is the selected card, or `active`. `counts` has the number of keys for each card."""
+    """The data of the page. `show` is the selected card, or `active`. `counts` has the number of keys for each card."""
 
     show: str
     counts: dict[str, int]

@@ -30,12 +30,12 @@ from counterfoil.operator_reads import LoadRow
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST_LOADS, MOST_REJECTS = 100, 200
-# A load that has not written anything for this long has been stopped.
+# An unfinished load that has not written anything for this long counts as stopped.
 STALLED_MS = 120_000
 
 
 class LoadView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`state` is `finished`, `running` or `stopped`."""
+    """One load. `state` is `finished`, `running` or `stopped`."""
 
     number: int
     source: str

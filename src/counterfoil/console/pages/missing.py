@@ -1,4 +1,4 @@
-"""The exception for an address that leads nowhere."""
+"""The exception for an address that does not exist in the console."""
 
 
 class NotFoundHere(Exception):

@@ -28,7 +28,7 @@ class KeyDisclosures(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PersonalView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`is_partial` says that there are more disclosures than the sums cover."""
+    """The data of the page. `is_partial` is true if there are more disclosures than the sums cover."""
 
     key_id: str | None
     by_key: list[KeyDisclosures]

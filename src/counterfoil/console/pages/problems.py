@@ -1,4 +1,4 @@
-"""What an integrator should do about an error code, from the error table and the reference."""
+"""Finds advice for integrators about an error code, in the error table and the reference."""
 
 from counterfoil.domain.problems import TABLE, Problem
 from counterfoil.http.reference.guides import action

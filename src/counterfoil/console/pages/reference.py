@@ -15,7 +15,7 @@ PATHS: Final = (PATH, TWIN, f"{PATH}.md", "/llms.txt")
 
 
 def answer(visit: Visit, path: str) -> ConsoleResponse:
-    """Return the reference in the requested format. Its JSON twin is the OpenAPI document."""
+    """Return the reference in the requested format. In JSON, it is the OpenAPI document."""
     prefix = visit.settings.prefix
     if path == TWIN:
         return ConsoleResponse(content_type=JSON, body=document(prefix))

@@ -33,7 +33,7 @@ from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
 _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
-# The parameters of the page, which are also in its address.
+# The search conditions, which are parameters in the page's address.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
 
 
@@ -51,7 +51,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RequestsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`wanted` has the parameters as they were understood, `ignored` the names of those that are not valid."""
+    """The data of the page. `wanted` has the valid parameters, and `ignored` has the names of the others."""
 
     wanted: dict[str, str]
     ignored: list[str]
@@ -96,7 +96,7 @@ def row(one: RecordedRequest, keys: dict[str, Key]) -> RequestRow:
 
 
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
-    """Return the filter in the address, and the names of the parameters that are not valid."""
+    """Return the filter that the address describes, and the names of the parameters that are not valid."""
     given = {name: query.get(name, "").strip() for name in (*PARAMETERS, "before")}
     since, until = _instant(given["since"]), _instant(given["until"])
     status, slower = _number(given["status"]), _number(given["slower"])
@@ -126,7 +126,7 @@ def _position_text(found: RecordPosition | None) -> str | None:
 
 
 def _instant(text: str) -> int | None:
-    """Parse a time. Without a zone, it is in Thailand time, as the form enters it."""
+    """Parse a time. A time without a zone, as the form sends it, is in Thailand time."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -321,7 +321,7 @@ def _row(visit: Visit, one: RequestRow) -> tuple[Child, ...]:
 
 
 def csv(visit: Visit, _: RequestsView) -> CsvExport:
-    """Return the request records as a file: all pages from this one on, up to a limit."""
+    """Return request records as CSV: those on this page and on older pages, up to a limit."""
     exported = _read(visit, MOST_EXPORTED, is_export=True)
     columns = (
         "time_utc",

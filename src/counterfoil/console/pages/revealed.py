@@ -11,7 +11,7 @@ from counterfoil.web.html import Html, element, markup
 
 
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> Drawn:
-    """Return the page. The script clears the key when the page is left; the console itself has not kept it."""
+    """Return the page. A script removes the key when the operator leaves the page. The console keeps no copy of it."""
     t, key = visit.t, issued.key
     return Drawn(
         title=t("revealed.title"),

@@ -1,4 +1,4 @@
-"""Shops: how fresh each shop is and how many bills it has, so that a silent till is seen."""
+"""Shops: the last bill and the number of bills of each shop, so that operators notice a till that stopped sending."""
 
 from datetime import date, datetime
 
@@ -13,12 +13,12 @@ from counterfoil.domain.calendar import days_until, iso_utc, thai_day, to_ms
 from counterfoil.web.html import Child, Html, element, markup
 
 DAYS = 14
-# The order of the states: what needs attention comes first.
+# The states in the order in which shops are listed. Shops that need attention come first.
 STATES = ("silent", "open", "closed", "empty")
 
 
 class ShopLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`state` is `silent`, `open`, `closed` (no bill for 4 weeks) or `empty` (no bill at all)."""
+    """One shop. `state` is `silent`, `open`, `closed` (no bill for 4 weeks) or `empty` (no bill at all)."""
 
     shop_id: str
     name: str
@@ -32,7 +32,7 @@ class ShopLine(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ShopsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`first_day` is the first of the `days` of each shop; the last one is today (Thailand time)."""
+    """The data of the page. The `days` of each shop run from `first_day` to today (Thailand time)."""
 
     first_day: date
     counts: dict[str, int]

@@ -1,4 +1,4 @@
-"""Store: what `doctor` finds, sizes, servers, permissions, meter, and who is signed in."""
+"""Store: the findings of `doctor`, sizes, servers, permissions, meter, and who is signed in."""
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ def read(visit: Visit) -> StoreView:
         servers = [ServerRow(one.name, one.role.value, one.horizon) for one in inspection.servers()]
         permissions = inspection.permissions()
     except (StoreUnavailable, StoreMismatch):
-        # The checks say why.
+        # The page also shows the checks, which say why the store cannot be read.
         extent, servers, permissions = None, [], None
     disk = inspection.disk_use()
     return StoreView(

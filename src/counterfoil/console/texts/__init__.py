@@ -1,7 +1,7 @@
 """Every text of the console, in English and Thai.
 
-The tables map a name to the two texts. A test fails if a text lacks a language, has other placeholders than its
-translation, or is not used. What `doctor` and `status` report is not translated; pages mark it as English.
+The tables map a name to the two texts. A test fails if a text lacks a language, if its placeholders differ between
+languages, or if it is not used. Findings of `doctor` and `status` are not translated; pages mark them as English.
 """
 
 import re
@@ -29,7 +29,7 @@ class Texts:
 
 
 def preferred(accept_language: str) -> Language:
-    """Return the language of this Accept-Language header that the console has, or English."""
+    """Return the first language in an Accept-Language header that the console supports, or English."""
     ranked: list[tuple[float, int, Language]] = []
     for position, part in enumerate(accept_language.split(",")):
         found = _RANGE.fullmatch(part)

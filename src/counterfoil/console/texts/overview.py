@@ -6,7 +6,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     # --- today ---
     "today.title": ("Today", "วันนี้"),
     "today.well": ("Everything is well.", "ทุกอย่างเรียบร้อย"),
-    "today.warn": ("Look at this:", "ควรตรวจสอบ:"),
+    "today.warn": ("Needs attention:", "ควรตรวจสอบ:"),
     "today.fail": ("Something is wrong:", "มีปัญหา:"),
     "today.others": ("Other findings: {count}", "ข้อสังเกตอื่น: {count}"),
     "today.requests": ("Requests today", "คำขอวันนี้"),
@@ -26,7 +26,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "today.chart": ("Requests per day", "คำขอต่อวัน"),
     "today.silent": ("Silent shops", "ร้านที่เงียบ"),
     "today.keys": ("Busiest keys", "คีย์ที่ใช้มากที่สุด"),
-    "today.keys_caption": ("Keys by requests, yesterday first", "คีย์เรียงตามจำนวนคำขอเมื่อวาน"),
+    "today.keys_caption": ("Keys by number of requests yesterday", "คีย์เรียงตามจำนวนคำขอเมื่อวาน"),
     "today.no_keys": (
         "No key was used today or yesterday.",
         "ไม่มีการใช้คีย์ในวันนี้หรือเมื่อวาน",
@@ -35,10 +35,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.title": ("Shops", "ร้าน"),
     "shops.caption": ("Loaded shops, silent ones first", "ร้านที่นำเข้าแล้ว ร้านที่เงียบอยู่ก่อน"),
     "shops.some_silent": (
-        "Silent for longer than usual: {count}. Check the tills and deliveries.",
+        "Shops that have been silent for longer than usual: {count}. Check the tills and deliveries.",
         "มี {count} ร้านเงียบนานกว่าปกติ ควรตรวจสอบเครื่องขายและการส่งข้อมูล",
     ),
-    "shops.none_silent": ("No shop is silent for longer than usual.", "ไม่มีร้านใดเงียบนานกว่าปกติ"),
+    "shops.none_silent": ("No shop has been silent for longer than usual.", "ไม่มีร้านใดเงียบนานกว่าปกติ"),
     "shops.none": ("No shops are loaded yet. Run counterfoil load.", "ยังไม่มีร้านที่นำเข้า ให้รัน counterfoil load"),
     "shops.last_bill": ("Last bill", "บิลล่าสุด"),
     "shops.today": ("Bills today", "บิลวันนี้"),
@@ -53,7 +53,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ปกติ: ค่ามัธยฐานถึงเวลานี้ของวันเดียวกันใน 4 สัปดาห์ที่ผ่านมา",
     ),
     "shops.silent_means": (
-        "A shop is silent if it has no bill for a time in which it usually has 5 or more, and closed after 4 weeks.",
+        "A shop is silent after a period without bills in which it usually has 5 or more, and closed after 4 weeks.",
         "ร้านเงียบหมายถึงไม่มีบิลในช่วงที่ปกติมีอย่างน้อย 5 บิล และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
     ),
     # --- loads ---
@@ -92,11 +92,11 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "load.reveal_line": ("Show the text of line {line}; this is audited", "แสดงข้อความของบรรทัดที่ {line} (มีการบันทึก)"),
     "load.revealed": ("Line {line}", "บรรทัดที่ {line}"),
     "load.revealed_note": (
-        "It may contain personal data. The audit says that you have seen it.",
+        "The line may contain personal data. The audit records that you have seen it.",
         "อาจมีข้อมูลส่วนบุคคล มีการบันทึกไว้ว่าคุณได้ดูแล้ว",
     ),
     "load.not_found": (
-        "This line is not in the rejects file on this machine. The file may be on the machine that loaded it.",
+        "This line is not in the rejects file on this machine. The file may be on the machine that ran the load.",
         "ไม่พบบรรทัดนี้ในไฟล์บนเครื่องนี้ ไฟล์อาจอยู่บนเครื่องที่นำเข้า",
     ),
     "load.fix": (

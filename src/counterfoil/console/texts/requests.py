@@ -24,7 +24,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "requests.caption": ("Requests, newest first", "คำขอ ใหม่สุดก่อน"),
     "requests.none": ("No request matches.", "ไม่พบคำขอที่ตรงกัน"),
     "requests.more_to_search": (
-        "No match in the latest requests. There are older ones to search.",
+        "No match among the latest requests. Continue the search with older requests.",
         "ไม่พบในคำขอล่าสุด ยังมีคำขอเก่ากว่าให้ค้นหา",
     ),
     "requests.older": ("Older", "เก่ากว่า"),
@@ -40,7 +40,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Responses of the last {days} days that contained members' telephone numbers or email addresses.",
         "การตอบกลับใน {days} วันที่ผ่านมาที่มีหมายเลขโทรศัพท์หรืออีเมลของสมาชิก",
     ),
-    "personal.by_key": ("Who received it", "ใครได้รับ"),
+    "personal.by_key": ("Who received personal data", "ใครได้รับ"),
     "personal.by_key_caption": ("Disclosures by key, last {days} days", "การเปิดเผยตามคีย์ {days} วันที่ผ่านมา"),
     "personal.partial": ("Only the latest {count} disclosures are counted here.", "นับเฉพาะการเปิดเผย {count} ครั้งล่าสุด"),
     "personal.list": ("Each disclosure", "การเปิดเผยแต่ละครั้ง"),

@@ -20,7 +20,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "เวลาที่แสดงเป็นเวลาประเทศไทย (UTC+7) พร้อมเวลา UTC ข้าง ๆ แต่ละวันเริ่มเวลา 00:00 น. ตามเวลาประเทศไทย",
     ),
     "same.title": ("The same data elsewhere", "ข้อมูลเดียวกันในรูปแบบอื่น"),
-    "same.command": ("The same on the command line:", "คำสั่งที่ให้ผลเดียวกัน:"),
+    "same.command": ("The same data on the command line:", "คำสั่งที่ให้ผลเดียวกัน:"),
     "same.formats": ("The same data as", "ข้อมูลเดียวกันในรูปแบบ"),
     "store_title": ("The store that this console reads", "ที่เก็บข้อมูลที่คอนโซลนี้อ่าน"),
     "chart.table": ("Show as a table", "แสดงเป็นตาราง"),
@@ -31,7 +31,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "sign_out": ("Sign out", "ออกจากระบบ"),
     "sign_in.title": ("Sign in", "เข้าสู่ระบบ"),
     "sign_in.text": (
-        "There is no password. On the machine of the console, run this command and open the link that it prints:",
+        "There is no password. Run this command on the machine of the console, and open the link that it prints:",
         "ไม่มีรหัสผ่าน ให้รันคำสั่งนี้บนเครื่องของคอนโซล แล้วเปิดลิงก์ที่แสดง:",
     ),
     "sign_in.label": ("Sign-in link", "ลิงก์เข้าสู่ระบบ"),
@@ -57,7 +57,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "A form can be sent only once, so nothing was done. A new key is shown only once and cannot be shown again.",
         "แบบฟอร์มส่งได้เพียงครั้งเดียว จึงไม่มีการดำเนินการใด ๆ คีย์ใหม่แสดงเพียงครั้งเดียวและแสดงซ้ำไม่ได้",
     ),
-    "form.result": ("The first time, it created the key", "ครั้งแรกได้สร้างคีย์"),
+    "form.result": ("When it was first sent, this form created the key", "ครั้งแรกได้สร้างคีย์"),
     "form.unknown": (
         "This form does not belong to your session, so nothing was done. Open the page again.",
         "แบบฟอร์มนี้ไม่ใช่ของเซสชันนี้ จึงไม่มีการดำเนินการใด ๆ กรุณาเปิดหน้านี้ใหม่",

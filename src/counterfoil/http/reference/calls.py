@@ -123,7 +123,7 @@ _CLIENT_CALLS: dict[str, Callable[[ExampleCall], ClientLines]] = {
             "for page in api.change_pages():  # in later passes: since=mark",
             "    for change in page.data:",
             '        print(change["type"], change["shopId"])',
-            "print(page.mark)  # store it when you have stored all changes",
+            "print(page.mark)  # store the mark after you have stored all changes",
         ],
     ),
     "listDigests": lambda _: (

@@ -37,7 +37,7 @@ def render_page(
     try_out: TryOut | None = None,
     home: tuple[str, str] | None = None,
 ) -> bytes:
-    """Return the page. If the service serves it, it links to the other formats and to the OpenAPI document.
+    """Return the page. If the service serves the page, it links to the other formats and to the OpenAPI document.
 
     With `try_out`, the page has forms that send requests, and the script `try.js` must be served next to it.
     `home` is the address and the name of a page to link back to.
