@@ -5,8 +5,10 @@ to the form, and nowhere else: it is not stored, not logged, and the form cannot
 """
 
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import wraps
 
 from msgspec import convert
 
@@ -25,6 +27,22 @@ from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyIss
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
+
+_CHANGING = threading.Lock()
+
+
+def _one_at_a_time(action: Callable[[Visit], ConsoleResponse]) -> Callable[[Visit], ConsoleResponse]:
+    """Let an action finish before the next one starts.
+
+    Otherwise two operators who send a form at the same moment would both find the key unchanged.
+    """
+
+    @wraps(action)
+    def act(visit: Visit) -> ConsoleResponse:
+        with _CHANGING:
+            return action(visit)
+
+    return act
 
 
 @contextmanager
@@ -130,6 +148,7 @@ def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
 # --- changing ------------------------------------------------------------------------
 
 
+@_one_at_a_time
 def change(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
@@ -162,6 +181,7 @@ def change(visit: Visit) -> ConsoleResponse:
     return _once(visit, act)
 
 
+@_one_at_a_time
 def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
@@ -186,6 +206,7 @@ def rotate(visit: Visit) -> ConsoleResponse:
     return _once(visit, act)
 
 
+@_one_at_a_time
 def revoke(visit: Visit) -> ConsoleResponse:
     key, _ = key_page.find(visit)
     t = visit.t
