@@ -181,6 +181,18 @@ def test_the_proxy_names_the_operator(tmp_path: Path) -> None:
         console.close()
 
 
+def test_a_sign_in_through_the_proxy_is_audited_once(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, **PROXY)
+    try:
+        carol = {"x-remote-user": "carol"}
+        browser = console.stranger()
+        assert browser.get("/keys", **carol).status_code == 200
+        entries = browser.get("/audit.json", **carol).json()["entries"]
+        assert [(entry["act"], entry["actor"]) for entry in entries] == [("console_signed_in", "carol")]
+    finally:
+        console.close()
+
+
 def test_the_header_of_a_proxy_is_ignored_from_another_address(tmp_path: Path) -> None:
     console = RunningConsole(tmp_path, **{**PROXY, "console_proxy": "192.0.2.7"})
     try:

@@ -73,7 +73,10 @@ class ConsoleApp:
     def _session(self, request: ConsoleRequest) -> Session | None:
         proxied = self._proxied_operator(request)
         if proxied:
-            return self._sessions.of_proxy(proxied)
+            of_proxy, is_new = self._sessions.of_proxy(proxied)
+            if is_new:
+                record_sign_in(self._settings, proxied, self._clock.now_ms())
+            return of_proxy
         cookies = request.cookies
         tokens = (cookies[name] for name in self._cookie_names() if name in cookies)
         return next((session for token in tokens if (session := self._sessions.find(token))), None)
