@@ -276,7 +276,14 @@ def _list(visit: Visit, view: RequestsView) -> Html:
             "button", t("requests.follow"), type="button", data_stop=t("requests.stop"), id="follow", class_="plain"
         ),
         " ",
-        element("span", role="status", data_text=t("requests.following"), id="follow-status", class_="muted"),
+        element(
+            "span",
+            role="status",
+            data_text=t("requests.following"),
+            data_lost=t("requests.lost"),
+            id="follow-status",
+            class_="muted",
+        ),
         class_="live",
         hidden=True,
     )
@@ -286,7 +293,7 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
     )
     return markup(
-        live if newest else None,
+        live if newest and "request" not in view.wanted else None,
         element("div", listed, id="list"),
         element("p", first, " ", following, class_="buttons") if following or first else None,
     )
@@ -303,21 +310,21 @@ def _row(visit: Visit, one: RequestRow) -> tuple[Child, ...]:
         if one.personal_members
         else None
     )
-    request_id = (
-        element(
-            "a", element("code", name_of(one.request_id)), href=f"/requests?request={quote(one.request_id, safe='')}"
-        )
-        if one.request_id
-        else "–"
-    )
     return (
         moment(one.at),
         markup(status_badge(one.status), error, personal),
         element("code", one.route),
         key_link(one.key_id, one.label),
         f"{one.took_ms:,.1f} ms",
-        request_id,
+        request_link(one.request_id),
     )
+
+
+def request_link(request_id: str | None) -> Html | str:
+    """Return a link to what a request returned, or a dash for a request without an ID."""
+    if not request_id:
+        return "–"
+    return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")
 
 
 def csv(visit: Visit, _: RequestsView) -> CsvExport:
