@@ -178,7 +178,7 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     console.service.load(quiet, busy, *records)
     view = alice.json("/shops.json")
     assert [(shop["name"], shop["state"]) for shop in view["shops"]] == [("Quiet", "silent"), ("Busy", "open")]
-    assert "Silent for longer than usual: 1." in alice.page("/shops")
+    assert "Shops that have been silent for longer than usual: 1." in alice.page("/shops")
     assert "Quiet" in alice.page("/")
 
 
@@ -278,6 +278,11 @@ def test_reading_a_page_changes_nothing(console: RunningConsole, alice: Operator
     for path in (*PAGES, f"/keys/{used['key_id']}", "/requests.csv", "/loads/1"):
         assert alice.get(path).status_code == 200
     assert content() == before
+
+
+def test_commands_quote_what_is_in_the_address(alice: Operator) -> None:
+    for path in ("/audit", "/personal-data"):
+        assert " 'x;reboot'</code>" in alice.page(f"{path}?key=x%3Breboot")
 
 
 def test_many_visitors_at_once_are_all_answered(console: RunningConsole, alice: Operator) -> None:

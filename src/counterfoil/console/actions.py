@@ -102,7 +102,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            drawn = issue_page.draw_form(visit, issue_page.read(visit), str(error))
+            drawn = issue_page.draw_form(visit, issue_page.read(visit), _sentence(error))
             return ConsoleResponse(status=422, body=page(visit, "keys", drawn, None))
         return _reveal(visit, issued, None)
 
@@ -175,7 +175,7 @@ def change(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            return _key_page(visit, 422, str(error), "bad")
+            return _key_page(visit, 422, _sentence(error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")
 
     return _once(visit, act)
@@ -200,7 +200,7 @@ def rotate(visit: Visit) -> ConsoleResponse:
                 )
                 old = key_issuing.find(key_store, key.key_id)
         except KeyIssuingError as error:
-            return _key_page(visit, 409, str(error), "bad")
+            return _key_page(visit, 409, _sentence(error), "bad")
         return _reveal(visit, issued, old)
 
     return _once(visit, act)
@@ -221,6 +221,12 @@ def revoke(visit: Visit) -> ConsoleResponse:
         return _key_page(visit, 200, t("revoke.done"), "good")
 
     return _once(visit, act)
+
+
+def _sentence(error: KeyIssuingError) -> str:
+    """Return the message of an error as a sentence. On the command line, it follows a colon."""
+    text = str(error)
+    return text[:1].upper() + text[1:]
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:
