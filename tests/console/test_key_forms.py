@@ -211,6 +211,13 @@ def test_of_forms_that_are_sent_at_the_same_moment_one_is_accepted(
     assert len(console.service.key_store.all()) == (2 if action == "rotate" else 1)
 
 
+@pytest.mark.parametrize("identifier", ["x" * 513, "ก" * 171, "a\nb", " "])
+def test_an_id_that_no_shop_can_have_is_refused(console: RunningConsole, alice: Operator, identifier: str) -> None:
+    answer = alice.issue("other", other_kind="shop", other_id=identifier)
+    assert answer.status_code == 422
+    assert console.service.key_store.all() == []
+
+
 @pytest.mark.parametrize("number", ["9" * 5000, "9" * 18, "0", "-1", "1e3", "١"])
 def test_a_limit_that_is_not_a_number_in_range_is_refused(alice: Operator, shop: str, number: str) -> None:
     answer = alice.issue(f"shop:{shop}", per_min=number)
