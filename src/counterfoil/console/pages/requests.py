@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -35,6 +35,17 @@ PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
 _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 # The parameters of the page, which are also in its address.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
+_TIMES = ("since", "until")
+# The options of `counterfoil requests` for these parameters.
+_FLAGS = {
+    "key": "--key",
+    "route": "--route",
+    "status": "--status",
+    "error": "--error",
+    "slower": "--slower-than",
+    "since": "--since",
+    "until": "--until",
+}
 
 
 class RequestRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -131,6 +142,9 @@ def _instant(text: str) -> int | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
+    # In UTC, a time in the first or last year may be in a year that does not exist.
+    if not MINYEAR < found.year < MAXYEAR:
+        return None
     return to_ms(found if found.tzinfo else found.replace(tzinfo=THAI_TIME))
 
 
@@ -162,11 +176,13 @@ def draw(visit: Visit, view: RequestsView) -> Drawn:
 
 
 def _command(view: RequestsView) -> str:
-    flags = {"key": "--key", "route": "--route", "status": "--status", "error": "--error"}
+    # The form has times without a zone, which the command refuses.
+    times = {name: iso_utc(instant) for name in _TIMES if (instant := _instant(view.wanted.get(name, ""))) is not None}
+    wanted = {**view.wanted, **times}
     words = ["counterfoil requests"]
     if "request" in view.wanted:
         words.append(shlex.quote(view.wanted["request"]))
-    words += [f"{flag} {shlex.quote(view.wanted[name])}" for name, flag in flags.items() if name in view.wanted]
+    words += [f"{flag} {shlex.quote(value)}" for name, flag in _FLAGS.items() if (value := wanted.get(name))]
     return " ".join(words)
 
 
