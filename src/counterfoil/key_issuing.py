@@ -15,6 +15,7 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
+from counterfoil.domain.pos_values import MAX_ID_BYTES
 from counterfoil.ports import KeyStore, StoredKey
 
 MAX_LIMIT = 1_000_000_000
@@ -165,6 +166,8 @@ def _validated(key: Key) -> Key:
         raise KeyIssuingError(f"a label must be one line of at most {MAX_LABEL_LENGTH} characters.")
     if not key.scope.id.strip() or not _is_one_line(key.scope.id):
         raise KeyIssuingError(f"a {key.scope.kind} ID must be one line and must not be blank.")
+    if len(key.scope.id.encode()) > MAX_ID_BYTES:
+        raise KeyIssuingError(f"a {key.scope.kind} ID must not be longer than {MAX_ID_BYTES} bytes.")
     return key
 
 

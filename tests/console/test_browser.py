@@ -30,7 +30,7 @@ pytestmark = [
 ]
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
 LANGUAGES = ("en", "th")
-WIDTHS = (390, 1440)
+WIDTHS = (320, 390, 768, 900, 1100, 1440)
 
 
 class RunningDemo:
@@ -102,16 +102,37 @@ def test_every_page_is_accessible_and_stays_on_its_origin(
     with visiting(browser, demo.link(), width, color_scheme=scheme, locale=language) as visit:
         visit.page.wait_for_url(f"{demo.console}/")
         one_key = f"/keys/{demo.keys['franchise']['keyId']}"
-        for path in (*PAGES, one_key, "/loads/1"):
+        newest_load = go(visit, demo, "/loads").locator("td a").first.get_attribute("href")
+        for path in (*PAGES, one_key, newest_load):
             page = go(visit, demo, path)
             if path != "/reference":
                 assert page.locator("html").get_attribute("lang") == language
             for details in page.locator("main details:not([name])").all():
                 details.evaluate("one => one.open = true")
             assert (path, visit.violations()) == (path, [])
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert (path, _widths_that_scroll(page)) == (path, [])
+            page.set_viewport_size({"width": width, "height": 900})
         assert visit.said == []
         assert [address for address in visit.asked if not address.startswith((f"{demo.console}/", "data:"))] == []
+
+
+def _widths_that_scroll(page: Any) -> list[int]:
+    """Return the widths of the window at which the page has to be scrolled sideways."""
+    found = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            found.append(width)
+    return found
+
+
+def test_an_operator_who_is_signed_in_uses_up_a_link_by_opening_it(demo: RunningDemo, visit: Visit) -> None:
+    link = demo.link()
+    visit.page.goto(link)
+    visit.page.wait_for_url(f"{demo.console}/")
+    headers = {"sec-fetch-site": "same-origin"}
+    again = httpx.post(f"{demo.console}/sign-in", data={"link": link}, headers=headers, timeout=30)
+    assert again.status_code == 403
 
 
 def test_the_sign_in_page_is_accessible_and_a_used_link_is_refused(browser: Any, demo: RunningDemo) -> None:
@@ -196,6 +217,22 @@ def test_new_requests_appear_while_following(demo: RunningDemo, visit: Visit) ->
     page.locator("tbody tr", has_text=request_id).wait_for(timeout=15_000)
     page.get_by_role("button", name="Stop following").click()
     assert visit.said == []
+
+
+def test_following_says_that_the_console_does_not_respond(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/requests")
+    page.get_by_role("button", name="Follow live").click()
+    page.context.set_offline(True)
+    page.get_by_text("The console does not respond.").wait_for(timeout=15_000)
+    page.context.set_offline(False)
+    page.get_by_text("New requests appear at the top.").wait_for(timeout=15_000)
+
+
+def test_following_leads_to_the_sign_in_page_when_the_session_ends(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/requests")
+    page.get_by_role("button", name="Follow live").click()
+    page.context.clear_cookies()
+    page.wait_for_url(f"{demo.console}/sign-in", timeout=15_000)
 
 
 def test_a_silent_shop_is_found(demo: RunningDemo, visit: Visit) -> None:

@@ -11,7 +11,8 @@ PATHS = ("/", "/sign-in", "/console.css", "/keys.json", "/nowhere", "/reference"
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8002", "localhost.evil.example", "", "127.0.0.1.nip.io"]
+    "host",
+    ["evil.example", "evil.example:8002", "localhost.evil.example", "", "127.0.0.1.nip.io", "localhost:1@evil.example"],
 )
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/console.js", "/keys.json"])
 def test_a_host_name_of_another_site_is_refused(console: RunningConsole, alice: Operator, host: str, path: str) -> None:
@@ -97,6 +98,12 @@ def test_a_large_or_chunked_body_is_refused(alice: Operator) -> None:
     assert alice.client.post("/sign-in", content=b"x" * 100_000, headers=SAME_ORIGIN).status_code == 413
     answer = alice.client.post("/sign-in", content=iter([b"link=x"]), headers=SAME_ORIGIN)
     assert answer.status_code == 411
+
+
+def test_a_length_that_no_body_has_is_refused(console: RunningConsole) -> None:
+    with socket.create_connection(("127.0.0.1", console.settings.console_port), 5) as raw:
+        raw.sendall(b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 400")
 
 
 def test_cookies_of_the_console_do_not_sign_in_to_the_api(console: RunningConsole, alice: Operator) -> None:

@@ -1,6 +1,7 @@
 """Keys are issued, changed, rotated and revoked in the console, and every change is audited."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -189,6 +190,39 @@ def test_two_operators_who_rotate_at_once_make_one_successor(
     ]
     assert statuses == [200, 409]
     assert len(console.service.key_store.all()) == 2
+
+
+@pytest.mark.parametrize("action", ["change", "rotate", "revoke"])
+def test_of_forms_that_are_sent_at_the_same_moment_one_is_accepted(
+    console: RunningConsole, key_id: str, action: str
+) -> None:
+    path = f"/keys/{key_id}"
+    browsers = [console.operator(name) for name in ("alice", "bob", "carol", "dave")]
+    entered = {"confirm": key_id, "overlap": "keep", "per_min": "5", "per_day": "50"}
+    forms = [
+        browser.fill_in(path, f"{path}/{action}", label=f"Changed {position}", **entered)
+        for position, browser in enumerate(browsers)
+    ]
+    with ThreadPoolExecutor(len(browsers)) as threads:
+        answers = list(
+            threads.map(lambda sent: sent[0].send(f"{path}/{action}", sent[1]), zip(browsers, forms, strict=True))
+        )
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+    assert len(console.service.key_store.all()) == (2 if action == "rotate" else 1)
+
+
+@pytest.mark.parametrize("identifier", ["x" * 513, "ก" * 171, "a\nb", " "])
+def test_an_id_that_no_shop_can_have_is_refused(console: RunningConsole, alice: Operator, identifier: str) -> None:
+    answer = alice.issue("other", other_kind="shop", other_id=identifier)
+    assert answer.status_code == 422
+    assert console.service.key_store.all() == []
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 18, "0", "-1", "1e3", "١"])
+def test_a_limit_that_is_not_a_number_in_range_is_refused(alice: Operator, shop: str, number: str) -> None:
+    answer = alice.issue(f"shop:{shop}", per_min=number)
+    assert answer.status_code == 422
+    assert message(answer) == "A limit must be a whole number from 1 to 1,000,000,000."
 
 
 def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alice: Operator, shop: str) -> None:

@@ -178,7 +178,7 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     console.service.load(quiet, busy, *records)
     view = alice.json("/shops.json")
     assert [(shop["name"], shop["state"]) for shop in view["shops"]] == [("Quiet", "silent"), ("Busy", "open")]
-    assert "silent for longer than usual: 1." in alice.page("/shops")
+    assert "Shops that have been silent for longer than usual: 1." in alice.page("/shops")
     assert "Quiet" in alice.page("/")
 
 
@@ -278,6 +278,34 @@ def test_reading_a_page_changes_nothing(console: RunningConsole, alice: Operator
     for path in (*PAGES, f"/keys/{used['key_id']}", "/requests.csv", "/loads/1"):
         assert alice.get(path).status_code == 200
     assert content() == before
+
+
+def test_the_command_has_every_condition_of_the_search(alice: Operator) -> None:
+    query = "route=shops&status=200&slower=5&since=2026-01-01T00:00&until=2026-01-02T12:30"
+    options = "--route shops --status 200 --slower-than 5"
+    times = "--since 2025-12-31T17:00:00.000Z --until 2026-01-02T05:30:00.000Z"
+    assert f"counterfoil requests {options} {times}</code>" in alice.page(f"/requests?{query}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=0001-01-01T00:00",
+        "until=9999-12-31T23:59-23:59",
+        "since=now",
+        "status=abc",
+        "slower=9999999999",
+        "status=-1",
+    ],
+)
+def test_a_condition_that_makes_no_sense_is_ignored_with_a_message(alice: Operator, query: str) -> None:
+    name = query.partition("=")[0]
+    assert f"These conditions are not valid and were ignored: {name}." in alice.page(f"/requests?{query}")
+
+
+def test_commands_quote_what_is_in_the_address(alice: Operator) -> None:
+    for path in ("/audit", "/personal-data"):
+        assert " 'x;reboot'</code>" in alice.page(f"{path}?key=x%3Breboot")
 
 
 def test_many_visitors_at_once_are_all_answered(console: RunningConsole, alice: Operator) -> None:

@@ -47,6 +47,23 @@ def test_every_sign_in_is_audited(console: RunningConsole) -> None:
     ]
 
 
+def test_a_link_replaces_the_session_of_the_browser(console: RunningConsole, alice: Operator) -> None:
+    thief = console.stranger()
+    thief.client.cookies.update(dict(alice.client.cookies))
+    assert "Signed in as alice" in alice.page("/sign-in")
+    assert alice.sign_in(console.token("bob")).status_code == 303
+    assert "Signed in as bob" in alice.page("/audit")
+    assert thief.get("/audit").status_code == 303
+
+
+def test_an_operator_who_opens_a_used_link_stays_signed_in(console: RunningConsole) -> None:
+    token, browser = console.token("alice"), console.stranger()
+    for _ in range(2):
+        answer = browser.sign_in(token)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "Signed in as alice" in browser.page("/audit")
+
+
 def test_a_whole_link_can_be_pasted(console: RunningConsole) -> None:
     assert console.stranger().sign_in(f"  {console.url}/sign-in#{console.token()}\n").status_code == 303
 
@@ -164,6 +181,18 @@ def test_the_proxy_names_the_operator(tmp_path: Path) -> None:
         console.close()
 
 
+def test_a_sign_in_through_the_proxy_is_audited_once(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, **PROXY)
+    try:
+        carol = {"x-remote-user": "carol"}
+        browser = console.stranger()
+        assert browser.get("/keys", **carol).status_code == 200
+        entries = browser.get("/audit.json", **carol).json()["entries"]
+        assert [(entry["act"], entry["actor"]) for entry in entries] == [("console_signed_in", "carol")]
+    finally:
+        console.close()
+
+
 def test_the_header_of_a_proxy_is_ignored_from_another_address(tmp_path: Path) -> None:
     console = RunningConsole(tmp_path, **{**PROXY, "console_proxy": "192.0.2.7"})
     try:
@@ -195,6 +224,11 @@ def test_the_language_is_that_of_the_browser_until_it_is_switched(console: Runni
     assert switched.headers["location"] == "/audit"
     assert '<html lang="en">' in thai.page("/audit")
     assert '<html lang="th">' in console.stranger().get("/sign-in?lang=th").text
+
+
+def test_switching_the_language_keeps_an_address_with_any_characters(alice: Operator) -> None:
+    answer = alice.client.get("/language", params={"to": "th", "back": "/requests?key=ก&error=a%20b"})
+    assert answer.headers["location"] == "/requests?key=%E0%B8%81&error=a%20b"
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])

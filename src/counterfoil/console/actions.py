@@ -5,8 +5,10 @@ only in the response to the form: it is neither stored nor logged, and the form 
 """
 
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import wraps
 
 from msgspec import convert
 
@@ -25,6 +27,22 @@ from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyIss
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
+
+_CHANGING = threading.Lock()
+
+
+def _one_at_a_time(action: Callable[[Visit], ConsoleResponse]) -> Callable[[Visit], ConsoleResponse]:
+    """Let an action finish before the next one starts.
+
+    Otherwise two operators who send a form at the same moment would both find the key unchanged.
+    """
+
+    @wraps(action)
+    def act(visit: Visit) -> ConsoleResponse:
+        with _CHANGING:
+            return action(visit)
+
+    return act
 
 
 @contextmanager
@@ -84,7 +102,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            drawn = issue_page.draw_form(visit, issue_page.read(visit), str(error))
+            drawn = issue_page.draw_form(visit, issue_page.read(visit), _sentence(error))
             return ConsoleResponse(status=422, body=page(visit, "keys", drawn, None))
         return _reveal(visit, issued, None)
 
@@ -130,6 +148,7 @@ def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
 # --- changing ------------------------------------------------------------------------
 
 
+@_one_at_a_time
 def change(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
@@ -156,12 +175,13 @@ def change(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            return _key_page(visit, 422, str(error), "bad")
+            return _key_page(visit, 422, _sentence(error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")
 
     return _once(visit, act)
 
 
+@_one_at_a_time
 def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
@@ -180,12 +200,13 @@ def rotate(visit: Visit) -> ConsoleResponse:
                 )
                 old = key_issuing.find(key_store, key.key_id)
         except KeyIssuingError as error:
-            return _key_page(visit, 409, str(error), "bad")
+            return _key_page(visit, 409, _sentence(error), "bad")
         return _reveal(visit, issued, old)
 
     return _once(visit, act)
 
 
+@_one_at_a_time
 def revoke(visit: Visit) -> ConsoleResponse:
     key, _ = key_page.find(visit)
     t = visit.t
@@ -200,6 +221,12 @@ def revoke(visit: Visit) -> ConsoleResponse:
         return _key_page(visit, 200, t("revoke.done"), "good")
 
     return _once(visit, act)
+
+
+def _sentence(error: KeyIssuingError) -> str:
+    """Return the message of an error as a sentence. On the command line, it follows a colon."""
+    text = str(error)
+    return text[:1].upper() + text[1:]
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:

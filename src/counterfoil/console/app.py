@@ -47,7 +47,7 @@ class ConsoleApp:
             return ConsoleResponse(content_type=kind, body=content.encode())
         session = self._session(request)
         if request.path == SIGN_IN_PATH:
-            return redirect("/") if session else self._sign_in(request)
+            return self._sign_in(request, session)
         if session is None:
             return self._without_session(request)
         if request.path == "/sign-out" and request.method == "POST":
@@ -73,7 +73,10 @@ class ConsoleApp:
     def _session(self, request: ConsoleRequest) -> Session | None:
         proxied = self._proxied_operator(request)
         if proxied:
-            return self._sessions.of_proxy(proxied)
+            of_proxy, is_new = self._sessions.of_proxy(proxied)
+            if is_new:
+                record_sign_in(self._settings, proxied, self._clock.now_ms())
+            return of_proxy
         cookies = request.cookies
         tokens = (cookies[name] for name in self._cookie_names() if name in cookies)
         return next((session for token in tokens if (session := self._sessions.find(token))), None)
@@ -97,21 +100,30 @@ class ConsoleApp:
         port = self._settings.console_port
         return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
 
-    def _sign_in(self, request: ConsoleRequest) -> ConsoleResponse:
+    def _sign_in(self, request: ConsoleRequest, session: Session | None) -> ConsoleResponse:
+        """Show the form, or begin a session, which replaces an earlier one of the same browser.
+
+        An operator who is signed in gets the form too. A redirection would keep the fragment, so that the address would
+        show a token that still works.
+        """
+        if session and session.is_proxied:
+            return redirect("/#")
         language = language_named(request.query.get("lang")) or preferred(request.header("accept-language"))
         t = Texts(language)
         if request.method != "POST":
-            return self._sign_in_page(t, request, 200)
+            return self._sign_in_page(t, request, 200, session=session)
         actor = self._links.accept(request.form.get("link", ""))
         if actor is None:
-            return self._sign_in_page(t, request, 403, t("sign_in.refused"))
+            return redirect("/") if session else self._sign_in_page(t, request, 403, t("sign_in.refused"))
+        self._end_sessions(request)
         record_sign_in(self._settings, actor, self._clock.now_ms())
         return redirect("/", ("set-cookie", self._cookie(request, self._sessions.begin(actor), LONGEST_SEC)))
 
     def _sign_in_page(
-        self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None
+        self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None, session: Session | None = None
     ) -> ConsoleResponse:
-        body = bare_page(t, request, t("sign_in.title"), sign_in_form(t, message))
+        operator = session.actor.name if session else None
+        body = bare_page(t, request, t("sign_in.title"), sign_in_form(t, message, operator))
         return ConsoleResponse(status=status, body=body)
 
     def _without_session(self, request: ConsoleRequest) -> ConsoleResponse:
@@ -126,9 +138,12 @@ class ConsoleApp:
     def _sign_out(self, request: ConsoleRequest) -> ConsoleResponse:
         if request.form.get("everywhere") == "on":
             self._sessions.end_all()
+        self._end_sessions(request)
+        return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
+
+    def _end_sessions(self, request: ConsoleRequest) -> None:
         for name in self._cookie_names():
             self._sessions.end(request.cookies.get(name, ""))
-        return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
 
     def _cookie(self, request: ConsoleRequest, token: str, age_sec: int) -> str:
         over_https, over_http = self._cookie_names()

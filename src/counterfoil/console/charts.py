@@ -14,11 +14,15 @@ from counterfoil.web.html import Html, element
 WIDTH, HEIGHT = 720, 150
 LEFT, BOTTOM, TOP = 44, 20, 8
 MAX_LABELS = 8
-HALF_LABEL = 36
+# Half the width of a character on a narrow screen, where labels are larger.
+HALF_CHARACTER = 5
 
 
 class Bar(Struct, frozen=True):
-    """One bar: the number of requests, and how many of them failed. `label` names the bar in the table."""
+    """One bar: how many requests, and how many of them failed.
+
+    `label` names the bar in the table, and `axis` below the chart. Bars with an empty `axis` have no label there.
+    """
 
     label: str
     axis: str
@@ -44,6 +48,7 @@ def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
     return element(
         "figure",
         element("figcaption", words.caption),
+        _legend(words),
         _svg(t, words, bars),
         element(
             "details",
@@ -59,6 +64,15 @@ def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
         ),
         class_="chart",
     )
+
+
+def _legend(words: ChartWords) -> Html | None:
+    """Return what the two colours mean."""
+    if not words.failed:
+        return None
+    named = (("bar", words.value), ("failed", words.failed))
+    drawn = [element("span", element("span", class_=f"swatch {style}"), name) for style, name in named]
+    return element("p", drawn, class_="legend")
 
 
 def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
@@ -78,7 +92,7 @@ def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
             drawn.append(
                 element(
                     "g",
-                    element("title", f"{bar.label}: {bar.value:,}" + (f" ({bar.failed:,})" if bar.failed else "")),
+                    element("title", _tooltip(words, bar)),
                     _rect(x, HEIGHT - BOTTOM - height, width, height, "bar"),
                     _rect(x, HEIGHT - BOTTOM - failed_height, width, failed_height, "failed") if bar.failed else None,
                 )
@@ -92,6 +106,11 @@ def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
         role="img",
         aria_label=summary,
     )
+
+
+def _tooltip(words: ChartWords, bar: Bar) -> str:
+    counts = [(words.value, bar.value), *([(words.failed, bar.failed)] if words.failed else [])]
+    return ", ".join([bar.label, *(f"{name}: {count:,}" for name, count in counts)])
 
 
 def max_value(bars: Sequence[Bar]) -> int:
@@ -109,15 +128,16 @@ def _grid(most: int, room: float) -> list[Html]:
 
 
 def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
-    step = -(-len(bars) // MAX_LABELS) or 1
+    named = [(position, bar) for position, bar in enumerate(bars) if bar.axis]
+    step = -(-len(named) // MAX_LABELS) or 1
     labels = []
-    for position, bar in enumerate(bars):
-        back, rest = divmod(len(bars) - 1 - position, step)
-        if not bar.axis or rest:
+    for count, (position, bar) in enumerate(reversed(named)):
+        back, rest = divmod(count, step)
+        if rest:
             continue
         middle = LEFT + (position + 0.5) * span
-        # A label near the right edge is right-aligned. If it were centred, its second half would be cut off.
-        is_cut = middle > WIDTH - HALF_LABEL
+        # A label near the right edge ends there, because its second half would be cut off.
+        is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
         labels.append(
             element(
                 "text",
@@ -125,7 +145,7 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
                 x=WIDTH if is_cut else _position(middle),
                 y=HEIGHT - 5,
                 text_anchor="end" if is_cut else "middle",
-                class_="axis odd" if back % 2 else "axis",
+                class_="axis below odd" if back % 2 else "axis below",
             )
         )
     return labels

@@ -41,10 +41,21 @@ if (follow) {
     follow.textContent = start;
     state.textContent = "";
   };
+  let isAsking = false;
   const refresh = async () => {
+    if (isAsking) return;
+    isAsking = true;
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
-    if (!answer || answer.redirected || !answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("list");
+    isAsking = false;
+    if (!timer) return;
+    // A redirection leads to the sign-in page: the session has ended.
+    if (answer && answer.redirected) return location.reload();
+    const text = answer && answer.ok ? state.dataset.text : state.dataset.lost;
+    if (state.textContent !== text) state.textContent = text;
+    if (answer && answer.ok) show(await answer.text());
+  };
+  const show = (page) => {
+    const fresh = new DOMParser().parseFromString(page, "text/html").getElementById("list");
     const shown = document.getElementById("list");
     if (!fresh || fresh.textContent === shown.textContent) return;
     const known = new Set(Array.from(shown.querySelectorAll("tbody tr"), (row) => row.textContent));

@@ -1,7 +1,7 @@
 """Draws times, numbers, labels and tables in the same way for all pages."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
@@ -28,12 +28,26 @@ def at(instant: int | None) -> datetime | None:
 
 
 def moment(time: datetime | None) -> Html:
-    """Return a time in Thailand time and in UTC. If there is no time, return a dash."""
+    """Return a time in Thailand time with UTC beside it, or a dash. If the date in UTC differs, it is shown too."""
     if time is None:
         return element("span", "–", class_="muted")
     local, utc = time.astimezone(THAI_TIME), time.astimezone(UTC)
-    beside = element("small", f"{utc:%H:%M:%S} UTC")
+    beside = element("small", f"{utc:%H:%M:%S} UTC" if utc.date() == local.date() else f"{utc:%m-%d %H:%M:%S} UTC")
     return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(to_ms(time)))
+
+
+def day_name(t: Texts, day: date) -> str:
+    """Return a day without its year, for the axis of a chart."""
+    return f"{day.day} {_month(t, day)}"
+
+
+def month_name(t: Texts, day: date) -> str:
+    """Return the month of a day, for the axis of a chart."""
+    return f"{_month(t, day)} {day.year}"
+
+
+def _month(t: Texts, day: date) -> str:
+    return t("months").split()[day.month - 1]
 
 
 def duration(t: Texts, span_ms: int) -> str:

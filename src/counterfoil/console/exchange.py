@@ -1,7 +1,7 @@
 """The requests and responses of the console, independent of the HTTP server."""
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from msgspec import Struct
 
@@ -75,7 +75,9 @@ class ConsoleResponse(Struct, frozen=True, kw_only=True):
 
 
 def redirect(address: str, *headers: tuple[str, str]) -> ConsoleResponse:
-    return ConsoleResponse(status=303, headers=(("location", address), *headers))
+    """Return a redirection. Headers are ASCII, so other characters in the address are encoded."""
+    encoded = quote(address, safe="/?&=#%+,:;@!$'()*~")
+    return ConsoleResponse(status=303, headers=(("location", encoded), *headers))
 
 
 def fields_of(text: str) -> dict[str, str]:

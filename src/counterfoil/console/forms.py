@@ -8,6 +8,7 @@ from counterfoil.console.visit import Visit
 from counterfoil.web.html import Child, Html, element, markup
 
 FORM_NUMBER = "form"
+MAX_DIGITS = 18
 
 
 class InvalidForm(Exception):
@@ -95,6 +96,8 @@ def _option(choice: FormChoice, chosen: str) -> Html:
 def whole_number(visit: Visit, name: str, most: int) -> int:
     """Return a number between 1 and `most` from the form."""
     text = visit.request.form.get(name, "").strip().replace(",", "")
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= most:
+    # A longer text is out of range in any case, and Python refuses to convert a very long one.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    if not is_number or not 1 <= int(text) <= most:
         raise InvalidForm(visit.t("form.number", most=f"{most:,}"))
     return int(text)

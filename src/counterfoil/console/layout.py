@@ -146,8 +146,12 @@ def notice(text: Child, kind: str = "") -> Html:
     return element("p", text, class_=f"notice {kind}".rstrip(), role="status")
 
 
-def sign_in_form(t: Texts, message: str | None) -> Html:
+def sign_in_form(t: Texts, message: str | None, operator: str | None = None) -> Html:
+    """Return the form to sign in. `operator` is the name of an operator who is signed in already."""
     return markup(
+        notice(markup(t("signed_in_as", name=operator), " · ", element("a", t("sign_in.go_on"), href="/")))
+        if operator
+        else None,
         notice(message, "bad") if message else None,
         element("p", t("sign_in.text")),
         element("p", command_line("counterfoil console link")),

@@ -103,7 +103,7 @@ def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
 
 def _plain_cell(value: object) -> object:
     """Return a value that a spreadsheet does not take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleResponse:

@@ -12,6 +12,7 @@ from counterfoil.console.exchange import ConsoleRequest, ConsoleResponse
 MAX_CONNECTIONS = 64
 MAX_BODY = 64 * 1024
 SOCKET_SEC = 10
+MAX_LENGTH_DIGITS = 18
 
 Answer = Callable[[ConsoleRequest], ConsoleResponse]
 
@@ -79,7 +80,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
         if "transfer-encoding" in self.headers:
             return _plain(411, "The length of the body must be given.")
         lengths = self.headers.get_all("content-length", [])
-        if len(lengths) > 1 or not all(length.isascii() and length.isdecimal() for length in lengths):
+        if len(lengths) > 1 or not all(_is_length(length) for length in lengths):
             return _plain(400, "The length of the body is not valid.")
         length = int(lengths[0]) if lengths else 0
         return self.rfile.read(length) if length <= MAX_BODY else _plain(413, "The body is too large.")
@@ -103,6 +104,10 @@ class ConsoleHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
         """Log nothing: addresses of pages contain IDs of keys and requests."""
+
+
+def _is_length(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH_DIGITS
 
 
 def _plain(status: int, text: str) -> ConsoleResponse:

@@ -45,8 +45,7 @@ class Sessions:
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._drop_ended()
-            if len(self._by_hash) >= MAX_SESSIONS:
-                del self._by_hash[min(self._by_hash, key=lambda one: self._by_hash[one].seen_us)]
+            self._make_room()
             self._by_hash[fingerprint(token)] = self._new(actor)
         return token
 
@@ -61,14 +60,18 @@ class Sessions:
                 session.seen_us = self._clock.steady_us()
             return session
 
-    def of_proxy(self, actor: Actor) -> Session:
-        """Return the session of an operator whom the trusted proxy has identified; begin one if there is none."""
+    def of_proxy(self, actor: Actor) -> tuple[Session, bool]:
+        """Return the session of an operator whom the trusted proxy has identified, and whether it has just begun."""
         name = fingerprint(f"proxy {actor.name}")
         with self._lock:
             self._drop_ended()
-            session = self._by_hash.setdefault(name, self._new(actor, is_proxied=True))
+            session = self._by_hash.get(name)
+            is_new = session is None
+            if session is None:
+                self._make_room()
+                session = self._by_hash[name] = self._new(actor, is_proxied=True)
             session.seen_us = self._clock.steady_us()
-            return session
+            return session, is_new
 
     def end(self, token: str) -> None:
         with self._lock:
@@ -122,6 +125,11 @@ class Sessions:
     def _new(self, actor: Actor, *, is_proxied: bool = False) -> Session:
         now = self._clock.steady_us()
         return Session(actor=actor, began_us=now, seen_us=now, is_proxied=is_proxied)
+
+    def _make_room(self) -> None:
+        """End the session that was idle for the longest time if there are too many."""
+        if len(self._by_hash) >= MAX_SESSIONS:
+            del self._by_hash[min(self._by_hash, key=lambda one: self._by_hash[one].seen_us)]
 
     def _drop_ended(self) -> None:
         now = self._clock.steady_us()

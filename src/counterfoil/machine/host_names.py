@@ -1,8 +1,12 @@
 """Decides whether the Host header of a request names a listener of this machine."""
 
+import re
 from ipaddress import ip_address
 
 from counterfoil.machine.addresses import WILDCARD_HOSTS
+
+# An IPv6 address in brackets or a name, and a port.
+_HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::[0-9]{0,5})?", re.ASCII)
 
 
 class HostNames:
@@ -30,8 +34,6 @@ class HostNames:
 
 
 def _name_in(host: str) -> str:
-    """Return the name or address in a Host header, without the port."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].rstrip(".")
+    """Return the name or address in a Host header, without the port. It is empty if the header is malformed."""
+    found = _HOST.fullmatch(host.strip().lower())
+    return (found[1] or found[2]).rstrip(".") if found else ""

@@ -1,5 +1,6 @@
 """Audit: who changed keys or the store, when, and what changed, from the command line and from the console."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -103,7 +104,7 @@ def draw(visit: Visit, view: AuditView) -> Drawn:
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),
         main=markup(filtered, audit_table(visit, view.entries), more),
-        command="counterfoil audit" + (f" {view.key_id}" if view.key_id else ""),
+        command="counterfoil audit" + (f" {shlex.quote(view.key_id)}" if view.key_id else ""),
     )
 
 

@@ -121,4 +121,5 @@ def _sentence(visit: Visit, rows: list[CopyRow], fresh: int) -> str:
         return t("copy.all_fresh")
     if all(row.state == "never" for row in rows):
         return t("copy.none_read")
-    return t("copy.some_fresh", fresh=fresh, count=len(rows))
+    has_feed = any(row.shop_id is None for row in rows)
+    return t("copy.some_fresh" if has_feed else "copy.some_shops", fresh=fresh, count=len(rows))

@@ -9,10 +9,12 @@ from counterfoil.console.display import (
     PageColumn,
     ago,
     at,
+    day_name,
     english,
     fields,
     key_link,
     moment,
+    month_name,
     name_of,
     number,
     section,
@@ -27,6 +29,7 @@ from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows
 from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, scope_name, state_badge
 from counterfoil.console.pages.missing import NotFoundHere
 from counterfoil.console.pages.problems import what_to_do
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, Drawn, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
@@ -217,8 +220,11 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
 
 def _use(visit: Visit, view: OneKeyView) -> Html:
     t = visit.t
-    days = [Bar(day.day.isoformat(), f"{day.day:%b %y}", day.requests, day.errors) for day in view.days]
-    hours = [Bar(*_hour_labels(hour.at), hour.requests, hour.errors) for hour in view.hours]
+    days = [
+        Bar(day.day.isoformat(), month_name(t, day.day) if day.day.day == 1 else "", day.requests, day.errors)
+        for day in view.days
+    ]
+    hours = [Bar(*_hour_labels(t, hour.at), hour.requests, hour.errors) for hour in view.hours]
     return section(
         t("key.use"),
         bar_chart(t, ChartWords(t("key.days"), t("day"), t("requests"), t("errors")), days),
@@ -226,11 +232,12 @@ def _use(visit: Visit, view: OneKeyView) -> Html:
     )
 
 
-def _hour_labels(time: datetime | None) -> tuple[str, str]:
+def _hour_labels(t: Texts, time: datetime | None) -> tuple[str, str]:
+    """Return the label of an hour in the table, and that on the axis, where only midnight has one."""
     if time is None:
         return "", ""
     local = time.astimezone(THAI_TIME)
-    return f"{local:%Y-%m-%d %H:%M}", f"{local:%d %b %H:%M}"
+    return f"{local:%Y-%m-%d %H:%M}", "" if local.hour else day_name(t, local)
 
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:

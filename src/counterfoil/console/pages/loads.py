@@ -10,6 +10,7 @@ from counterfoil.console.display import (
     PageColumn,
     at,
     badge,
+    command_line,
     duration,
     english,
     fields,
@@ -208,14 +209,18 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> Drawn:
             fields(facts),
             notice(t("load.stopped_text"), "warn") if load.state == "stopped" else None,
             section(t("load.rejects"), table(shown, columns, rows, empty=t("load.no_rejects"))),
-            element("p", t("load.fix"), class_="muted") if view.rejects else None,
+            _advice(visit, load) if view.rejects else None,
         ),
-        command=_load_again(visit, load.rejects_file) if load.rejects_file else None,
     )
 
 
-def _load_again(visit: Visit, rejects_file: str) -> str:
-    return f"counterfoil load {shlex.quote(str(visit.settings.store / 'rejects' / rejects_file))}"
+def _advice(visit: Visit, load: LoadView) -> Html:
+    """Return what to do about rejected lines. The command changes the store, so it is not one that shows the same."""
+    command = None
+    if load.rejects_file:
+        file = visit.settings.store / "rejects" / load.rejects_file
+        command = element("p", command_line(f"counterfoil load {shlex.quote(str(file))}"))
+    return markup(element("p", visit.t("load.fix"), class_="muted"), command)
 
 
 def _reveal_button(visit: Visit, load: LoadView, one: RejectView, number_of_form: str) -> Html:

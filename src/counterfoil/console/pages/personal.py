@@ -1,11 +1,12 @@
 """Personal data: who received members' telephone numbers and email addresses, when, and how many."""
 
+import shlex
 from collections import defaultdict
 
 from msgspec import Struct
 
 from counterfoil.console.display import PageColumn, ago, key_link, moment, name_of, number, section, table
-from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, RequestRow, position, row
+from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, RequestRow, position, request_link, row
 from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.operator_reads import RecordPosition, RequestFilter
@@ -86,7 +87,7 @@ def draw(visit: Visit, view: PersonalView) -> Drawn:
         title=t("personal.title"),
         lead=element("p", t("personal.lead", days=DAYS)),
         main=markup(_by_key(visit, view), _list(visit, view)),
-        command="counterfoil usage --disclosures" + (f" {view.key_id}" if view.key_id else ""),
+        command="counterfoil usage --disclosures" + (f" {shlex.quote(view.key_id)}" if view.key_id else ""),
     )
 
 
@@ -129,7 +130,7 @@ def _list(visit: Visit, view: PersonalView) -> Html | None:
             element("code", one.route),
             name_of(one.personal_base),
             number(one.personal_members),
-            element("code", name_of(one.request_id)) if one.request_id else "–",
+            request_link(one.request_id),
         )
         for one in view.disclosures
     ]

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -35,6 +35,17 @@ PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
 _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 # The search conditions, which are parameters in the page's address.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
+_TIMES = ("since", "until")
+# The options of `counterfoil requests` for these parameters.
+_FLAGS = {
+    "key": "--key",
+    "route": "--route",
+    "status": "--status",
+    "error": "--error",
+    "slower": "--slower-than",
+    "since": "--since",
+    "until": "--until",
+}
 
 
 class RequestRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -131,6 +142,9 @@ def _instant(text: str) -> int | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
+    # In UTC, a time in the first or last year may be in a year that does not exist.
+    if not MINYEAR < found.year < MAXYEAR:
+        return None
     return to_ms(found if found.tzinfo else found.replace(tzinfo=THAI_TIME))
 
 
@@ -162,11 +176,13 @@ def draw(visit: Visit, view: RequestsView) -> Drawn:
 
 
 def _command(view: RequestsView) -> str:
-    flags = {"key": "--key", "route": "--route", "status": "--status", "error": "--error"}
+    # The form has times without a zone, which the command refuses.
+    times = {name: iso_utc(instant) for name in _TIMES if (instant := _instant(view.wanted.get(name, ""))) is not None}
+    wanted = {**view.wanted, **times}
     words = ["counterfoil requests"]
     if "request" in view.wanted:
         words.append(shlex.quote(view.wanted["request"]))
-    words += [f"{flag} {shlex.quote(view.wanted[name])}" for name, flag in flags.items() if name in view.wanted]
+    words += [f"{flag} {shlex.quote(value)}" for name, flag in _FLAGS.items() if (value := wanted.get(name))]
     return " ".join(words)
 
 
@@ -276,7 +292,14 @@ def _list(visit: Visit, view: RequestsView) -> Html:
             "button", t("requests.follow"), type="button", data_stop=t("requests.stop"), id="follow", class_="plain"
         ),
         " ",
-        element("span", role="status", data_text=t("requests.following"), id="follow-status", class_="muted"),
+        element(
+            "span",
+            role="status",
+            data_text=t("requests.following"),
+            data_lost=t("requests.lost"),
+            id="follow-status",
+            class_="muted",
+        ),
         class_="live",
         hidden=True,
     )
@@ -286,7 +309,7 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
     )
     return markup(
-        live if newest else None,
+        live if newest and "request" not in view.wanted else None,
         element("div", listed, id="list"),
         element("p", first, " ", following, class_="buttons") if following or first else None,
     )
@@ -303,21 +326,21 @@ def _row(visit: Visit, one: RequestRow) -> tuple[Child, ...]:
         if one.personal_members
         else None
     )
-    request_id = (
-        element(
-            "a", element("code", name_of(one.request_id)), href=f"/requests?request={quote(one.request_id, safe='')}"
-        )
-        if one.request_id
-        else "–"
-    )
     return (
         moment(one.at),
         markup(status_badge(one.status), error, personal),
         element("code", one.route),
         key_link(one.key_id, one.label),
         f"{one.took_ms:,.1f} ms",
-        request_id,
+        request_link(one.request_id),
     )
+
+
+def request_link(request_id: str | None) -> Html | str:
+    """Return a link to what a request returned, or a dash for a request without an ID."""
+    if not request_id:
+        return "–"
+    return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")
 
 
 def csv(visit: Visit, _: RequestsView) -> CsvExport:

@@ -103,7 +103,7 @@ def _cells(visit: Visit, row: ShopLine) -> tuple[Child, ...]:
     t = visit.t
     kinds = {"silent": "warn", "open": "", "closed": "quiet", "empty": "quiet"}
     return (
-        markup(element("span", row.name, class_="label", id=row.shop_id), " ", element("code", row.shop_id)),
+        markup(element("span", row.name, class_="label", id=f"shop-{row.shop_id}"), " ", element("code", row.shop_id)),
         badge(t(f"shops.{row.state}"), kinds[row.state]),
         ago(t, row.last_bill_at, visit.now),
         number(row.today),

@@ -13,6 +13,7 @@ from counterfoil.console.display import (
     PageColumn,
     ago,
     at,
+    day_name,
     duration,
     english,
     finding_list,
@@ -152,7 +153,7 @@ def draw(visit: Visit, view: TodayView) -> Drawn:
             bar_chart(
                 t,
                 ChartWords(t("today.chart"), t("day"), t("requests"), t("errors")),
-                [Bar(day.day.isoformat(), f"{day.day:%d %b}", day.requests, day.errors) for day in view.days],
+                [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days],
             ),
             _silent(visit, view),
             _keys(visit, view),
@@ -242,7 +243,7 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         return None
     t = visit.t
     rows = [
-        (element("a", shop.name, href=f"/shops#{shop.shop_id}"), ago(t, shop.last_bill_at, visit.now))
+        (element("a", shop.name, href=f"/shops#shop-{shop.shop_id}"), ago(t, shop.last_bill_at, visit.now))
         for shop in view.silent_shops
     ]
     columns = (PageColumn(t("shop")), PageColumn(t("shops.last_bill")))

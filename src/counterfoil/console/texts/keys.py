@@ -108,6 +108,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "คีย์นี้ไม่เคยอ่านการเปลี่ยนแปลงของร้านจนจบ",
     ),
     "copy.some_fresh": ("The copy is in step for {fresh} of {count} lists.", "สำเนาตรงกัน {fresh} จาก {count} รายการ"),
+    "copy.some_shops": ("The copy is in step for {fresh} of {count} shops.", "สำเนาตรงกัน {fresh} จาก {count} ร้าน"),
     # --- forms ---
     "issue.title": ("Issue a key", "ออกคีย์"),
     "issue.label_hint": ("Who the key is for, such as the name of the integrator.", "คีย์นี้ออกให้ใคร เช่น ชื่อผู้เชื่อมต่อ"),
@@ -171,7 +172,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     # --- the new key ---
     "revealed.title": ("The new key", "คีย์ใหม่"),
     "revealed.once": (
-        "This key is shown only now. Save it in a safe place before you leave this page.",
+        "This key is shown only once. Save it in a safe place before you leave this page.",
         "คีย์นี้แสดงเฉพาะตอนนี้เท่านั้น กรุณาเก็บไว้ในที่ปลอดภัยก่อนออกจากหน้านี้",
     ),
     "revealed.copy": ("Copy", "คัดลอก"),
@@ -184,7 +185,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "revealed.old_ends": ("The old key {key_id} works for another {span}.", "คีย์เดิม {key_id} ใช้ได้อีก {span}"),
     "revealed.next": ("For the integrator", "สำหรับผู้เชื่อมต่อ"),
     "revealed.next_text": (
-        "Paste the key into the first command and press Ctrl-D. The second command is the first call.",
+        "Run the first command, paste the key and press Ctrl-D. Then call the API with the second command.",
         "วางคีย์ในคำสั่งแรกแล้วกด Ctrl-D คำสั่งที่สองคือการเรียกครั้งแรก",
     ),
     "revealed.done": ("I have saved it", "เก็บคีย์แล้ว"),

@@ -26,7 +26,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "today.chart": ("Requests per day", "คำขอต่อวัน"),
     "today.silent": ("Silent shops", "ร้านที่เงียบ"),
     "today.keys": ("Busiest keys", "คีย์ที่ใช้มากที่สุด"),
-    "today.keys_caption": ("Keys by number of requests yesterday", "คีย์เรียงตามจำนวนคำขอเมื่อวาน"),
+    "today.keys_caption": ("Keys with the most requests yesterday", "คีย์เรียงตามจำนวนคำขอเมื่อวาน"),
     "today.no_keys": (
         "No key was used today or yesterday.",
         "ไม่มีการใช้คีย์ในวันนี้หรือเมื่อวาน",
@@ -35,7 +35,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.title": ("Shops", "ร้าน"),
     "shops.caption": ("Loaded shops, silent ones first", "ร้านที่นำเข้าแล้ว ร้านที่เงียบอยู่ก่อน"),
     "shops.some_silent": (
-        "Shops that have been silent for longer than usual: {count}. Check the tills and deliveries.",
+        "Shops that have been silent for longer than usual: {count}. Check their tills and deliveries.",
         "มี {count} ร้านเงียบนานกว่าปกติ ควรตรวจสอบเครื่องขายและการส่งข้อมูล",
     ),
     "shops.none_silent": ("No shop has been silent for longer than usual.", "ไม่มีร้านใดเงียบนานกว่าปกติ"),
@@ -53,7 +53,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ปกติ: ค่ามัธยฐานถึงเวลานี้ของวันเดียวกันใน 4 สัปดาห์ที่ผ่านมา",
     ),
     "shops.silent_means": (
-        "A shop is silent after a period without bills in which it usually has 5 or more, and closed after 4 weeks.",
+        "A shop is silent if it had no bill in a time when it usually has 5 or more. After 4 weeks, it is closed.",
         "ร้านเงียบหมายถึงไม่มีบิลในช่วงที่ปกติมีอย่างน้อย 5 บิล และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
     ),
     # --- loads ---

@@ -32,6 +32,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "requests.follow": ("Follow live", "ติดตามสด"),
     "requests.stop": ("Stop following", "หยุดติดตาม"),
     "requests.following": ("Following. New requests appear at the top.", "กำลังติดตาม คำขอใหม่จะอยู่บนสุด"),
+    "requests.lost": (
+        "The console does not respond. Trying again every 2 seconds.",
+        "คอนโซลไม่ตอบสนอง กำลังลองใหม่ทุก 2 วินาที",
+    ),
     "requests.returned": ("Request {request_id}", "คำขอ {request_id}"),
     "requests.disclosed": ("of {count} members of {base}", "ของสมาชิก {count} คนใน {base}"),
     "requests.personal_short": ("personal data", "ข้อมูลส่วนบุคคล"),

@@ -23,6 +23,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "same.command": ("The same data on the command line:", "คำสั่งที่ให้ผลเดียวกัน:"),
     "same.formats": ("The same data as", "ข้อมูลเดียวกันในรูปแบบ"),
     "store_title": ("The store that this console reads", "ที่เก็บข้อมูลที่คอนโซลนี้อ่าน"),
+    "months": (
+        "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
+        "ม.ค. ก.พ. มี.ค. เม.ย. พ.ค. มิ.ย. ก.ค. ส.ค. ก.ย. ต.ค. พ.ย. ธ.ค.",
+    ),
     "chart.table": ("Show as a table", "แสดงเป็นตาราง"),
     "chart.summary": ("{caption}: {total} in total, {most} at most.", "{caption}: รวม {total} สูงสุด {most}"),
     "chart.failed": ("{failed} errors.", "ข้อผิดพลาด {failed}"),
@@ -40,6 +44,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ถ้าลิงก์ไม่ได้พาเข้าสู่ระบบ ให้วางลิงก์ที่นี่ ลิงก์ใช้ได้ครั้งเดียวและในเวลาสั้น ๆ เท่านั้น",
     ),
     "sign_in.button": ("Sign in", "เข้าสู่ระบบ"),
+    "sign_in.go_on": ("Open the console", "เปิดคอนโซล"),
     "sign_in.refused": (
         "This link is not valid: it was used before, it has expired, or it is for another console. Make a new one.",
         "ลิงก์นี้ใช้ไม่ได้: ถูกใช้ไปแล้ว หมดอายุ หรือเป็นของคอนโซลอื่น กรุณาสร้างลิงก์ใหม่",

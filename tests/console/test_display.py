@@ -1,0 +1,50 @@
+"""Charts say what they show, and times are unambiguous."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from counterfoil.console.charts import MAX_LABELS, Bar, ChartWords, bar_chart
+from counterfoil.console.display import moment, month_name
+from counterfoil.console.texts import Language, Texts
+
+WORDS = ChartWords("Requests per day", "Day", "Requests", "Errors")
+
+
+def axis_labels(chart: str) -> list[str]:
+    return re.findall(r'class="axis below[^"]*">([^<]*)<', chart)
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        (datetime(2026, 3, 1, 12, tzinfo=UTC), "2026-03-01 19:00:00 <small>12:00:00 UTC</small>"),
+        (datetime(2026, 2, 28, 18, tzinfo=UTC), "2026-03-01 01:00:00 <small>02-28 18:00:00 UTC</small>"),
+    ],
+)
+def test_a_time_has_the_date_in_utc_if_it_is_another_day_there(time: datetime, shown: str) -> None:
+    assert shown in str(moment(time))
+
+
+def test_a_chart_of_many_days_labels_the_beginnings_of_months() -> None:
+    t, days = Texts("en"), [date(2025, 10, 15) + timedelta(days=count) for count in range(400)]
+    bars = [Bar(day.isoformat(), month_name(t, day) if day.day == 1 else "", 1) for day in days]
+    labels = axis_labels(str(bar_chart(t, WORDS, bars)))
+    assert sorted(labels) == sorted(
+        ["Nov 2025", "Jan 2026", "Mar 2026", "May 2026", "Jul 2026", "Sep 2026", "Nov 2026"]
+    )
+    assert len(labels) <= MAX_LABELS
+
+
+def test_a_chart_says_what_its_colours_and_bars_mean() -> None:
+    chart = str(bar_chart(Texts("en"), WORDS, [Bar("2026-03-01", "1 Mar", 1200, 7)]))
+    assert '<span class="swatch bar"></span>Requests' in chart
+    assert '<span class="swatch failed"></span>Errors' in chart
+    assert "<title>2026-03-01, Requests: 1,200, Errors: 7</title>" in chart
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+def test_every_month_has_a_name(language: Language) -> None:
+    names = {month_name(Texts(language), date(2026, month, 1)) for month in range(1, 13)}
+    assert len(names) == 12
