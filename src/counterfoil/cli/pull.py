@@ -203,7 +203,7 @@ def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
 def _print_report(report: PullReport, as_json: bool) -> None:
     if as_json:
         print_json(_view(report))
-    elif report.tally.requests:
+    elif not report.outcome.exit_code or report.tally.has_read:
         print_fields(_summary(report))
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the copy has no data from it.")
@@ -218,7 +218,8 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     members = _counts(tally.members_added, tally.members_changed, tally.members_removed, tally.members_unchanged)
     pairs = [
         ("copy", report.target),
-        ("shops", f"{tally.shops:,}"),
+        # The shops are counted at the end of a pass, which a run that failed may not have reached.
+        *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
         ("bills", f"{bills} ({rate:,.0f} read/s)"),
         ("members", members),
         ("requests", f"{tally.requests:,}{left}"),
