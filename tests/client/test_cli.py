@@ -224,6 +224,20 @@ def test_a_target_in_use_is_reported_in_one_sentence(copy_owner: CopyOwner) -> N
     assert result.stderr.startswith("counterfoil: copy.duckdb exists but is not a DuckDB file.")
 
 
+def test_a_small_pull_shows_no_rate(copy_owner: CopyOwner) -> None:
+    result = copy_owner("pull")
+    assert "19 added" in result.stdout
+    assert "/s" not in result.stdout
+
+
+def test_a_run_that_has_read_nothing_prints_only_its_error(copy_owner: CopyOwner) -> None:
+    copy_owner("pull")
+    copy_owner.take_key(per_min=60, per_day=1000)
+    result = copy_owner("pull", status=1)
+    assert result.stdout == ""
+    assert "--adopt" in result.stderr
+
+
 @pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite"])
 def test_the_error_names_a_missing_extra(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     monkeypatch.delitem(sys.modules, "counterfoil.client.sinks.duckdb")

@@ -5,6 +5,9 @@ Every test runs with both the blocking and the async client.
 
 import asyncio
 import inspect
+import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,6 +19,7 @@ import records as r
 from client.pulled_copy import PLENTY
 from client.scripted_service import newer_service, scripted_service
 from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
+from counterfoil.client.connection import tls_context
 from counterfoil.client.conversation import Environment
 from running_service import RunningService, free_port
 
@@ -318,3 +322,39 @@ def test_unknown_fields_pass_through(call: Caller, key: str, shop: r.Record) -> 
     assert bill["later"] == {"than": [Decimal("1.5"), "this"]}
     assert bill["items"][0]["later"] == bill["later"]
     assert bill["status"] == "disputed"
+
+
+def test_the_blocking_client_imports_neither_asyncio_nor_the_command_line_of_httpx(
+    key: str, service: RunningService
+) -> None:
+    program = (
+        "import sys\n"
+        "from counterfoil.client import Client\n"
+        f"with Client('{service.url}/ext/v1', sys.stdin.read()) as api:\n"
+        "    api.shops()\n"
+        "print(*sorted({'asyncio', 'httpx', 'httpx._main', 'pygments', 'rich'} & set(sys.modules)))\n"
+        "from counterfoil.client import AsyncClient\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=key, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["httpx"]
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy", "has_certificates"),
+    [
+        ("https://pos.example.com/ext/v1", "", True),
+        ("http://pos.example.com/ext/v1", "", False),
+        ("http://pos.example.com/ext/v1", "https://proxy.example.com", True),
+    ],
+)
+def test_certificates_are_always_checked_and_loaded_only_if_needed(
+    monkeypatch: pytest.MonkeyPatch, url: str, proxy: str, has_certificates: bool
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    if proxy:
+        monkeypatch.setenv("http_proxy", proxy)
+    context = tls_context(url)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert bool(context.get_ca_certs()) is has_certificates

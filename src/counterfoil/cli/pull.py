@@ -1,5 +1,6 @@
 """`counterfoil pull`: keep a copy of everything a key can read."""
 
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -35,6 +36,7 @@ from counterfoil.machine.clock import SystemClock
 ONE_DAY_SEC = 86_400.0
 # How long to wait if the quota is still used up at midnight, because our clock is ahead of the service's.
 QUOTA_RETRY_MS = 900_000
+MIN_BILLS_FOR_RATE = 1_000
 
 
 class PullReport(Struct):
@@ -173,7 +175,7 @@ def _warn_if_readable(remote: Remote) -> None:
         name = remote.destination.display_name
         print_note(
             f"other users of this machine can read {name}, which may contain personal data. "
-            f"To prevent this, run `chmod go-rwx {name}`."
+            f"To prevent this, run `chmod go-rwx {shlex.quote(name)}`."
         )
 
 
@@ -203,7 +205,7 @@ def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
 def _print_report(report: PullReport, as_json: bool) -> None:
     if as_json:
         print_json(_view(report))
-    elif report.tally.requests:
+    elif not report.outcome.exit_code or report.tally.has_read:
         print_fields(_summary(report))
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the copy has no data from it.")
@@ -212,14 +214,17 @@ def _print_report(report: PullReport, as_json: bool) -> None:
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
     tally = report.tally
-    rate = tally.bills_read / report.seconds if report.seconds else 0
+    # The time of a small pull is mostly that of starting the program, so its rate would mean nothing.
+    is_measured = tally.bills_read >= MIN_BILLS_FOR_RATE and report.seconds > 0
+    rate = f" ({tally.bills_read / report.seconds:,.0f} read/s)" if is_measured else ""
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
     bills = _counts(tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged)
     members = _counts(tally.members_added, tally.members_changed, tally.members_removed, tally.members_unchanged)
     pairs = [
         ("copy", report.target),
-        ("shops", f"{tally.shops:,}"),
-        ("bills", f"{bills} ({rate:,.0f} read/s)"),
+        # The shops are counted at the end of a pass, which a run that failed may not have reached.
+        *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
+        ("bills", f"{bills}{rate}"),
         ("members", members),
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 import sys
 
 import click
@@ -31,6 +30,8 @@ class FollowUp:
 
     def run(self, tally: Tally) -> str | None:
         """Run the command. Its output goes to standard error. Return an error message, or None if it succeeded."""
+        import subprocess  # noqa: PLC0415 - only `--then` needs it
+
         environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
         environment |= {
             "COUNTERFOIL_PULL_TARGET": self._target,
@@ -41,9 +42,14 @@ class FollowUp:
             "COUNTERFOIL_PULL_MEMBERS_CHANGED": str(tally.members_changed),
             "COUNTERFOIL_PULL_MEMBERS_REMOVED": str(tally.members_removed),
         }
+        output = _standard_error()
         try:
             done = subprocess.run(
-                self._words, env=environment, stdin=subprocess.DEVNULL, stdout=_standard_error(), check=False
+                self._words,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL if output is None else output,
+                check=False,
             )
         except OSError as error:
             return f"cannot run {self._words[0]}: {error.strerror}. The copy itself is up to date."
@@ -57,4 +63,4 @@ def _standard_error() -> int | None:
     try:
         return sys.stderr.fileno()
     except (AttributeError, OSError):
-        return subprocess.DEVNULL
+        return None

@@ -13,6 +13,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.client import Client
+from counterfoil.client.connection import checked_url, request_headers
 from counterfoil.client.sinks.opening import TARGET_KINDS, Destination, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
@@ -91,11 +92,11 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _remote(url: str, key: str, target_name: str) -> Remote:
     try:
-        remote = Remote(_with_api_path(url), key, parse_destination(target_name))
-        remote.client().close()
+        base_url = checked_url(_with_api_path(url))
+        request_headers(key)  # It raises ValueError for an invalid key.
+        return Remote(base_url, key, parse_destination(target_name))
     except ValueError as error:
         raise click.UsageError(f"{str(error).rstrip('.')}.") from error
-    return remote
 
 
 def _with_api_path(url: str) -> str:

@@ -1,8 +1,13 @@
 """A small typed client for the API, blocking and asynchronous. It depends only on the HTTP interface."""
 
-from counterfoil.client.api import AsyncClient, Client
+from typing import TYPE_CHECKING, Any
+
+from counterfoil.client.api import Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
+
+if TYPE_CHECKING:
+    from counterfoil.client.async_api import AsyncClient
 
 __all__ = [
     "AsyncClient",
@@ -20,3 +25,12 @@ __all__ = [
     "Unreachable",
     "Usage",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the client for asyncio when it is first used, because importing asyncio takes long."""
+    if name != "AsyncClient":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from counterfoil.client.async_api import AsyncClient  # noqa: PLC0415 - imported late on purpose
+
+    return AsyncClient

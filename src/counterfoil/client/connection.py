@@ -1,10 +1,13 @@
-"""Functions for both clients: check the base URL, build the request headers, decompress responses."""
+"""Functions for both clients: check the base URL, prepare TLS and the request headers, decompress responses."""
 
-import httpx
+import ssl
+from urllib.request import getproxies
+
 from backports import zstd
 
 from counterfoil import API_VERSION
 from counterfoil.client.conversation import HttpResponse
+from counterfoil.client.httpx_import import httpx
 
 TIMEOUT_SEC = 30.0
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
@@ -35,6 +38,13 @@ def request_headers(key: str) -> dict[str, str]:
         "accept-encoding": "zstd, gzip",
         "user-agent": f"counterfoil-client/{API_VERSION}",
     }
+
+
+def tls_context(base_url: str) -> ssl.SSLContext:
+    """Return the settings for TLS. Without TLS, no certificates are loaded, because that takes tens of milliseconds."""
+    if base_url.startswith("http://") and not getproxies():
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It trusts no certificate.
+    return httpx.create_ssl_context()
 
 
 def to_response(response: httpx.Response) -> HttpResponse:

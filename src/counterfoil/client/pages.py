@@ -73,6 +73,11 @@ class Tally(Struct):
         return self.members_added + self.members_changed
 
     @property
+    def has_read(self) -> bool:
+        """Whether the run has received any bills, members or changes."""
+        return bool(self.bills_read or self.members_read or self.has_changes)
+
+    @property
     def has_changes(self) -> bool:
         """Whether the run has changed the copy."""
         bills = self.bills_written + self.bills_removed

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from counterfoil.client.tables import TABLES, Kind, Table
 
-_OWN_TABLES = {
+# The tables that only `pull` itself uses, and their columns.
+OWN_TABLES = {
     "pull_state": "one INTEGER, state {text}",
     "pull_seen": "provider_id {text}, member_id {text}",
     "pull_undelivered": "shop_id {text}, id {text}",
@@ -33,7 +34,7 @@ def missing_statements(
     views: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield the statements that create what does not exist. `found` has the columns of each existing table or view."""
-    for name, columns in _OWN_TABLES.items():
+    for name, columns in OWN_TABLES.items():
         if name not in found:
             yield f"CREATE TABLE {name} ({columns.format(text=types[Kind.TEXT])})"
             yield from indexes.get(name, ())
