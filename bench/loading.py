@@ -1,4 +1,4 @@
-"""Load the same NDJSON with our loader, `sqlite-utils insert`, and dlt into DuckDB."""
+"""Load the same NDJSON with our loader, with `sqlite-utils insert`, and with dlt (into DuckDB)."""
 
 import json
 import resource
@@ -17,7 +17,7 @@ from bench.world import COUNTERFOIL, World
 
 # Enough bills that process startup does not dominate the result. dlt takes half a minute to load them.
 BILLS = 20_000
-# Target speedup of a load over each contestant.
+# How many times faster a load should be than each of the other tools.
 WANTED = {"sqlite-utils insert": 2.5, "dlt into DuckDB": 1.0}
 
 

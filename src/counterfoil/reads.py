@@ -34,7 +34,7 @@ from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnava
 
 # Number of fresh IDs to try for one cursor before giving up. The last ones are long enough to be unique.
 MAX_CURSOR_ATTEMPTS = 6
-# Later than any day, as `as_number` writes days.
+# Greater than any number that `as_number` returns for a day.
 LAST_DAY = 99_999_999
 
 

@@ -145,8 +145,8 @@ TABLE = (
     Setting(
         "converters",
         3,
-        "Maximum number of processes that convert bills for a large `load`, which never starts more than it finds "
-        "free cores; 0 to use none.",
+        "Maximum number of processes that convert bills during a large `load`. It never starts more of them than there "
+        "are free cores; 0 turns them off.",
     ),
     Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
@@ -355,7 +355,7 @@ def _check_proxy(values: Mapping[str, Any]) -> None:
     address, header = values["console_proxy"], values["console_proxy_header"]
     if bool(address) != bool(header):
         raise SettingsError(
-            "console_proxy and console_proxy_header must be set together, or neither of them.",
+            "Set both console_proxy and console_proxy_header, or neither of them.",
             "console_proxy",
             "console_proxy_header",
         )

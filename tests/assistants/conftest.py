@@ -53,5 +53,5 @@ def copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
 
 @pytest.fixture
 def file(copy: Copy, tmp_path: Path) -> Path:
-    """The file of the copy, after the pull."""
+    """The path of the copy's database file after a pull."""
     return tmp_path / "copy.duckdb"

@@ -1,4 +1,4 @@
-"""The port suite on Citus: distributed tables keep the same promises as all other back ends."""
+"""Runs the port suite on Citus: a store with distributed tables must behave like every other back end."""
 
 from ports.test_books import *  # noqa: F403 - every test of the suite, whatever its name
 from ports.test_cursors import *  # noqa: F403

@@ -40,7 +40,7 @@ def test_an_unknown_suffix_is_refused_with_a_hint(counterfoil: Command, tmp_path
 )
 def test_an_incomplete_address_is_refused(counterfoil: Command, address: str) -> None:
     said = counterfoil.bare("reference", "--base-url", address, status=2).stderr
-    assert "is not an address such as https://pos.example.com/ext/v1" in said
+    assert "is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1" in said
 
 
 def test_the_examples_show_the_address_that_is_given(counterfoil: Command) -> None:

@@ -207,7 +207,7 @@ def test_the_header_of_a_proxy_is_ignored_without_the_settings(console: RunningC
 
 @pytest.mark.parametrize("missing", ["console_proxy", "console_proxy_header"])
 def test_a_proxy_needs_both_settings(missing: str) -> None:
-    with pytest.raises(SettingsError, match="must be set together"):
+    with pytest.raises(SettingsError, match="Set both"):
         load({name: value for name, value in PROXY.items() if name != missing}, {})
 
 

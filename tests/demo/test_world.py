@@ -512,7 +512,9 @@ def test_deliveries_are_in_order_and_once_per_evening(delivered: DeliveredWorld)
     assert moments == sorted(set(moments))
     evenings = DEMO.days - DEMO.days // 6 + 1
     assert len({thai_day(moment) for moment in moments}) == evenings
-    assert len(moments) <= evenings + 1  # bills after the last evening are delivered at the end of the day
+    assert (
+        len(moments) <= evenings + 1
+    )  # bills that are closed after the last evening delivery are in the delivery at the end of the day
 
 
 def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) -> None:

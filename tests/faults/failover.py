@@ -28,7 +28,7 @@ from servers import Valkey
 from waiting import PATIENCE_SEC, until
 
 PLENTY = 1_000_000_000
-# After starting, the bridge needs this long before it vouches for cursors.
+# The bridge holds every valid cursor only once it has run for this long.
 SETTLING_SEC = 15.0
 CALM_SEC = 4.0
 BATCH = 10

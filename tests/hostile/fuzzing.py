@@ -53,7 +53,7 @@ class Report(Struct):
 
 
 class SentBroken(Struct):
-    """Broken requests that were sent at once, each on its own connection."""
+    """Malformed requests that were sent at the same time, each on its own connection."""
 
     sent_at: float
     cases: list[Case]

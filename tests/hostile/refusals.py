@@ -1,4 +1,4 @@
-"""A store with two franchises, and requests with IDs that a key of one of them must be refused: foreign and unknown.
+"""A store with two franchises, and requests that must be refused: the ID is unknown or belongs to the other franchise.
 
 The requests run in this process, without HTTP, so that small differences in time can be measured.
 """

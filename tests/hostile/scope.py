@@ -134,7 +134,7 @@ class Matrix:
                 yield Triple(spec, "lookup", target, allowed, "/v1/members/lookup")
 
     def _malformed(self, spec: KeySpec) -> Iterator[Triple]:
-        """Yield triples with malformed IDs. The refusal must not reveal that a record exists."""
+        """Yield triples whose ID is malformed. The error response must not reveal whether a record exists."""
         user_id = "U" + "0" * 32
         for text in MALFORMED:
             refused = [Expected(400, "bad_query"), Expected(403, "shop_not_in_scope")]

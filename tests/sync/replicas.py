@@ -91,7 +91,7 @@ class Servers:
 
 
 class LaggingBooks:
-    """The books of a node: each read goes to one of its servers."""
+    """The store as a node reads it: each read goes to one of the node's database servers."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers

@@ -33,7 +33,7 @@ MAX_LISTED = 20
 @click.option(
     "--cut-over",
     is_flag=True,
-    help="Once both stores are equal, retire the source and open the target. Stop all loads first.",
+    help="Once the stores are identical, retire the source and open the target. Stop all loads first.",
 )
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
@@ -126,11 +126,11 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
         _print_differences(report)
     elif report.opened:
         click.echo(
-            "Both stores are equal. The target is open and the source is retired. Start the nodes with "
+            "The stores are identical. The target is open and the source is retired. Start the nodes with "
             f"COUNTERFOIL_STORE=postgresql://... and the secret from {folder}."
         )
     else:
-        click.echo("Both stores are equal. To switch over, stop all loads and run the same command with --cut-over.")
+        click.echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
 
 
 def _rounds(number: int) -> str:

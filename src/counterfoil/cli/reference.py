@@ -49,7 +49,8 @@ def _check_base_url(base_url: str) -> None:
         is_complete = False
     if not is_complete or not _PLAIN_URL.fullmatch(base_url):
         raise click.BadParameter(
-            f"{base_url!r} is not an address such as https://pos.example.com/ext/v1.", param_hint="--base-url"
+            f"{base_url!r} is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1.",
+            param_hint="--base-url",
         )
 
 

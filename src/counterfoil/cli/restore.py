@@ -61,7 +61,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 ("keys", f"{manifest.rows('keys', 'keys'):,}"),
                 ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
                 ("feed marks", "all invalid: clients get mark_expired and read everything again"),
-                ("cursors", "all invalid: clients get bad_cursor and must start their lists again"),
+                ("cursors", "all invalid: clients get bad_cursor and must read the list again from its start"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]
         )

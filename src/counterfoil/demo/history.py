@@ -129,7 +129,7 @@ def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
 
 
 def _pages(one: PastRequest, key: Key, newest: int) -> Iterator[PassPage]:
-    """Yield the last pages of passes. One shop was never read, and the copy of another is days old."""
+    """Yield the last page of each pass. In the demo, one shop was never read, and another shop's copy is days old."""
     if one.route != "transactions" or one.problem:
         return
     shops = one.demo_key.role.shop_ids

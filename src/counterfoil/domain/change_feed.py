@@ -19,7 +19,7 @@ BEGINNING = -1
 DAY_MS = 86_400_000
 # How long removals of bills are kept. A pass cannot start from an older mark.
 REMOVALS_KEPT_MS = 400 * DAY_MS
-# A page ends early when its elements have this many bytes.
+# A page ends early once its elements take up this many bytes in total.
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 
 

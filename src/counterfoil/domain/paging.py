@@ -107,7 +107,10 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _alphabet(letter: str, *, hexadecimal: bool) -> str:
-    """Return the characters that may replace a character. Only ASCII letters and digits are ever replaced."""
+    """Return the characters that a fresh cursor may have in place of a character of the row's ID.
+
+    Only ASCII letters and digits are replaced.
+    """
     if not letter.isascii() or not letter.isalnum():
         return letter
     if letter.isdigit():

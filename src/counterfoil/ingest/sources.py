@@ -351,7 +351,7 @@ def _damage(name: str, checked: CheckedArchive) -> SourceError:
 
 
 def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iterator[SourceLine]:
-    """Yield the non-blank lines. Truncate lines that are too long, and leave out a line that is cut off.
+    """Yield the non-blank lines. Shorten lines that are too long, and leave out an incomplete last line.
 
     In an array, or if records span several lines, each record is yielded like a line.
     """

@@ -41,7 +41,7 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The service started or stopped, or one of the supervisor's chores was done, failed or recovered."""
+    """The service started or stopped, or a periodic task of the supervisor succeeded, failed or recovered."""
 
     what: str
     detail: str = ""

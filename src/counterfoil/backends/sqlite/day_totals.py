@@ -25,7 +25,7 @@ _DAYS = """
         AND bill_day BETWEEN ?5 AND ?6
     ORDER BY id, number, bill_day LIMIT ?7
 """
-# A stale day is counted, because its total has not been computed yet.
+# Bills of a stale day are counted directly, because the stored total is out of date.
 BILLS_PER_DAY = """
     SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE
         (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
