@@ -36,7 +36,7 @@ NO_FSYNC = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 
-# Save the rows that a migration creates, so that emptying a database can restore them.
+# Save the rows that a migration creates, so that they can be restored after a database is emptied.
 KEEP_FIRST_ROWS = """
     CREATE SCHEMA first_rows;
     DO $$

@@ -80,7 +80,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
 
 
 ADMISSION = 5  # begin, read the latest admission, write this one, write the record of the previous request, commit
-CURSOR = 3  # begin, hand out, commit
+CURSOR = 3  # begin, store the cursor, commit
 
 
 @pytest.mark.parametrize(

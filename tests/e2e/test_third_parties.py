@@ -18,7 +18,8 @@ INTEGRATE = Path(__file__).parents[2] / "docs" / "integrate.md"
 def attack(demo: Demo, folder: Path, *options: str) -> None:
     """Run all checks of schemathesis against the demo; they must find nothing."""
     samples = demo.shown.samples
-    # The document for integrators explains why these operations may refuse a request that satisfies the document.
+    # docs/integrate.md explains why these operations may refuse a request that is valid according to the OpenAPI
+    # document.
     [exceptions] = re.findall(r"```toml\n# schemathesis.toml\n(.*?)```", INTEGRATE.read_text("utf-8"), re.DOTALL)
     (folder / "schemathesis.toml").write_text(
         "[parameters]\n"

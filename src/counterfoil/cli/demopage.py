@@ -55,7 +55,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
     click.echo(
         f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
         f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
-        f"{demo.rejected:,} invalid lines were rejected, on purpose.\n"
+        f"The source also had {demo.rejected:,} lines that are invalid on purpose; they were rejected.\n"
     )
     if addresses:
         print_addresses(addresses)

@@ -31,7 +31,7 @@ class Bar(Struct, frozen=True):
 
 
 class ChartWords(Struct, frozen=True):
-    """The words of a chart: its caption, and the headings of the table's columns."""
+    """The text of a chart: its caption, and the headings of the table's columns."""
 
     caption: str
     label: str
@@ -136,7 +136,7 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
         if rest:
             continue
         middle = LEFT + (position + 0.5) * span
-        # A label near the right edge ends there, because its second half would be cut off.
+        # A label near the right edge is right-aligned: if it were centred, its second half would be cut off.
         is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
         labels.append(
             element(

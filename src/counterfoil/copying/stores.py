@@ -33,9 +33,9 @@ class CopySource(CopySide, Protocol):
     def retired(self) -> bool: ...
 
     def moved_to(self) -> str:
-        """Return the address that replaces this store, or "" if there is none.
+        """Return the address of the store that replaces this one, or "" if there is none.
 
-        The address is known even if retiring the store was interrupted.
+        This works even if retiring the store was interrupted.
         """
 
     def snapshot(self) -> AbstractContextManager[int]:

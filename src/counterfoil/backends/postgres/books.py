@@ -212,7 +212,7 @@ class PostgresBooks:
         limit: int,
         reached: int,
     ) -> BillPage | None:
-        """Return a page of bills. The statement also checks that the cached number of the shop is still correct."""
+        """Return a page of bills. The statement also checks that the shop's cached internal number is still correct."""
 
         async def ask(number: int) -> list[Any]:
             asked = (_clean(scope.id), _clean(shop_id), number)

@@ -54,9 +54,10 @@ _RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
-# The backup does not contain the cursors that were created after it. Most of them have the id of their row, so this
-# trigger reserves that id when it is first inserted, and the service then tries a random id. A short random id may also
-# have been used before, so the trigger skips it, and the service tries a longer one. See `_next_cursor` in reads.py.
+# Clients may still hold cursors that were created after the backup, so the IDs of these cursors must not be used again.
+# Most cursors have the ID of their row. So this trigger takes each row ID out of use when it is first inserted, and the
+# service retries with a random ID. A short random ID may have been handed out too, so the trigger ignores it, and the
+# service retries with a longer one. See `_next_cursor` in reads.py.
 _GUARD = """
     CREATE TRIGGER restored_cursors BEFORE INSERT ON cursors
     WHEN NOT NEW.expired AND NEW.ends_at < {until} + {lifetime}

@@ -1,4 +1,4 @@
-"""Texts of the pages about keys."""
+"""The text of the pages about keys."""
 
 from typing import Final
 

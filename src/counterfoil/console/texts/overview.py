@@ -1,4 +1,4 @@
-"""Texts of the pages Today, Shops, Loads, Store and Audit."""
+"""The text of the Today, Shops, Loads, Store and Audit pages."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Texts of the pages Requests and Personal data."""
+"""The text of the Requests and Personal data pages."""
 
 from typing import Final
 
