@@ -10,6 +10,7 @@ import pytest
 import servers
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
+from counterfoil.backends.postgres import key_lookup
 from counterfoil.ports import KeyLookup
 from running_service import RunningService
 
@@ -17,7 +18,10 @@ Scenario = Callable[[KeyLookup], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[RunningService]:
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningService]:
+    # A revocation blocks the event loop here. On a busy machine this may take longer than the usual limit of a read,
+    # and the service would continue with the keys in memory, as if the server could not be reached.
+    monkeypatch.setattr(key_lookup, "GATE_SEC", 30)
     server = servers.postgres(18)
     name, url = server.borrow_database()
     service = RunningService(tmp_path, store=url)
