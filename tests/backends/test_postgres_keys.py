@@ -10,7 +10,7 @@ import pytest
 import servers
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
-from counterfoil.backends.postgres import key_lookup
+from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.ports import KeyLookup
 from running_service import RunningService
 
@@ -18,10 +18,7 @@ Scenario = Callable[[KeyLookup], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningService]:
-    # A revocation blocks the event loop here. On a busy machine this may take longer than the usual limit of a read,
-    # and the service would continue with the keys in memory, as if the server could not be reached.
-    monkeypatch.setattr(key_lookup, "GATE_SEC", 30)
+def service(tmp_path: Path) -> Iterator[RunningService]:
     server = servers.postgres(18)
     name, url = server.borrow_database()
     service = RunningService(tmp_path, store=url)
@@ -49,6 +46,14 @@ async def begun(lookup: KeyLookup, key_id: str) -> "asyncio.Task[object]":
     for _ in range(5):
         await asyncio.sleep(0)
     return task
+
+
+async def ended(lookup: PostgresKeyLookup, key_id: str) -> None:
+    """Look up a key until the keys have been read, but not long enough for the callbacks of that read to run."""
+    task = asyncio.ensure_future(lookup.find(key_id))
+    while lookup._lookup is None or not lookup._lookup.done():  # noqa: ASYNC110 - no event says that a task is done
+        await asyncio.sleep(0)
+    assert not task.done()
 
 
 async def is_revoked(lookup: KeyLookup, key_id: str) -> bool:
@@ -82,5 +87,20 @@ def test_a_read_that_has_already_taken_half_a_second_is_not_enough_for_a_new_req
         service.clock.advance(0.6)
         assert await is_revoked(lookup, key_id)
         await reading
+
+    run(service, scenario)
+
+
+def test_a_read_that_has_just_ended_is_not_used_for_a_new_request(service: RunningService) -> None:
+    key_id = service.key(shop="sh_1").split("_")[2]
+
+    async def scenario(lookup: KeyLookup) -> None:
+        assert isinstance(lookup, PostgresKeyLookup)
+        assert not await is_revoked(lookup, key_id)
+        service.clock.advance(1)
+        await ended(lookup, key_id)
+        revoke(service, key_id)
+        service.clock.advance(0.6)
+        assert await is_revoked(lookup, key_id)
 
     run(service, scenario)

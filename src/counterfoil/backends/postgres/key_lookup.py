@@ -80,13 +80,15 @@ class PostgresKeyLookup:
 
     def _start_lookup(self) -> asyncio.Task[None]:
         """Start reading the keys. Requests that arrive before it finishes share this read."""
-        if self._lookup is None:
+        # A read that has finished is of no use here, even if its callback, which clears `_lookup`, has not run yet.
+        if self._lookup is None or self._lookup.done():
             self._lookup = asyncio.get_running_loop().create_task(self._refresh_all())
             self._lookup.add_done_callback(self._finished)
         return self._lookup
 
     def _finished(self, lookup: asyncio.Task[None]) -> None:
-        self._lookup = None
+        if self._lookup is lookup:
+            self._lookup = None
         if not lookup.cancelled():
             # Retrieve the exception even if no request is waiting, because asyncio logs exceptions that are never
             # retrieved.
