@@ -75,7 +75,7 @@ test: $(READY) ## run the test suite
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not long and not browser' $(ARGS)
 
 test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m browser tests/web tests/console $(ARGS)
+	$(BIN)/python -m pytest -m browser tests/web tests/console $(ARGS)
 
 test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)

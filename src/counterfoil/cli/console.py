@@ -1,6 +1,7 @@
 """`counterfoil console`: run the operator's console, or make a sign-in link for a running one."""
 
 import errno
+import os
 import sys
 import threading
 
@@ -123,5 +124,7 @@ def _require_free_port(settings: Settings) -> None:
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:
     """Stop the console when its standard input ends, which happens even if the parent process is killed."""
-    sys.stdin.buffer.read()
+    # `sys.stdin` has a lock that Python cannot take at exit while this thread waits for input.
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
     stop.set()
