@@ -6,6 +6,7 @@ The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,7 @@ def counterfoil(
 
 def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> None:
     """Load everything that has changed since the last call into the pipeline's destination."""
+    _remove_doubled_packages(Path(pipeline.working_dir))
     pipeline.sync_destination()
     if pipeline.has_pending_data:
         # An earlier run was interrupted. `run` would only load the rows of that run and then ignore the source.
@@ -118,6 +120,17 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
     if {"shops", "bills"} <= set(pipeline.default_schema.data_table_names(seen_data_only=True)):
         with pipeline.sql_client() as database:
             database.execute_sql(CURRENT_BILLS)
+
+
+def _remove_doubled_packages(folder: Path) -> None:
+    """Delete each normalised package whose extracted form still exists, so that dlt can normalise it again.
+
+    dlt renames a package that it has normalised, and then deletes the extracted form. If it is killed in between,
+    every later run fails, because the new name is taken. Such a package has not been loaded yet: dlt loads packages
+    only after it has normalised all of them.
+    """
+    for extracted in (folder / "normalize" / "extracted").glob("*"):
+        shutil.rmtree(folder / "load" / "normalized" / extracted.name, ignore_errors=True)
 
 
 def main() -> None:

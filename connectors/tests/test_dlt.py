@@ -1,5 +1,6 @@
 """The dlt source in connectors/dlt keeps an exact copy in DuckDB."""
 
+import subprocess
 from pathlib import Path
 
 from client.copy_contents import Json
@@ -36,3 +37,18 @@ class Dlt(Connector):
 
 class TestDlt(Campaign):
     connector = Dlt
+
+
+def test_a_run_killed_while_dlt_committed_a_package_does_not_block_later_runs(tmp_path: Path) -> None:
+    doubled, finished = "1700000000.1", "1700000000.2"
+    for name in (
+        f"normalize/extracted/{doubled}",
+        f"load/normalized/{doubled}/new_jobs",
+        f"load/normalized/{finished}",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    code = "import sys, pathlib, counterfoil_dlt as c; c._remove_doubled_packages(pathlib.Path(sys.argv[1]))"
+    folder = Path(__file__).parent.parent / "dlt"
+    subprocess.run([folder / ".venv/bin/python", "-c", code, tmp_path], cwd=folder, check=True)
+    assert [path.name for path in (tmp_path / "load" / "normalized").iterdir()] == [finished]
+    assert (tmp_path / "normalize" / "extracted" / doubled).is_dir()
