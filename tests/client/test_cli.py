@@ -386,7 +386,20 @@ def test_a_copy_whose_first_pull_has_not_finished_is_not_reported_as_equal(copy_
     copy_owner.service.clock.advance(86_400)
     told = copy_owner.json("reconcile", status=3)
     assert (told["equal"], told["unread"]) == (False, [copy_owner.branch["id"]])
-    assert "has not finished" in copy_owner("reconcile", status=3).stderr
+    result = copy_owner("reconcile", status=3)
+    assert "has not finished" in result.stderr
+    assert result.stdout == ""
+
+
+def test_an_unfinished_copy_without_any_shop_is_not_reported_as_equal(copy_owner: CopyOwner) -> None:
+    copy_owner.take_key(per_min=1000, per_day=8)
+    copy_owner("pull", "--limit", 2, status=4)
+    copy_owner.service.clock.advance(86_400)
+    with duckdb.connect(str(copy_owner.folder / "counterfoil.duckdb")) as db:
+        db.execute("DELETE FROM bills")
+        db.execute("DELETE FROM shops")
+    compared = copy_owner.json("reconcile", status=3)
+    assert (compared["equal"], compared["unread"]) == (False, [])
 
 
 def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwner) -> None:

@@ -31,13 +31,14 @@ class Comparison(Struct):
 
     found: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    is_first_pull_finished: bool = True
     days: int = 0
     tally: Tally = field(default_factory=Tally)
     outcome: ExitStatus = ExitStatus()
 
     @property
     def is_equal(self) -> bool:
-        return not (self.found or self.unread or self.outcome.exit_code)
+        return self.is_first_pull_finished and not (self.found or self.outcome.exit_code)
 
 
 @click.command()
@@ -58,7 +59,7 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
         comparison = compare(remote, since=since, fix=fix)
         _print_report(comparison, as_json)
     outcome = comparison.outcome.exit_code
-    exit_with(outcome or (DIFFERENT if comparison.unread or (comparison.found and not fix) else 0))
+    exit_with(outcome or (DIFFERENT if not comparison.is_first_pull_finished or (comparison.found and not fix) else 0))
 
 
 def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
@@ -79,6 +80,7 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
                 comparison.found.append(difference)
                 comparison.days = reconciler.days
             comparison.days = reconciler.days
+            comparison.is_first_pull_finished = reconciler.is_first_pull_finished
     except EXPECTED_ERRORS as error:
         comparison.outcome = exit_status(error)
     return comparison
@@ -90,11 +92,11 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
 def _print_report(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json(_view(comparison))
+    elif not comparison.is_first_pull_finished:
+        print_note("the first pull has not finished yet, so nothing was compared. Run `counterfoil pull` first.")
     elif comparison.tally.requests:
         if comparison.found:
             _print_differences(comparison.found)
-        if comparison.unread:
-            print_note("the first pull has not finished yet, so nothing was compared. Run `counterfoil pull` first.")
         click.echo(_summary(comparison))
     print_error(
         comparison.outcome, "the days fixed so far are saved. Run the same command to start the comparison again."
@@ -103,7 +105,11 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
 
 def _summary(comparison: Comparison) -> str:
     found = comparison.found
-    prefix = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
+    days, requests = comparison.days, comparison.tally.requests
+    prefix = (
+        f"{days:,} {'day' if days == 1 else 'days'} compared in "
+        f"{requests:,} {'request' if requests == 1 else 'requests'}: "
+    )
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
         fixed = " It was fixed." if len(found) == 1 else " All were fixed."

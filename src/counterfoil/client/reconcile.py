@@ -95,15 +95,17 @@ class Reconciler:
         self._on_progress = on_progress
         self.tally = Tally()
         self.unread: list[str] = []
+        self.is_first_pull_finished = True
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found. If the first pull is not finished, all shops are in `unread`."""
+        """Yield differences as they are found. If the first pull has not finished, all shops are in `unread`."""
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
         self._require_origin(state)
         if state.feed.mark is None:
+            self.is_first_pull_finished = False
             self.unread += sorted(self._sink.shop_ids())
             return
         differing = self._differing_days(state)
