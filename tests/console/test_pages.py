@@ -61,9 +61,9 @@ def test_every_page_is_well_formed_with_data(console: RunningConsole, used: dict
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/keys/new"])
 def test_every_page_is_also_served_as_json(alice: Operator, path: str) -> None:
-    twin = "/today.json" if path == "/" else f"{path}.json"
-    assert f'href="{twin}"' in alice.page(path)
-    assert isinstance(alice.json(twin), dict)
+    json_address = "/today.json" if path == "/" else f"{path}.json"
+    assert f'href="{json_address}"' in alice.page(path)
+    assert isinstance(alice.json(json_address), dict)
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -74,6 +74,11 @@ def test_a_page_shows_the_command_that_prints_the_same_data(alice: Operator, pat
 def test_times_are_in_thailand_time_with_utc_beside(alice: Operator, used: dict[str, Any]) -> None:
     page = alice.page("/requests")
     assert '<time datetime="2026-01-01T00:00:00.000Z">2026-01-01 07:00:00 <small>00:00:00 UTC</small></time>' in page
+
+
+def exported(alice: Operator, path: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV export."""
+    return list(csv.DictReader(io.StringIO(alice.get(path).content.decode("utf-8-sig"))))
 
 
 # --- requests --------------------------------------------------------------------
@@ -125,6 +130,35 @@ def test_the_link_to_older_requests_keeps_the_filter(alice: Operator, used: dict
     page = alice.page("/requests?status=200&limit=1")
     (older,) = re.findall(r'href="(/requests\?[^"]*before[^"]*)"', page)
     assert "status=200" in older
+
+
+@pytest.mark.parametrize("path", ["/keys", "/requests", "/shops", "/loads", "/loads/1", "/personal-data", "/audit"])
+def test_every_list_is_exported_as_csv_and_json(alice: Operator, used: dict[str, Any], path: str) -> None:
+    page = alice.page(path)
+    for kind in ("csv", "json"):
+        assert f'href="{path}.{kind}"' in page
+        assert alice.get(f"{path}.{kind}").status_code == 200
+    rows = list(csv.reader(io.StringIO(alice.get(f"{path}.csv").content.decode("utf-8-sig"))))
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_keys_are_exported_with_their_use(console: RunningConsole, alice: Operator, used: dict[str, Any]) -> None:
+    console.service.key(shop=used["shop"]["id"], label="@SUM(1)")
+    erp, attack = exported(alice, "/keys.csv")
+    assert (erp["label"], erp["scope_id"], erp["permissions"]) == ("ERP", used["shop"]["id"], "personal-data")
+    assert (erp["requests_today"], erp["errors_7_days"]) == ("4", "1")
+    assert erp["last_used_utc"].startswith("2026-01-01T00:00")
+    assert attack["label"] == "'@SUM(1)"
+    assert exported(alice, "/keys.csv?show=revoked") == []
+
+
+def test_rejected_lines_are_exported_without_their_values(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill","tel":"0811111111"}', b"[]")
+    answer = alice.get("/loads/1.csv")
+    assert answer.headers["content-disposition"] == 'attachment; filename="load-1-rejects-2026-01-01.csv"'
+    assert b"0811111111" not in answer.content
+    rows = exported(alice, "/loads/1.csv")
+    assert [(row["line"], row["reason"]) for row in rows] == [("2", "no_id"), ("3", "not_json")]
 
 
 def test_requests_are_exported(alice: Operator, used: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ from string import Formatter
 import pytest
 
 from counterfoil.console.layout import NAVIGATION
-from counterfoil.console.pages.key_facts import CONCERNS
+from counterfoil.console.pages.key_facts import WARNINGS
+from counterfoil.console.pages.keys import SHOWN
 from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
 from counterfoil.domain.audit import Act
 
@@ -46,7 +47,8 @@ def test_every_text_is_used_and_every_used_text_exists() -> None:
 
 def test_computed_text_names_have_texts() -> None:
     names = [f"nav.{name}" for name in NAVIGATION] + [f"act.{act.value}" for act in Act]
-    names += [f"concern.{name}{part}" for name in CONCERNS for part in ("", ".what", ".short")]
+    names += [f"keys.filter.{name}{part}" for name in SHOWN for part in ("", ".caption")]
+    names += [f"key_warning.{name}" for name in WARNINGS]
     assert [name for name in names if name not in TABLE] == []
 
 

@@ -6,7 +6,7 @@ from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
 from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
 from counterfoil.console.guards import Guard
-from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, bare_page, sign_in_form
+from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
 from counterfoil.console.links import SIGN_IN_PATH, SignInLinks
 from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
 from counterfoil.console.stores import ConsoleStore
@@ -123,7 +123,7 @@ class ConsoleApp:
         self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None, session: Session | None = None
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
-        body = bare_page(t, request, t("sign_in.title"), sign_in_form(t, message, operator))
+        body = signed_out_page(t, request, t("sign_in.title"), sign_in_form(t, message, operator))
         return ConsoleResponse(status=status, body=body)
 
     def _without_session(self, request: ConsoleRequest) -> ConsoleResponse:

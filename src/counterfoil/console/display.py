@@ -22,7 +22,7 @@ class PageColumn(Struct, frozen=True):
     is_number: bool = False
 
 
-def at(instant: int | None) -> datetime | None:
+def utc_time(instant: int | None) -> datetime | None:
     """Convert an instant in milliseconds to a UTC datetime. In JSON, it is written in ISO 8601 format."""
     return None if instant is None else from_ms(instant, UTC)
 
@@ -34,6 +34,11 @@ def moment(time: datetime | None) -> Html:
     local, utc = time.astimezone(THAI_TIME), time.astimezone(UTC)
     beside = element("small", f"{utc:%H:%M:%S} UTC" if utc.date() == local.date() else f"{utc:%m-%d %H:%M:%S} UTC")
     return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(to_ms(time)))
+
+
+def csv_time(time: datetime | None) -> str:
+    """Return a time for a CSV file: in UTC and ISO 8601 format, or an empty text."""
+    return "" if time is None else iso_utc(to_ms(time))
 
 
 def day_name(t: Texts, day: date) -> str:

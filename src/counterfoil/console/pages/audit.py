@@ -6,10 +6,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, at, badge, key_link, moment, name_of, table
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.console.display import PageColumn, badge, csv_time, key_link, moment, name_of, table, utc_time
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
-from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
@@ -39,7 +39,7 @@ class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
 def audit_rows(entries: Sequence[AuditEntry]) -> list[AuditRow]:
     return [
         AuditRow(
-            at=at(entry.at),
+            at=utc_time(entry.at),
             act=entry.act,
             actor=entry.actor.name,
             via=entry.actor.via,
@@ -79,7 +79,7 @@ def read(visit: Visit) -> AuditView:
     return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=audit_rows(found[:limit]))
 
 
-def draw(visit: Visit, view: AuditView) -> Drawn:
+def draw(visit: Visit, view: AuditView) -> PageContent:
     t = visit.t
     filtered = (
         element("p", t("audit.of_key", key_id=view.key_id), " ", element("a", t("audit.all"), href="/audit"))
@@ -100,7 +100,7 @@ def draw(visit: Visit, view: AuditView) -> Drawn:
         if view.has_more and view.limit < MOST
         else None
     )
-    return Drawn(
+    return PageContent(
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),
         main=markup(filtered, audit_table(visit, view.entries), more),
@@ -141,7 +141,7 @@ def act_name(visit: Visit, act: str) -> str:
 def csv(visit: Visit, view: AuditView) -> CsvExport:
     rows: list[tuple[object, ...]] = [
         (
-            iso_utc(to_ms(row.at)) if row.at else "",
+            csv_time(row.at),
             row.act,
             row.actor,
             row.via,

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, ago, at, badge, duration, moment, name_of, section, table
+from counterfoil.console.display import PageColumn, ago, badge, duration, moment, name_of, section, table, utc_time
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
@@ -70,8 +70,8 @@ def _row(visit: Visit, state: CopyState, shop_id: str | None, name: str | None =
         list_name=state.list_name,
         shop_id=shop_id,
         shop_name=name,
-        complete_until=at(state.server_time),
-        last_read_at=at(state.at),
+        complete_until=utc_time(state.server_time),
+        last_read_at=utc_time(state.at),
         state=judged,
     )
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from counterfoil.console.display import (
     PageColumn,
-    at,
+    csv_time,
     english,
     fields,
     key_link,
@@ -19,11 +19,12 @@ from counterfoil.console.display import (
     section,
     status_badge,
     table,
+    utc_time,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.problems import problem_with, what_to_do
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE
@@ -93,7 +94,7 @@ def _read(visit: Visit, limit: int, *, is_export: bool = False) -> RequestsView:
 
 def row(one: RecordedRequest, keys: dict[str, Key]) -> RequestRow:
     return RequestRow(
-        at=at(one.at),
+        at=utc_time(one.at),
         request_id=one.request_id,
         key_id=one.key_id,
         label=keys[one.key_id].label if one.key_id in keys else "",
@@ -159,11 +160,11 @@ def _limit(visit: Visit) -> int:
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: RequestsView) -> Drawn:
+def draw(visit: Visit, view: RequestsView) -> PageContent:
     t = visit.t
     single = view.requests[0] if "request" in view.wanted and len(view.requests) == 1 else None
     names = ", ".join(view.ignored)
-    return Drawn(
+    return PageContent(
         title=t("requests.title"),
         main=markup(
             _search(visit, view),
@@ -360,7 +361,7 @@ def csv(visit: Visit, _: RequestsView) -> CsvExport:
     )
     rows: list[tuple[object, ...]] = [
         (
-            iso_utc(to_ms(one.at)) if one.at else "",
+            csv_time(one.at),
             one.request_id or "",
             one.key_id,
             one.label,

@@ -5,7 +5,6 @@ from msgspec import Struct
 from counterfoil.checks.local import Finding
 from counterfoil.console.display import (
     PageColumn,
-    at,
     badge,
     fields,
     finding_list,
@@ -14,9 +13,10 @@ from counterfoil.console.display import (
     section,
     size,
     table,
+    utc_time,
 )
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import display_value
 from counterfoil.web.html import Child, Html, element, markup
@@ -67,13 +67,13 @@ def read(visit: Visit) -> StoreView:
     )
 
 
-def draw(visit: Visit, view: StoreView) -> Drawn:
+def draw(visit: Visit, view: StoreView) -> PageContent:
     t = visit.t
     wrong = sum(one.status != "ok" for one in view.checks)
     verdict = notice(t("store.wrong", count=wrong), "warn") if wrong else notice(t("store.well"), "good")
     order = {"fail": 0, "warn": 1, "ok": 2}
     checks = sorted(view.checks, key=lambda one: order[one.status])
-    return Drawn(
+    return PageContent(
         title=t("store.title"),
         lead=verdict,
         main=markup(
@@ -110,7 +110,7 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
     kinds = {"primary": "", "replica": "", "behind": "warn", "away": "bad"}
     columns = (PageColumn(t("store.server")), PageColumn(t("store.role")), PageColumn(t("store.horizon")))
     rows = [
-        (element("code", one.name), badge(one.role, kinds.get(one.role, "")), moment(at(one.horizon)))
+        (element("code", one.name), badge(one.role, kinds.get(one.role, "")), moment(utc_time(one.horizon)))
         for one in view.servers
     ]
     return section(t("store.servers"), table(t("store.servers"), columns, rows))

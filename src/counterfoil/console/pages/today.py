@@ -12,7 +12,6 @@ from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
     PageColumn,
     ago,
-    at,
     day_name,
     duration,
     english,
@@ -26,9 +25,10 @@ from counterfoil.console.display import (
     table,
     tile,
     tiles,
+    utc_time,
 )
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -94,7 +94,9 @@ def read(visit: Visit) -> TodayView:
         keys=keys,
         near_quota=seen.near_quota,
         silent_shops=[
-            SilentShop(shop.shop_id, name_of(shop.name), at(shop.last_bill_at)) for shop in seen.shops if shop.is_silent
+            SilentShop(shop.shop_id, name_of(shop.name), utc_time(shop.last_bill_at))
+            for shop in seen.shops
+            if shop.is_silent
         ],
         horizon_age_ms=None if overview.horizon_age_ms is None else max(0, overview.horizon_age_ms),
         last_load_idle_ms=seen.load.idle_ms if seen.load else None,
@@ -143,9 +145,9 @@ def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[st
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: TodayView) -> Drawn:
+def draw(visit: Visit, view: TodayView) -> PageContent:
     t = visit.t
-    return Drawn(
+    return PageContent(
         title=t("today.title"),
         lead=_verdict(visit, view),
         main=markup(
