@@ -1,6 +1,9 @@
 // The live parts of the console. Every page works without this script.
 "use strict";
 
+// Requests that no operator asked for do not keep a session alive.
+const BACKGROUND = { Accept: "text/html", "X-Background-Refresh": "1" };
+
 // A sign-in link has its token in the fragment, which browsers do not send, so this script sends it.
 const signIn = document.getElementById("sign-in");
 if (signIn && location.hash.length > 1) {
@@ -45,7 +48,7 @@ if (follow) {
   const refresh = async () => {
     if (isAsking) return;
     isAsking = true;
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+    const answer = await fetch(location.href, { headers: BACKGROUND }).catch(() => null);
     isAsking = false;
     if (!timer) return;
     // A redirection leads to the sign-in page: the session has ended.
