@@ -199,6 +199,51 @@ def test_today_says_that_all_is_well_or_what_is_wrong(console: RunningConsole, a
     assert "The horizon is not moving." in page
 
 
+def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill"}')
+    console.service.ledger.advance_horizon()
+    (console.settings.store / "books.sqlite3").chmod(0o644)
+    today, store = alice.json("/today.json"), alice.json("/store.json")
+    assert today["findings"] == store["checks"]
+    wrong = [finding["says"] for finding in store["checks"] if finding["status"] != "ok"]
+    assert wrong == [
+        "The latest load rejected lines (2 lines, 1 records changed, 1 lines rejected).",
+        "Other users of this machine can open this database.",
+    ]
+    for path in ("/", "/store"):
+        page = alice.page(path)
+        assert all(message in page for message in wrong)
+        assert '<a href="/loads">Open the page Loads.</a>' in page
+    assert "Checks that need attention: 2" in alice.page("/store")
+
+
+def test_a_problem_that_status_and_doctor_find_is_reported_once(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch())
+    for file in console.settings.store.glob("usage.sqlite3*"):
+        file.unlink()
+    (console.settings.store / "usage.sqlite3").write_bytes(b"not a database, but long enough to look like one" * 100)
+    findings = alice.json("/store.json")["checks"]
+    (broken,) = [one for one in findings if one["check"] == "usage"]
+    assert broken["status"] == "fail"
+    assert [one["says"] for one in findings].count(broken["says"]) == 1
+
+
+def test_every_page_says_that_the_service_is_down_and_what_to_do(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch())
+    console.service.ledger.advance_horizon()
+    assert alice.get("/service-banner").text == ""
+    assert "The API is not available." not in alice.page("/keys")
+    console.clock.advance(60)
+    assert "The API is not available." in alice.get("/service-banner").text
+    for path in ("/keys", "/requests", "/shops", "/loads", "/personal-data", "/audit", "/nowhere"):
+        page = alice.get(path).text
+        assert "The API is not available." in page
+        assert "Run <code>counterfoil serve</code>" in page
+    console.service.ledger.advance_horizon()
+    console.clock.advance(3)
+    assert "The API is not available." not in alice.page("/keys")
+
+
 def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> None:
     quiet, busy = branch(name="Quiet"), branch(name="Busy")
     now = console.clock.now_ms()

@@ -32,6 +32,45 @@ addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
 
+// The banner about the service: ask every five seconds whether the service is ready, while the page is visible.
+const service = document.getElementById("service");
+if (service) {
+  const show = (text, kind) => {
+    const line = document.createElement("p");
+    line.className = `notice ${kind}`;
+    line.textContent = text;
+    service.replaceChildren(line);
+  };
+  let wasDown = Boolean(service.dataset.down);
+  let wasLost = false;
+  let isAsking = false;
+  const ask = async () => {
+    if (isAsking || document.visibilityState !== "visible") return;
+    isAsking = true;
+    const answer = await fetch(service.dataset.address, { headers: BACKGROUND }).catch(() => null);
+    const text = answer && answer.ok ? await answer.text().catch(() => null) : null;
+    isAsking = false;
+    // A redirection leads to the sign-in page: the session has ended.
+    if (answer && answer.redirected) return clearInterval(timer);
+    if (text === null) {
+      if (!wasLost) show(service.dataset.lost, "bad");
+      wasLost = true;
+      return;
+    }
+    const isDown = text !== "";
+    if (isDown && (!wasDown || wasLost)) {
+      service.replaceChildren(...new DOMParser().parseFromString(text, "text/html").body.children);
+    } else if (!isDown && wasDown) {
+      show(service.dataset.again, "good");
+    } else if (!isDown && wasLost) {
+      service.replaceChildren();
+    }
+    wasDown = isDown;
+    wasLost = false;
+  };
+  const timer = setInterval(ask, 5000);
+}
+
 // Follow live: fetch the same list every two seconds, and update the page if the list has changed.
 const follow = document.getElementById("follow");
 if (follow) {

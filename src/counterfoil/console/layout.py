@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import urlencode
 
-from counterfoil.console.display import command_line
+from counterfoil.console.display import command_line, finding_text
 from counterfoil.console.exchange import ConsoleRequest
 from counterfoil.console.links import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
@@ -12,7 +12,7 @@ from counterfoil.settings import display_value
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.page import ICON
 
-STYLE_PATH, SCRIPT_PATH = "/console.css", "/console.js"
+STYLE_PATH, SCRIPT_PATH, SERVICE_BANNER_PATH = "/console.css", "/console.js", "/service-banner"
 # The pages in the navigation, with their addresses.
 NAVIGATION: Final = {
     "today": "/",
@@ -42,6 +42,7 @@ def page(
             element("nav", _navigation(t, name), aria_label=t("navigation")),
             element(
                 "main",
+                _service(visit, content),
                 element("h1", content.title),
                 content.lead,
                 content.main,
@@ -54,6 +55,32 @@ def page(
         element("footer", element("p", t("footer"))),
     )
     return _document(t, f"{content.title} · Counterfoil", body)
+
+
+def _service(visit: Visit, content: PageContent) -> Html:
+    """Return the place for the service banner. A script updates the banner while the page is open."""
+    t = visit.t
+    banner = service_banner(visit)
+    return element(
+        "div",
+        None if content.shows_service else banner,
+        id="service",
+        role="status",
+        data_address=SERVICE_BANNER_PATH,
+        data_down="yes" if banner else None,
+        data_again=t("service.again"),
+        data_lost=t("service.console_lost"),
+    )
+
+
+def service_banner(visit: Visit) -> Html | None:
+    """Return a warning with advice if the service is not ready, or None if it is."""
+    finding = visit.store.service()
+    if finding.status == "ok":
+        return None
+    return element(
+        "p", element("strong", visit.t("service.down")), " ", finding_text(visit.t, finding), class_="notice bad"
+    )
 
 
 def signed_out_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from counterfoil.console import actions, reveal_actions
 from counterfoil.console.display import english
 from counterfoil.console.exchange import CSV, JSON, ConsoleResponse
-from counterfoil.console.layout import NAVIGATION, notice, page
+from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
 from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
@@ -66,6 +66,8 @@ def _act(visit: Visit) -> ConsoleResponse:
 
 def _show(visit: Visit) -> ConsoleResponse:
     path = "/today" if visit.request.path == "/" else visit.request.path
+    if path == SERVICE_BANNER_PATH:
+        return ConsoleResponse(body=markup(service_banner(visit)).encode())
     if path in reference.PATHS:
         return reference.answer(visit, path)
     as_data = _DATA_FORMAT.fullmatch(path)

@@ -43,12 +43,16 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. `command` is the command that shows the same data in a terminal."""
+    """The content of a page. `command` is the command that shows the same data in a terminal.
+
+    `shows_service` is true if the content already says whether the service is ready.
+    """
 
     title: str
     main: Html
     command: str | None = None
     lead: Html | None = None
+    shows_service: bool = False
 
 
 class CsvExport(Struct, frozen=True):

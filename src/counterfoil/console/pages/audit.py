@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from counterfoil.console.display import PageColumn, badge, csv_time, key_link, moment, name_of, table, utc_time
+from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.domain.calendar import iso_utc
@@ -128,9 +129,16 @@ def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
     ]
     if with_key:
         cells.append(key_link(row.key_id) if row.key_id else "–")
-    changes = [element("li", change) for change in row.changes]
+    changes = [element("li", _change_text(visit, change)) for change in row.changes]
     cells.append(element("ul", changes, class_="changes") if changes else name_of(row.detail or "–"))
     return cells
+
+
+def _change_text(visit: Visit, change: str) -> str:
+    """Return a change with the name of its field in the operator's language."""
+    name, separator, values = change.partition(": ")
+    text_name = f"audit_field.{name}"
+    return f"{visit.t(text_name)}{separator}{values}" if text_name in TABLE else change
 
 
 def act_name(visit: Visit, act: str) -> str:

@@ -9,7 +9,6 @@ from counterfoil.console.display import (
     PageColumn,
     ago,
     day_name,
-    english,
     fields,
     key_link,
     moment,
@@ -22,13 +21,12 @@ from counterfoil.console.display import (
     tiles,
     utc_time,
 )
-from counterfoil.console.layout import notice
 from counterfoil.console.pages import key_forms
 from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
 from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows
 from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, scope_name, state_badge
 from counterfoil.console.pages.not_found import NotFound
-from counterfoil.console.pages.problems import what_to_do
+from counterfoil.console.pages.problems import action_text, what_to_do
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Key
@@ -259,7 +257,7 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
             element("code", one.route),
             number(one.count),
             ago(t, one.last_at, visit.now),
-            english(one.action),
+            action_text(t, one.error),
         )
         for one in view.errors
     ]
@@ -284,10 +282,6 @@ def _disclosures(visit: Visit, key: Key, view: OneKeyView) -> Html | None:
     return section(
         t("personal.title"), table(t("personal.caption"), columns, rows, empty=t("personal.none")), all_of_them
     )
-
-
-def changed_notice(text: str) -> Html:
-    return notice(text, "good")
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw)

@@ -12,18 +12,19 @@ from counterfoil.console.display import (
     command_line,
     csv_time,
     duration,
-    english,
     fields,
     moment,
     name_of,
     number,
     section,
     table,
+    text_or_english,
     utc_time,
 )
 from counterfoil.console.forms import FORM_NUMBER
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.not_found import NotFound
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.load_progress import RejectedLine
@@ -138,15 +139,12 @@ def _reasons(visit: Visit, view: LoadsView) -> Html | None:
     if not counts:
         return None
     columns = (PageColumn(t("load.reason")), PageColumn(t("count"), is_number=True), PageColumn(t("load.means")))
-    rows = [
-        (element("code", reason), number(count), _meaning(t("load.line_that"), reason))
-        for reason, count in counts.most_common()
-    ]
+    rows = [(element("code", reason), number(count), _meaning(t, reason)) for reason, count in counts.most_common()]
     return section(t("loads.reasons"), table(t("loads.reasons_caption", count=len(view.loads)), columns, rows))
 
 
-def _meaning(start: str, reason: str) -> Html:
-    return markup(start, " ", english(REASONS.get(reason, "")))
+def _meaning(t: Texts, reason: str) -> Html:
+    return markup(t("load.line_that"), " ", text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
 
 
 def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
@@ -198,7 +196,7 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
         (
             number(one.line),
             name_of(one.source),
-            markup(element("code", one.reason), " ", element("small", _meaning(t("load.line_that"), one.reason))),
+            markup(element("code", one.reason), " ", element("small", _meaning(t, one.reason))),
             markup([[element("code", name_of(name)), " "] for name in one.fields]) if one.fields else "–",
             _reveal_button(visit, load, one, number_of_form),
         )

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from counterfoil.console.display import (
     PageColumn,
     csv_time,
-    english,
     fields,
     key_link,
     moment,
@@ -23,7 +22,7 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.problems import problem_with, what_to_do
+from counterfoil.console.pages.problems import action_text, is_known, message_text
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
@@ -240,7 +239,6 @@ def _search(visit: Visit, view: RequestsView) -> Html:
 
 def _one_request(visit: Visit, one: RequestRow) -> Html:
     t = visit.t
-    problem = problem_with(one.error) if one.error else None
     pairs: list[tuple[str, Child]] = [
         (t("time"), moment(one.at)),
         (t("key"), key_link(one.key_id, one.label)),
@@ -249,10 +247,10 @@ def _one_request(visit: Visit, one: RequestRow) -> Html:
         (t("took"), f"{one.took_ms:,.1f} ms"),
         (t("personal.title"), _disclosed(visit, one)),
     ]
-    if problem:
+    if one.error and is_known(one.error):
         pairs += [
-            (t("errors.message"), english(problem.message)),
-            (t("errors.action"), english(what_to_do(problem.code))),
+            (t("errors.message"), message_text(t, one.error)),
+            (t("errors.action"), action_text(t, one.error)),
         ]
     return section(t("requests.returned", request_id=name_of(one.request_id)), fields(pairs))
 

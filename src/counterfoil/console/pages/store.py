@@ -1,8 +1,9 @@
-"""Store: the findings of `doctor`, sizes, servers, permissions, meter, and who is signed in."""
+"""Store: the findings of `status` and `doctor`, sizes, servers, permissions, meter, and who is signed in."""
 
 from msgspec import Struct
 
 from counterfoil.checks.local import Finding
+from counterfoil.checks.overview import worst_first
 from counterfoil.console.display import (
     PageColumn,
     badge,
@@ -55,7 +56,7 @@ def read(visit: Visit) -> StoreView:
     return StoreView(
         address=display_value(visit.settings, "store"),
         meter=display_value(visit.settings, "meter"),
-        checks=visit.store.diagnosis(),
+        checks=worst_first(visit.store.findings()),
         size_bytes=extent.size_bytes if extent else None,
         schema=extent.schema if extent else None,
         software=extent.software if extent else None,
@@ -71,18 +72,17 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
     t = visit.t
     wrong = sum(one.status != "ok" for one in view.checks)
     verdict = notice(t("store.wrong", count=wrong), "warn") if wrong else notice(t("store.well"), "good")
-    order = {"fail": 0, "warn": 1, "ok": 2}
-    checks = sorted(view.checks, key=lambda one: order[one.status])
     return PageContent(
         title=t("store.title"),
         lead=verdict,
         main=markup(
             section(t("store.facts"), fields(_facts(visit, view))),
-            section(t("store.checks"), finding_list(t, checks)),
+            section(t("store.checks"), finding_list(t, view.checks)),
             _servers(visit, view),
             _sessions(visit, view),
         ),
         command="counterfoil doctor",
+        shows_service=True,
     )
 
 

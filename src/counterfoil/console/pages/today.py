@@ -7,15 +7,15 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct
 
 from counterfoil.checks.local import Finding, Status
-from counterfoil.checks.overview import KeyToday
+from counterfoil.checks.overview import KeyToday, worst_first, worst_status
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
     PageColumn,
     ago,
     day_name,
     duration,
-    english,
     finding_list,
+    finding_text,
     key_link,
     name_of,
     number,
@@ -81,15 +81,15 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
-    seen = overview.store
+    seen, findings = overview.store, visit.store.findings()
     try:
         days, keys = _usage(visit)
     except (StoreUnavailable, StoreMismatch):
         # The findings already say that the store cannot be read.
         days, keys = [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)], []
     return TodayView(
-        status=overview.status,
-        findings=[*overview.problems, *(one for one in overview.findings if one.status == "ok")],
+        status=worst_status(findings),
+        findings=worst_first(findings),
         days=days,
         keys=keys,
         near_quota=seen.near_quota,
@@ -161,6 +161,7 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
             _keys(visit, view),
         ),
         command="counterfoil status",
+        shows_service=True,
     )
 
 
@@ -177,9 +178,7 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
             "p",
             element("strong", t(f"today.{view.status}")),
             " ",
-            english(first.message),
-            " ",
-            element("span", english(first.advice), class_="advice") if first.advice else None,
+            finding_text(t, first),
         ),
         element(
             "details",
