@@ -79,7 +79,7 @@ def test_every_check_has_a_thai_name() -> None:
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
     )
-    named = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+    named = {str(call.args[0].value) for call in calls if isinstance(call.args[0], ast.Constant)}
     assert {"service", "secret", "meter"} < named
     # The names of databases and listeners are variables there.
     assert {f"check.{name}" for name in (*named, "books", "keys", "usage", "port", "admin")} <= set(TABLE)
