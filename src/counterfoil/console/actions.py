@@ -18,12 +18,13 @@ from counterfoil.console.forms import FORM_NUMBER, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
 from counterfoil.console.pages import issue as issue_page
 from counterfoil.console.pages import key as key_page
+from counterfoil.console.pages.audit import audit_rows, describe_entry
 from counterfoil.console.pages.key_forms import OVERLAPS, key_version
 from counterfoil.console.pages.revealed import draw_issued
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyIssuingError
+from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
@@ -173,7 +174,9 @@ def change(visit: Visit) -> ConsoleResponse:
             return _key_page(visit, 200, visit.t("change.nothing"), "")
         try:
             with _key_store(visit) as key_store:
-                key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor)
+                key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor, seen=key)
+        except KeyConflict:
+            return _conflict(visit)
         except KeyIssuingError as error:
             return _key_page(visit, 422, _sentence(error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")
@@ -230,7 +233,9 @@ def _sentence(error: KeyIssuingError) -> str:
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:
-    return _key_page(visit, 409, visit.t("form.conflict"), "warn")
+    """Return the key's page with the latest change to the key, which the operator has not seen."""
+    latest = [describe_entry(visit, row) for row in audit_rows(visit.store.audit(1, visit.values["key_id"]))]
+    return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
 
 
 def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:

@@ -3,13 +3,14 @@
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
+from typing import get_args
 
 from msgspec import Struct
 
 from counterfoil.console.display import PageColumn, badge, csv_time, key_link, moment, name_of, table, utc_time
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.audit import Act, AuditEntry, FieldValue
+from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -119,9 +120,19 @@ def audit_table(visit: Visit, rows: Sequence[AuditRow], *, with_key: bool = True
     return table(t("audit.caption"), columns, drawn, empty=t("audit.none"))
 
 
+def describe_entry(visit: Visit, row: AuditRow) -> str:
+    """Return a sentence about an entry: what was done, by whom, and what changed."""
+    changes = "; ".join(_change_text(visit, change) for change in row.changes) or row.detail
+    values = {"act": act_name(visit, row.act), "name": name_of(row.actor), "via": _via_name(visit, row)}
+    return visit.t("audit.sentence", **values, changes=changes)
+
+
+def _via_name(visit: Visit, row: AuditRow) -> str:
+    return visit.t(f"via.{row.via}") if row.via in get_args(Via) else row.via
+
+
 def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
-    t = visit.t
-    via = t(f"via.{row.via}") if row.via in ("cli", "console", "automatic") else row.via
+    via = _via_name(visit, row)
     cells: list[Child] = [
         moment(row.at),
         badge(act_name(visit, row.act), _KINDS.get(Act(row.act), "quiet") if row.act in set(Act) else "quiet"),
