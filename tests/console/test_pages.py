@@ -264,7 +264,9 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
 def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: dict[str, Any]) -> None:
     (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
     assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
-    assert "The copy is in step for every shop." in alice.page(f"/keys/{used['key_id']}")
+    page = alice.page(f"/keys/{used['key_id']}")
+    assert "The copy is in step for every shop." in page
+    assert '<a href="#copy">' in page.partition("<section")[0]
 
 
 def test_a_copy_that_is_not_read_falls_behind(console: RunningConsole, used: dict[str, Any]) -> None:

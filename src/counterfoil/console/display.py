@@ -160,7 +160,9 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
         if position == 0:
             drawn.append(element("th", cell, scope="row", role="rowheader", class_=style))
         else:
-            drawn.append(element("td", cell, role="cell", class_=style, data_label=column.label))
+            # On a narrow screen, a cell is a grid of its label and its content, which must therefore be one element.
+            content = element("div", cell)
+            drawn.append(element("td", content, role="cell", class_=style, data_label=column.label))
     return element("tr", drawn, role="row")
 
 

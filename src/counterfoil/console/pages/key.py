@@ -23,7 +23,7 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.pages import key_forms
 from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
-from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows
+from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows, copy_tile
 from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, scope_name, state_badge
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.pages.problems import action_text, what_to_do
@@ -216,6 +216,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
             ago(t, view.last_used, visit.now),
             moment(view.last_used) if view.last_used else t("key.never"),
         ),
+        copy_tile(visit, view.copies),
         tile(t("key.refused"), number(refused), t("key.refused_note"), "warn" if refused else ""),
     )
 

@@ -91,6 +91,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "A copy that follows the procedure is complete up to the time shown. In step: read to the end within 26 hours.",
         "สำเนาที่ทำตามขั้นตอนจะครบถ้วนถึงเวลาที่แสดง ตรงกัน: อ่านจนจบภายใน 26 ชั่วโมง",
     ),
+    "copy.share": ("{fresh} of {count} in step", "ตรงกัน {fresh} จาก {count}"),
     "copy.list": ("Shop", "ร้าน"),
     "copy.feed": ("All shops (change feed)", "ทุกร้าน (ฟีดการเปลี่ยนแปลง)"),
     "copy.complete_until": ("Complete until", "ครบถ้วนถึง"),
