@@ -39,7 +39,17 @@ def test_a_text_exists_in_every_language(name: str) -> None:
 
 
 # Names that are computed from data. `test_translation` compares these texts with the data.
-COMPUTED = ("check", "message", "value", "entry", "error_message", "error_action", "reject", "audit_field")
+COMPUTED = (
+    "check",
+    "message",
+    "value",
+    "entry",
+    "error_message",
+    "error_action",
+    "reject",
+    "audit_field",
+    "store_problem",
+)
 
 
 def test_every_text_is_used_and_every_used_text_exists() -> None:

@@ -21,6 +21,7 @@ from counterfoil.ingest.lines import REASONS
 from records import branch
 
 CHECKS = Path(local.__file__).parent
+BACKENDS = CHECKS.parent / "backends"
 THAI = Texts("th")
 _ENGLISH_WORDS = re.compile(r"\b[a-z]{3,}\b")
 # A sentence of the command line that the console does not show.
@@ -132,6 +133,23 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
 )
 def test_values_within_a_finding_are_translated(message: str, thai: str) -> None:
     assert translation(THAI, message) == thai
+
+
+def test_every_text_about_a_store_belongs_to_a_message_of_a_back_end() -> None:
+    messages = {text for file in BACKENDS.rglob("*.py") for text in _strings(ast.parse(file.read_text("utf-8")))}
+    names = [name for name in TABLE if name.startswith("store_problem.")]
+    assert names
+    unused = [name for name in names if not any(template_pattern(TABLE[name][0]).fullmatch(one) for one in messages)]
+    assert unused == []
+
+
+def test_the_reason_why_a_store_cannot_be_read_is_in_thai(console: RunningConsole) -> None:
+    console.service.load(branch())
+    somchai = console.operator("somchai", **{"accept-language": "th"})
+    for file in console.settings.store.glob("usage.sqlite3*"):
+        file.unlink()
+    (console.settings.store / "usage.sqlite3").write_bytes(b"not a database, but long enough to look like one" * 100)
+    assert "หยุดบริการและกู้คืนไฟล์จากสำเนาสำรอง" in somchai.page("/store")
 
 
 def test_a_message_without_a_text_is_not_translated() -> None:

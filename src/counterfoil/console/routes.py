@@ -9,7 +9,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.console import actions, reveal_actions
-from counterfoil.console.display import english
+from counterfoil.console.display import translated
 from counterfoil.console.exchange import CSV, JSON, ConsoleResponse
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
 from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
@@ -115,5 +115,5 @@ def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleRespo
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
-    content = PageContent(title=title, main=markup(notice(english(message), "bad")))
+    content = PageContent(title=title, main=markup(notice(translated(visit.t, message), "bad")))
     return ConsoleResponse(status=status, body=page(visit, name, content, None))

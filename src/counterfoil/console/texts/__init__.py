@@ -8,7 +8,16 @@ recognized by `translation`.
 import re
 from typing import Final, Literal
 
-from counterfoil.console.texts import finding_values, findings, keys, overview, problems, requests, shell
+from counterfoil.console.texts import (
+    finding_values,
+    findings,
+    keys,
+    overview,
+    problems,
+    requests,
+    shell,
+    store_problems,
+)
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
@@ -20,6 +29,7 @@ TABLE: Final[dict[str, tuple[str, str]]] = {
     **findings.TEXTS,
     **finding_values.TEXTS,
     **problems.TEXTS,
+    **store_problems.TEXTS,
 }
 _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
 

@@ -17,6 +17,15 @@ def translation(t: Texts, message: str) -> str | None:
         if found:
             values = {key: _value(t, value) for key, value in found.groupdict().items()}
             return t(name, **values)
+    return _store_problem(t, message)
+
+
+def _store_problem(t: Texts, message: str) -> str | None:
+    """Return the translation of a store's problem. Some of them are made into a sentence by adding a full stop."""
+    for pattern, name in _templates("store_problem"):
+        found = pattern.fullmatch(message) or pattern.fullmatch(message.removesuffix("."))
+        if found:
+            return t(name, **found.groupdict())
     return None
 
 
