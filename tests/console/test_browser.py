@@ -243,6 +243,27 @@ def test_a_silent_shop_is_found(demo: RunningDemo, visit: Visit) -> None:
     assert ("silent" in states) == bool(page.locator(".notice.warn").count())
 
 
+def test_five_questions_are_answered_without_scrolling(demo: RunningDemo, visit: Visit) -> None:
+    """Check the busiest key, silent shops, the result of a request, readers of personal data and a copy's state."""
+    request_id = demo.call("franchise").headers["x-request-id"]
+
+    def is_recorded() -> bool:
+        return bool(go(visit, demo, f"/requests?request={request_id}").locator("h2", has_text=request_id).count())
+
+    until(is_recorded, "the request is recorded")
+    answers = {
+        "/": "section:has-text('Busiest keys') tbody tr",
+        "/shops": "main .notice",
+        f"/requests?request={request_id}": "section:has-text('Status') dl",
+        "/personal-data": "section:has-text('Who received personal data') tbody tr",
+        f"/keys/{demo.keys['franchise']['keyId']}": ".tile:has-text('Freshness of the copy')",
+    }
+    for path, answer in answers.items():
+        box = go(visit, demo, path).locator(answer).first.bounding_box()
+        assert box, path
+        assert (path, box["y"] + box["height"] < 900) == (path, True)
+
+
 def test_the_language_is_switched_and_stays(demo: RunningDemo, visit: Visit) -> None:
     page = go(visit, demo, "/shops")
     page.get_by_role("link", name="ไทย").click()

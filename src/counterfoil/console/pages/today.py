@@ -28,6 +28,7 @@ from counterfoil.console.display import (
     utc_time,
 )
 from counterfoil.console.layout import notice
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
@@ -152,16 +153,17 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
         lead=_verdict(visit, view),
         main=markup(
             _tiles(visit, view),
-            bar_chart(
-                t,
-                ChartWords(t("today.chart"), t("day"), t("requests"), t("errors")),
-                [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days],
-            ),
-            _silent(visit, view),
-            _keys(visit, view),
+            element("div", element("div", _chart(t, view), _silent(visit, view)), _keys(visit, view), class_="split"),
         ),
         command="counterfoil status",
         shows_service=True,
+    )
+
+
+def _chart(t: Texts, view: TodayView) -> Html:
+    words = ChartWords(t("today.chart"), t("day"), t("requests"), t("errors"))
+    return bar_chart(
+        t, words, [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
     )
 
 
