@@ -27,7 +27,7 @@ class SlowConsole:
 
     def _answer(self, request: ConsoleRequest) -> ConsoleResponse:
         self.asked.release()
-        self.release.wait(PATIENCE_SEC)
+        assert self.release.wait(PATIENCE_SEC)
         return ConsoleResponse(body=request.path.encode())
 
     def connect(self, sent: bytes = b"") -> socket.socket:
