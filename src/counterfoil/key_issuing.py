@@ -28,6 +28,10 @@ class KeyIssuingError(Exception):
     """The operation is not possible; the message says why."""
 
 
+class KeyConflict(KeyIssuingError):
+    """Somebody else has changed the key since the operator saw it, so nothing was done."""
+
+
 class Grant(Struct, frozen=True, kw_only=True):
     """The scope, limits and permissions of a new key."""
 
@@ -97,8 +101,14 @@ def rotate(
     return issued
 
 
-def update(key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor) -> Key:
+def update(
+    key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor, seen: Key | None = None
+) -> Key:
+    """Change a key. If `seen` is given, raise KeyConflict if the key is no longer as the operator saw it."""
+
     def updated(key: Key) -> Key:
+        if seen is not None and key != seen:
+            raise KeyConflict(f"key {key_id} was changed by somebody else in the meantime.")
         return _validated(replace(key, **changes.changed_fields()))
 
     return _apply_change(key_store, key_id, updated, Act.KEY_CHANGED, now_ms, by)

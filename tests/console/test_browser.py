@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.command import PYTHON
+from cli.command import PYTHON, SHOPS, Command
+from counterfoil.machine.addresses import free_port
 from waiting import until
 from web.test_browser import ARGUMENTS, CHROMIUM, SCHEMES, Visit, visiting
 
@@ -242,6 +243,27 @@ def test_a_silent_shop_is_found(demo: RunningDemo, visit: Visit) -> None:
     assert ("silent" in states) == bool(page.locator(".notice.warn").count())
 
 
+def test_five_questions_are_answered_without_scrolling(demo: RunningDemo, visit: Visit) -> None:
+    """Check the busiest key, silent shops, the result of a request, readers of personal data and a copy's state."""
+    request_id = demo.call("franchise").headers["x-request-id"]
+
+    def is_recorded() -> bool:
+        return bool(go(visit, demo, f"/requests?request={request_id}").locator("h2", has_text=request_id).count())
+
+    until(is_recorded, "the request is recorded")
+    answers = {
+        "/": "section:has-text('Busiest keys') tbody tr",
+        "/shops": "main .notice",
+        f"/requests?request={request_id}": "section:has-text('Status') dl",
+        "/personal-data": "section:has-text('Who received personal data') tbody tr",
+        f"/keys/{demo.keys['franchise']['keyId']}": ".tile:has-text('Freshness of the copy')",
+    }
+    for path, answer in answers.items():
+        box = go(visit, demo, path).locator(answer).first.bounding_box()
+        assert box, path
+        assert (path, box["y"] + box["height"] < 900) == (path, True)
+
+
 def test_the_language_is_switched_and_stays(demo: RunningDemo, visit: Visit) -> None:
     page = go(visit, demo, "/shops")
     page.get_by_role("link", name="ไทย").click()
@@ -287,25 +309,93 @@ def test_another_site_can_neither_read_nor_send_a_form(browser: Any, demo: Runni
     assert page.evaluate(script) == "refused"
 
 
-def test_the_console_says_that_the_service_was_killed(browser: Any, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--json", "--store", str(store)]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(tmp_path)
-    ) as process:
-        assert process.stdout
-        told = json.loads(process.stdout.readline())
-        process.terminate()
-    ports = {"COUNTERFOIL_ADMIN_PORT": told["admin"].rpartition(":")[2]}
-    port = told["console"].partition("/sign-in#")[0].rpartition(":")[2]
-    command = [*PYTHON, "console", "--store", str(store), "--console-port", port, "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_environment(tmp_path) | ports) as console:
-        try:
-            assert console.stdout
-            link = json.loads(console.stdout.readline())["console"]
-            with visiting(browser, link, locale="en") as visit:
-                visit.page.locator(".notice.bad").wait_for()
-                assert "No service responds" in visit.page.locator(".notice.bad").text_content()
-                assert visit.violations() == []
-        finally:
-            console.terminate()
+class KillableService:
+    """A service and a console on the same store, each in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = folder / "store"
+        self._folder = folder
+        self._environment = _environment(folder) | {"COUNTERFOIL_ADMIN_PORT": str(free_port("127.0.0.1"))}
+        self._port, self._console_port = free_port("127.0.0.1"), free_port("127.0.0.1")
+        Command(self._store)("load", "-", stdin=b"\n".join(SHOPS))
+        self.start()
+        self.console = self._run("console", "--console-port", str(self._console_port), "--json")
+
+    def _run(self, *words: str) -> subprocess.Popen[bytes]:
+        command = [*PYTHON, *words, "--store", str(self._store)]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self._environment, start_new_session=True
+        )
+
+    def start(self) -> None:
+        self.service = self._run("serve", "--port", str(self._port), "--workers", "1")
+        address = f"http://127.0.0.1:{self._environment['COUNTERFOIL_ADMIN_PORT']}/ready"
+
+        def is_ready() -> bool:
+            try:
+                return httpx.get(address, timeout=5).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(is_ready, "the service is ready")
+
+    def kill(self) -> None:
+        """Kill the supervisor and its workers, as the operating system does when memory runs out."""
+        _kill(self.service)
+
+    def link(self) -> str:
+        assert self.console.stdout
+        return str(json.loads(self.console.stdout.readline())["console"])
+
+    def close(self) -> None:
+        for process in (self.service, self.console):
+            _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+@pytest.fixture
+def killable(tmp_path: Path) -> Iterator[KillableService]:
+    running = KillableService(tmp_path)
+    yield running
+    running.close()
+
+
+def test_pages_say_that_the_service_was_killed_and_that_it_runs_again(browser: Any, killable: KillableService) -> None:
+    link = killable.link()
+    console = link.partition("/sign-in#")[0]
+    with visiting(browser, link, locale="en") as visit:
+        page = visit.page
+        page.wait_for_url(f"{console}/")
+        page.goto(f"{console}/keys")
+        banner = page.locator("#service")
+        assert banner.text_content() == ""
+        killable.kill()
+        # The open page notices by itself.
+        page.get_by_text("The API is not available.").wait_for(timeout=60_000)
+        assert "No service responds at" in banner.text_content()
+        assert "Run counterfoil serve, or check admin_host and admin_port." in banner.text_content()
+        assert visit.violations() == []
+        page.goto(f"{console}/shops")
+        assert "No service responds at" in banner.text_content()
+        page.goto(f"{console}/")
+        assert "Something is wrong:" in page.locator(".notice.bad").text_content()
+        page.goto(f"{console}/shops")
+        killable.start()
+        page.get_by_text("The service is running again.").wait_for(timeout=60_000)
+        page.goto(f"{console}/shops")
+        assert banner.text_content() == ""
+        assert page.locator("tbody tr").count() == 2
+
+
+def test_an_open_page_says_that_the_console_was_killed(browser: Any, killable: KillableService) -> None:
+    with visiting(browser, killable.link(), locale="en") as visit:
+        visit.page.wait_for_url("**/")
+        killable.console.kill()
+        visit.page.get_by_text("The console cannot be reached.").wait_for(timeout=60_000)

@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from cli.command import Command
 from console.running_console import Operator, RunningConsole, revealed
 from counterfoil import key_issuing
+from counterfoil.domain.audit import Actor
+from counterfoil.machine.clock import SystemClock
 from records import branch
 
 
@@ -161,6 +164,48 @@ def test_a_change_is_refused_if_another_operator_changed_the_key_first(
     stored = console.service.key_store.find(key_id)
     assert stored
     assert stored.label == "Alice"
+
+
+def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    fields = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    changes = key_issuing.KeyChanges(per_day=77)
+    key_issuing.update(
+        console.service.key_store, key_id, changes, console.clock.now_ms(), Actor("bob", "cli", "back-office")
+    )
+    refused = alice.send(f"{path}/change", fields)
+    assert refused.status_code == 409
+    said = message(refused)
+    assert said.startswith("Somebody else has changed this key")
+    assert said.endswith("Latest change: key changed by bob (command line), requests per day: 10,000 → 77.")
+    assert key_issuing.find(console.service.key_store, key_id).per_day == 77
+
+
+def test_a_change_between_reading_and_writing_a_key_is_noticed(console: RunningConsole, key_id: str) -> None:
+    key_store, now = console.service.key_store, console.clock.now_ms()
+    seen = key_issuing.find(key_store, key_id)
+    alice, bob = Actor("alice", "console", "back-office"), Actor("bob", "cli", "back-office")
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(label="Bob"), now, bob)
+    with pytest.raises(key_issuing.KeyConflict):
+        key_issuing.update(key_store, key_id, key_issuing.KeyChanges(label="Alice"), now, alice, seen=seen)
+    assert key_issuing.find(key_store, key_id).label == "Bob"
+
+
+def test_the_command_line_names_the_change_that_it_replaces(console: RunningConsole, key_id: str) -> None:
+    key_store, now = console.service.key_store, SystemClock().now_ms()
+    by = Actor("alice", "console", "back-office")
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500, label="ERP 2"), now, by)
+    command = Command(console.settings.store)
+    said = command("keys", "update", key_id, "--per-day", 900).stderr
+    assert re.search(
+        r"note: alice \(console\) changed perDay from 10,000 to 500 \d+ seconds ago\. "
+        r"This command has replaced that value with 900\.",
+        said,
+    )
+    assert "label" not in said
+    assert "changed" not in command("keys", "update", key_id, "--per-day", 901).stderr
 
 
 def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Operator, key_id: str) -> None:

@@ -61,9 +61,9 @@ def test_every_page_is_well_formed_with_data(console: RunningConsole, used: dict
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/keys/new"])
 def test_every_page_is_also_served_as_json(alice: Operator, path: str) -> None:
-    twin = "/today.json" if path == "/" else f"{path}.json"
-    assert f'href="{twin}"' in alice.page(path)
-    assert isinstance(alice.json(twin), dict)
+    json_address = "/today.json" if path == "/" else f"{path}.json"
+    assert f'href="{json_address}"' in alice.page(path)
+    assert isinstance(alice.json(json_address), dict)
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -74,6 +74,11 @@ def test_a_page_shows_the_command_that_prints_the_same_data(alice: Operator, pat
 def test_times_are_in_thailand_time_with_utc_beside(alice: Operator, used: dict[str, Any]) -> None:
     page = alice.page("/requests")
     assert '<time datetime="2026-01-01T00:00:00.000Z">2026-01-01 07:00:00 <small>00:00:00 UTC</small></time>' in page
+
+
+def exported(alice: Operator, path: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV export."""
+    return list(csv.DictReader(io.StringIO(alice.get(path).content.decode("utf-8-sig"))))
 
 
 # --- requests --------------------------------------------------------------------
@@ -127,6 +132,35 @@ def test_the_link_to_older_requests_keeps_the_filter(alice: Operator, used: dict
     assert "status=200" in older
 
 
+@pytest.mark.parametrize("path", ["/keys", "/requests", "/shops", "/loads", "/loads/1", "/personal-data", "/audit"])
+def test_every_list_is_exported_as_csv_and_json(alice: Operator, used: dict[str, Any], path: str) -> None:
+    page = alice.page(path)
+    for kind in ("csv", "json"):
+        assert f'href="{path}.{kind}"' in page
+        assert alice.get(f"{path}.{kind}").status_code == 200
+    rows = list(csv.reader(io.StringIO(alice.get(f"{path}.csv").content.decode("utf-8-sig"))))
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_keys_are_exported_with_their_use(console: RunningConsole, alice: Operator, used: dict[str, Any]) -> None:
+    console.service.key(shop=used["shop"]["id"], label="@SUM(1)")
+    erp, attack = exported(alice, "/keys.csv")
+    assert (erp["label"], erp["scope_id"], erp["permissions"]) == ("ERP", used["shop"]["id"], "personal-data")
+    assert (erp["requests_today"], erp["errors_7_days"]) == ("4", "1")
+    assert erp["last_used_utc"].startswith("2026-01-01T00:00")
+    assert attack["label"] == "'@SUM(1)"
+    assert exported(alice, "/keys.csv?show=revoked") == []
+
+
+def test_rejected_lines_are_exported_without_their_values(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill","tel":"0811111111"}', b"[]")
+    answer = alice.get("/loads/1.csv")
+    assert answer.headers["content-disposition"] == 'attachment; filename="load-1-rejects-2026-01-01.csv"'
+    assert b"0811111111" not in answer.content
+    rows = exported(alice, "/loads/1.csv")
+    assert [(row["line"], row["reason"]) for row in rows] == [("2", "no_id"), ("3", "not_json")]
+
+
 def test_requests_are_exported(alice: Operator, used: dict[str, Any]) -> None:
     answer = alice.get("/requests.csv?status=200")
     assert answer.headers["content-disposition"] == 'attachment; filename="requests-2026-01-01.csv"'
@@ -165,6 +199,51 @@ def test_today_says_that_all_is_well_or_what_is_wrong(console: RunningConsole, a
     assert "The horizon is not moving." in page
 
 
+def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill"}')
+    console.service.ledger.advance_horizon()
+    (console.settings.store / "books.sqlite3").chmod(0o644)
+    today, store = alice.json("/today.json"), alice.json("/store.json")
+    assert today["findings"] == store["checks"]
+    wrong = [finding["says"] for finding in store["checks"] if finding["status"] != "ok"]
+    assert wrong == [
+        "The latest load rejected lines (2 lines, 1 records changed, 1 lines rejected).",
+        "Other users of this machine can open this database.",
+    ]
+    for path in ("/", "/store"):
+        page = alice.page(path)
+        assert all(message in page for message in wrong)
+        assert '<a href="/loads">Open the page Loads.</a>' in page
+    assert "Checks that need attention: 2" in alice.page("/store")
+
+
+def test_a_problem_that_status_and_doctor_find_is_reported_once(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch())
+    for file in console.settings.store.glob("usage.sqlite3*"):
+        file.unlink()
+    (console.settings.store / "usage.sqlite3").write_bytes(b"not a database, but long enough to look like one" * 100)
+    findings = alice.json("/store.json")["checks"]
+    (broken,) = [one for one in findings if one["check"] == "usage"]
+    assert broken["status"] == "fail"
+    assert [one["says"] for one in findings].count(broken["says"]) == 1
+
+
+def test_every_page_says_that_the_service_is_down_and_what_to_do(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch())
+    console.service.ledger.advance_horizon()
+    assert alice.get("/service-banner").text == ""
+    assert "The API is not available." not in alice.page("/keys")
+    console.clock.advance(60)
+    assert "The API is not available." in alice.get("/service-banner").text
+    for path in ("/keys", "/requests", "/shops", "/loads", "/personal-data", "/audit", "/nowhere"):
+        page = alice.get(path).text
+        assert "The API is not available." in page
+        assert "Run <code>counterfoil serve</code>" in page
+    console.service.ledger.advance_horizon()
+    console.clock.advance(3)
+    assert "The API is not available." not in alice.page("/keys")
+
+
 def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> None:
     quiet, busy = branch(name="Quiet"), branch(name="Busy")
     now = console.clock.now_ms()
@@ -185,7 +264,9 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
 def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: dict[str, Any]) -> None:
     (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
     assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
-    assert "The copy is in step for every shop." in alice.page(f"/keys/{used['key_id']}")
+    page = alice.page(f"/keys/{used['key_id']}")
+    assert "The copy is in step for every shop." in page
+    assert '<a href="#copy">' in page.partition("<section")[0]
 
 
 def test_a_copy_that_is_not_read_falls_behind(console: RunningConsole, used: dict[str, Any]) -> None:

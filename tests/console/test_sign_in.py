@@ -1,5 +1,6 @@
 """Nobody sees a page without a session. A link begins a session once, and sessions end."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,27 @@ def test_a_session_ends_when_it_is_idle(console: RunningConsole, alice: Operator
     assert alice.get("/keys").status_code == 200
     console.clock.advance(IDLE_SEC)
     assert alice.get("/keys").status_code == 303
+
+
+def test_a_page_that_refreshes_itself_does_not_keep_a_session_alive(console: RunningConsole, alice: Operator) -> None:
+    refresh = {"x-background-refresh": "1"}
+    for _ in range(3):
+        assert alice.get("/requests", **refresh).status_code == 200
+        console.clock.advance(IDLE_SEC // 3)
+    assert alice.get("/requests", **refresh).status_code == 303
+    assert alice.get("/requests").status_code == 303
+
+
+def test_a_refresh_does_not_keep_the_session_of_a_proxy_alive(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, **PROXY)
+    with closing(console):
+        browser = Operator(console, **{"x-remote-user": "dana"})
+        browser.get("/audit")
+        console.clock.advance(IDLE_SEC - 1)
+        browser.get("/requests", **{"x-background-refresh": "1"})
+        console.clock.advance(1)
+        signed_in = [entry["act"] for entry in browser.json("/audit.json")["entries"]]
+        assert signed_in == ["console_signed_in"] * 2
 
 
 def test_a_session_ends_after_a_working_day_even_if_it_is_used(console: RunningConsole, alice: Operator) -> None:

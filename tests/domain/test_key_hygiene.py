@@ -6,7 +6,7 @@ import pytest
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import DAY_MS
-from counterfoil.domain.key_hygiene import KeyIssue, KeyUse, key_issues
+from counterfoil.domain.key_hygiene import KeyUse, KeyWarning, key_warnings
 
 NOW = 1_800_000_000_000
 
@@ -19,46 +19,48 @@ def used(days_ago: float, **fields: Any) -> KeyUse:
     return KeyUse(last_used=NOW - round(days_ago * DAY_MS), **fields)
 
 
-def test_a_key_in_regular_use_has_no_issues() -> None:
-    assert key_issues(key(), used(1), NOW) == []
+def test_a_key_in_regular_use_has_no_warnings() -> None:
+    assert key_warnings(key(), used(1), NOW) == []
 
 
-@pytest.mark.parametrize(("age_days", "issues"), [(6.9, []), (7, [KeyIssue.NEVER_USED])])
-def test_a_key_counts_as_never_used_after_a_week(age_days: float, issues: list[KeyIssue]) -> None:
-    assert key_issues(key(age_days), KeyUse(), NOW) == issues
+@pytest.mark.parametrize(("age_days", "warnings"), [(6.9, []), (7, [KeyWarning.NEVER_USED])])
+def test_a_key_counts_as_never_used_after_a_week(age_days: float, warnings: list[KeyWarning]) -> None:
+    assert key_warnings(key(age_days), KeyUse(), NOW) == warnings
 
 
-@pytest.mark.parametrize(("days_ago", "issues"), [(89.9, []), (90, [KeyIssue.IDLE])])
-def test_a_key_counts_as_idle_90_days_after_its_last_use(days_ago: float, issues: list[KeyIssue]) -> None:
-    assert key_issues(key(100), used(days_ago), NOW) == issues
+@pytest.mark.parametrize(("days_ago", "warnings"), [(89.9, []), (90, [KeyWarning.IDLE])])
+def test_a_key_counts_as_idle_90_days_after_its_last_use(days_ago: float, warnings: list[KeyWarning]) -> None:
+    assert key_warnings(key(100), used(days_ago), NOW) == warnings
 
 
-@pytest.mark.parametrize(("age_days", "issues"), [(364, []), (365, [KeyIssue.NOT_ROTATED])])
-def test_a_key_should_be_rotated_every_year(age_days: float, issues: list[KeyIssue]) -> None:
-    assert key_issues(key(age_days), used(1), NOW) == issues
+@pytest.mark.parametrize(("age_days", "warnings"), [(364, []), (365, [KeyWarning.NOT_ROTATED])])
+def test_a_key_should_be_rotated_every_year(age_days: float, warnings: list[KeyWarning]) -> None:
+    assert key_warnings(key(age_days), used(1), NOW) == warnings
 
 
 def test_personal_data_that_a_key_never_reads_is_pointed_out() -> None:
     granted = key(30, personal_data=True)
-    assert key_issues(granted, used(1), NOW) == [KeyIssue.PERSONAL_DATA_UNUSED]
-    assert key_issues(granted, used(1, last_disclosed=NOW - DAY_MS), NOW) == []
-    assert key_issues(key(29, personal_data=True), used(1), NOW) == []
+    assert key_warnings(granted, used(1), NOW) == [KeyWarning.PERSONAL_DATA_UNUSED]
+    assert key_warnings(granted, used(1, last_disclosed=NOW - DAY_MS), NOW) == []
+    assert key_warnings(key(29, personal_data=True), used(1), NOW) == []
 
 
-@pytest.mark.parametrize(("requests", "issues"), [(99, []), (100, [KeyIssue.AT_QUOTA]), (250, [KeyIssue.AT_QUOTA])])
-def test_a_key_that_has_used_up_its_quota_is_pointed_out(requests: int, issues: list[KeyIssue]) -> None:
-    assert key_issues(key(per_day=100), used(0, requests_today=requests), NOW) == issues
+@pytest.mark.parametrize(
+    ("requests", "warnings"), [(99, []), (100, [KeyWarning.AT_QUOTA]), (250, [KeyWarning.AT_QUOTA])]
+)
+def test_a_key_that_has_used_up_its_quota_is_pointed_out(requests: int, warnings: list[KeyWarning]) -> None:
+    assert key_warnings(key(per_day=100), used(0, requests_today=requests), NOW) == warnings
 
 
 @pytest.mark.parametrize("revoked", [{"revoked_at": NOW - 1}, {"revokes_at": NOW}])
-def test_a_revoked_key_has_no_issues(revoked: dict[str, int]) -> None:
-    assert key_issues(key(400, **revoked), KeyUse(), NOW) == []
+def test_a_revoked_key_has_no_warnings(revoked: dict[str, int]) -> None:
+    assert key_warnings(key(400, **revoked), KeyUse(), NOW) == []
 
 
 def test_a_key_can_have_several_issues() -> None:
     forgotten = key(400, personal_data=True)
-    assert key_issues(forgotten, used(200), NOW) == [
-        KeyIssue.IDLE,
-        KeyIssue.NOT_ROTATED,
-        KeyIssue.PERSONAL_DATA_UNUSED,
+    assert key_warnings(forgotten, used(200), NOW) == [
+        KeyWarning.IDLE,
+        KeyWarning.NOT_ROTATED,
+        KeyWarning.PERSONAL_DATA_UNUSED,
     ]

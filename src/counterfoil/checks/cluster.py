@@ -6,14 +6,13 @@ from counterfoil import bootstrap
 from counterfoil.checks.intake import check_intake
 from counterfoil.checks.local import Finding, secret
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
 SEE_DOCS = "See docs/operate-postgresql.md."
 
 
-def check_cluster(settings: Settings) -> Iterator[Finding]:
+def check_cluster(settings: Settings, now: int) -> Iterator[Finding]:
     """Check the PostgreSQL store and the meter from this machine."""
     inspection = bootstrap.inspection(settings)
     (problem,) = inspection.problems().values()
@@ -21,12 +20,12 @@ def check_cluster(settings: Settings) -> Iterator[Finding]:
         yield Finding("store", "fail", f"{problem.rstrip('.')}.", SEE_DOCS)
     else:
         yield Finding("store", "ok", f"{display_value(settings, 'store')} is reachable, and its schema is up to date.")
-        yield from _check_store(settings, inspection)
+        yield from _check_store(settings, inspection, now)
     if settings.meter:
         yield meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
 
 
-def _check_store(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
+def _check_store(settings: Settings, inspection: Inspection, now: int) -> Iterator[Finding]:
     yield from servers(inspection.servers(), settings.replica_lag_ms)
     seen = inspection.permissions()
     if seen is None:
@@ -34,7 +33,7 @@ def _check_store(settings: Settings, inspection: Inspection) -> Iterator[Finding
     yield permissions(seen)
     if seen.serves or seen.loads:
         yield from _check_secret(settings, inspection)
-        yield from check_intake(settings, inspection, SystemClock().now_ms())
+        yield from check_intake(settings, inspection, now)
 
 
 def _check_secret(settings: Settings, inspection: Inspection) -> Iterator[Finding]:

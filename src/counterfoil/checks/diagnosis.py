@@ -3,21 +3,40 @@
 from counterfoil import bootstrap
 from counterfoil.checks import cluster, intake, local
 from counterfoil.checks.local import Finding
-from counterfoil.machine.clock import SystemClock
+from counterfoil.checks.overview import Overview
 from counterfoil.settings import Settings
 
+# Checks that `status` makes too, with the help of the running service.
+MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "server", "primary"})
+# Checks of `doctor` that the console leaves out. Its login needs more permissions than serving does.
+LEFT_OUT = frozenset({"rights"})
+# Whether the ports are free matters only if the service is not running.
+PORTS = frozenset({"port", "admin"})
 
-def run_checks(settings: Settings) -> list[Finding]:
+
+def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
+    """Return the findings of `status` and `doctor` together, each of them once.
+
+    If both report the same problem, the finding of `doctor` is kept, because its advice is more precise.
+    """
+    is_serving = all(one.status == "ok" for one in seen.findings if one.check == "service")
+    examined = {one.check for one in seen.findings} & MADE_BY_STATUS
+    superseded = examined | LEFT_OUT | (PORTS if is_serving else frozenset())
+    added = [one for one in run_checks(settings, seen.at) if one.check not in superseded]
+    reported = {one.message for one in added if one.status != "ok"}
+    return [*(one for one in seen.findings if one.message not in reported), *added]
+
+
+def run_checks(settings: Settings, now: int) -> list[Finding]:
     """Check the store, its secret, the clock, the disk and the ports, and return everything that was found."""
-    clock = SystemClock()
     if settings.database:
-        local_checks = [local.clock(None, clock.now_ms()), *local.ports(settings, "still")]
-        return [*cluster.check_cluster(settings), *local_checks]
+        local_checks = [local.clock(None, now), *local.ports(settings, "still")]
+        return [*cluster.check_cluster(settings, now), *local_checks]
     if not settings.store.is_dir():
         is_file = settings.store.is_file()
         return [
             local.store_that_is_a_file(settings) if is_file else local.missing_store(settings),
-            local.clock(None, clock.now_ms()),
+            local.clock(None, now),
             local.disk(settings),
             *local.ports(settings, "still"),
         ]
@@ -27,16 +46,16 @@ def run_checks(settings: Settings) -> list[Finding]:
     if moved:
         return [moved]
     horizon = inspection.horizon()
-    motion = local.horizon_motion(horizon, clock.now_ms())
+    motion = local.horizon_motion(horizon, now)
     return [
         local.store_folder(settings),
         *local.secret(settings, inspection.fingerprint() if problems["books"] is None else None),
         *local.databases(settings, problems),
         local.write_test(settings),
-        local.clock(horizon, clock.now_ms()),
+        local.clock(horizon, now),
         local.disk(settings),
-        local.horizon(horizon, clock.now_ms(), served=not local.is_port_free(settings)),
-        *local.latest_load(inspection.latest_load(clock.now_ms()), motion),
-        *intake.check_intake(settings, inspection, clock.now_ms()),
+        local.horizon(horizon, now, served=not local.is_port_free(settings)),
+        *local.latest_load(inspection.latest_load(now), motion),
+        *intake.check_intake(settings, inspection, now),
         *local.ports(settings, motion),
     ]

@@ -2,7 +2,7 @@
 
 import http.client
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 
 from msgspec import DecodeError, Struct, field, json
@@ -65,14 +65,12 @@ class Overview(Struct, frozen=True):
 
     @property
     def status(self) -> Status:
-        found = {finding.status for finding in self.findings}
-        return next((status for status in SEVERITY if status in found), "ok")
+        return worst_status(self.findings)
 
     @property
     def problems(self) -> list[Finding]:
         """The findings that are not ok, worst first."""
-        wrong = [finding for finding in self.findings if finding.status != "ok"]
-        return sorted(wrong, key=lambda finding: SEVERITY.index(finding.status))
+        return worst_first(finding for finding in self.findings if finding.status != "ok")
 
     @property
     def sentence(self) -> str:
@@ -89,10 +87,19 @@ class Overview(Struct, frozen=True):
         return self.at - self.store.horizon if self.store.horizon else None
 
 
+def worst_status(findings: Iterable[Finding]) -> Status:
+    found = {finding.status for finding in findings}
+    return next((status for status in SEVERITY if status in found), "ok")
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: SEVERITY.index(finding.status))
+
+
 def overview(settings: Settings, now: int) -> Overview:
     """Check the service and the store. The store must exist. Changes no data."""
     seen = _store_status(settings, now)
-    findings = [_service(settings, seen.horizon, now), *seen.findings]
+    findings = [service_finding(settings, seen.horizon, now), *seen.findings]
     if not settings.database:
         findings.append(local.disk(settings))
     return Overview(now, [*findings, _versions(seen.extent)], seen)
@@ -101,7 +108,8 @@ def overview(settings: Settings, now: int) -> Overview:
 # --- the service ----------------------------------------------------------------
 
 
-def _service(settings: Settings, horizon: int | None, now: int) -> Finding:
+def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
+    """Return whether the service is ready: what its admin listener says or, without one, whether the horizon moves."""
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(

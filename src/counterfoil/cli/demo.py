@@ -6,11 +6,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import click
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine import secret_file
-from counterfoil.machine.addresses import free_port, is_free, is_loopback
+from counterfoil.machine.addresses import PortReservation, free_port, is_free, is_loopback
 from counterfoil.machine.signals import stop_signals
 from counterfoil.serving import supervisor
 from counterfoil.serving.listeners import require_free_ports
@@ -47,6 +47,14 @@ from counterfoil.settings import MAX_WORKERS, Settings
 LAST_PORT = 65_535
 POLL_SEC = 0.2
 CONSOLE_HOST = "127.0.0.1"
+
+
+class DemoPorts(NamedTuple):
+    """The ports of the demo. `console` is None if the demo chooses the console's port when it starts the console."""
+
+    api: int
+    admin: int
+    console: int | None
 
 
 @click.command()
@@ -106,24 +114,27 @@ def command(
             raise click.UsageError(
                 "--cluster cannot be used with --store, --workers or --admin-port, and --host must be 127.0.0.1."
             )
-        port = port or free_port(CLUSTER_HOST)
-        require_free_ports(CLUSTER_HOST, port, "", 0)
-        _serve_cluster(port, console_port, None if empty else plan, seed, as_json)
+        with _chosen_ports(CLUSTER_HOST, port, None, console_port) as ports:
+            require_free_ports(CLUSTER_HOST, ports.api, "", 0)
+            _serve_cluster(ports, None if empty else plan, seed, as_json)
         return
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
-    port, admin_port = _choose_ports(host, port, admin_port)
-    # Fail before the data is created, which takes a while.
-    require_free_ports(host, port, "127.0.0.1", admin_port)
-    if console_port is not None:
-        require_free_ports(host, port, CONSOLE_HOST, console_port)
-    with stop_signals_as_interrupt(), _store_folder(store) as folder:
+    with (
+        _chosen_ports(host, port, admin_port, console_port) as ports,
+        stop_signals_as_interrupt(),
+        _store_folder(store) as folder,
+    ):
+        # Fail before the data is created, which takes a while.
+        require_free_ports(host, ports.api, "127.0.0.1", ports.admin)
+        if ports.console is not None:
+            require_free_ports(host, ports.api, CONSOLE_HOST, ports.console)
         settings = settings_from(
             ctx,
             store=folder,
             host=host,
-            port=port,
-            admin_port=admin_port,
+            port=ports.api,
+            admin_port=ports.admin,
             workers=workers,
             secret=showcase.demo_secret(seed),
         )
@@ -134,28 +145,30 @@ def command(
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
         secret_file.create(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
-        with running_console(_with_console_port(settings, console_port, admin_port)) as console:
+        with running_console(_with_console_port(settings, ports.console, ports.admin)) as console:
             write_history(settings, demo, seed)
             link = console.link()
+            console.watch(print_note)
             supervisor.serve(
                 settings, lambda: _print_ready(ctx, settings, demo, link, as_json), demo_pages(settings, demo)
             )
 
 
-def _serve_cluster(port: int, console_port: int | None, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
+def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
     """Serve from a local cluster. Load the data first, before any node advances the horizon to the current time."""
     with stop_signals_as_interrupt(), _store_folder(None) as folder:
-        cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
+        cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), ports.api)
         with closing(cluster), suppress(KeyboardInterrupt):
             print_note("starting PostgreSQL, its replica and Valkey.")
             cluster.start_stores()
             demo = _fill_store(cluster.settings(), plan) if plan else None
             print_note("starting the nodes.")
             cluster.start_nodes()
-            with running_console(_with_console_port(cluster.settings(), console_port, port)) as console:
+            with running_console(_with_console_port(cluster.settings(), ports.console, ports.api)) as console:
                 with suppress(OSError):
                     _print_cluster_ready(cluster, demo, console.link(), as_json)
                     sys.stdout.flush()
+                console.watch(print_note)
                 _report_exits(cluster)
 
 
@@ -214,12 +227,22 @@ def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console
         sys.stdout.flush()
 
 
-def _choose_ports(host: str, port: int, admin_port: int | None) -> tuple[int, int]:
-    """Return the ports to use. The admin listener has the next port unless another was chosen."""
-    chosen = port or free_port(host)
-    if admin_port is None:
-        admin_port = free_port("127.0.0.1") if port == 0 else chosen + 1 if chosen < LAST_PORT else chosen - 1
-    return chosen, admin_port
+@contextmanager
+def _chosen_ports(host: str, port: int, admin: int | None, console: int | None) -> Iterator[DemoPorts]:
+    """Yield the ports to use. The admin listener has the next port unless another was chosen.
+
+    If `port` is 0, every port that was not chosen is a free one. The demo reserves these ports as long as it runs,
+    because it uses them only once its data exists. Otherwise two demos that start at once could get the same port.
+    """
+    if port:
+        yield DemoPorts(port, admin or (port + 1 if port < LAST_PORT else port - 1), console)
+        return
+    with ExitStack() as reserved:
+
+        def free(on: str) -> int:
+            return reserved.enter_context(closing(PortReservation(on))).port
+
+        yield DemoPorts(free(host), admin or free("127.0.0.1"), console or free(CONSOLE_HOST))
 
 
 def _with_console_port(settings: Settings, chosen: int | None, before: int) -> Settings:

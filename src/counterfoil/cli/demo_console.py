@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import IO
 
 from msgspec import DecodeError, Struct, json
 
-from counterfoil.settings import TABLE, Settings
+from counterfoil.settings import TABLE, Settings, display_value
 
 STOP_SEC = 5
+# A console that exits again and again is not started any more.
+MOST_RESTARTS = 3
 # Long enough for somebody who starts the demo and opens the console later.
 LINK_VALIDITY = "24h"
 
@@ -25,13 +29,25 @@ class DemoConsole:
     """The console's process. It stops when its standard input is closed, even if the demo is killed."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._is_stopping = threading.Event()
+        self._changing = threading.Lock()
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "counterfoil", "console", "--json", "--until-end-of-input"]
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             [*command, "--valid-for", LINK_VALIDITY],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | _environment(settings),
+            env=os.environ | _environment(self._settings),
+            # In a session of its own, the console does not get the terminal's Ctrl-C. The demo stops it.
+            start_new_session=True,
         )
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     def link(self) -> str | None:
         """Wait until the console is ready and return its sign-in link, or None if the console could not be started."""
@@ -39,19 +55,60 @@ class DemoConsole:
             return None
         try:
             return json.decode(self._process.stdout.readline(), type=ConsoleLine).console
-        except DecodeError:
+        except (DecodeError, ValueError):
+            # The console has exited, or the demo is stopping and has closed the stream.
             return None
 
+    def watch(self, report: Callable[[str], None]) -> None:
+        """Report if the console exits, and start it again. Returns at once; a thread watches the process."""
+        threading.Thread(target=self._watch, args=(report,), name="console watcher", daemon=True).start()
+
+    def _watch(self, report: Callable[[str], None]) -> None:
+        for restarts_left in reversed(range(MOST_RESTARTS + 1)):
+            status = self._process.wait()
+            if self._is_stopping.is_set():
+                return
+            if not restarts_left:
+                break
+            report(f"the console exited with status {status}. Starting it again.")
+            if not self._restart():
+                return
+            link = self.link()
+            if link and not self._is_stopping.is_set():
+                report(f"the console is running again. Sign in with this link: {link}")
+        store, port = display_value(self._settings, "store"), self._settings.console_port
+        report(
+            f"the console exited with status {status} and is not started again. "
+            f"To start it, run `counterfoil console --store {store} --console-port {port}`."
+        )
+
+    def _restart(self) -> bool:
+        """Start the console again; return False if the demo is stopping."""
+        with self._changing:
+            if self._is_stopping.is_set():
+                return False
+            _close(self._process.stdin)
+            _close(self._process.stdout)
+            self._process = self._start()
+            return True
+
     def stop(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream:
-                with suppress(OSError):
-                    stream.close()
-        try:
-            self._process.wait(STOP_SEC)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._is_stopping.set()
+        with self._changing:
+            _close(self._process.stdin)
+            try:
+                self._process.wait(STOP_SEC)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            # While the console runs, the watcher may be waiting for its link.
+            _close(self._process.stdout)
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    if stream:
+        with suppress(OSError):
+            stream.close()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from counterfoil.checks.diagnosis import run_checks
 from counterfoil.checks.local import Finding, Status
 from counterfoil.cli.options import json_option, store_option
 from counterfoil.cli.terminal import is_terminal, print_json
+from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import SettingsError, load
 
 INDENT = 18
@@ -56,7 +57,7 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
     read = Finding(
         "settings", "ok", "Settings are valid." if ctx.obj is None else f"Settings are valid, including {ctx.obj}."
     )
-    return Diagnosis([read, *run_checks(settings)])
+    return Diagnosis([read, *run_checks(settings, SystemClock().now_ms())])
 
 
 def print_finding(finding: Finding) -> None:

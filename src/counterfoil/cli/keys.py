@@ -4,27 +4,31 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 
 import click
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.checks.local import printable
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
+from counterfoil.domain.audit import Act, Actor, FieldValue
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.ports import KeyStore
+from counterfoil.ports import KeyStore, StoreUnavailable
 from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
+# `keys update` names a change by somebody else that it replaces if the change is not older than this.
+RECENT_MS = 3_600_000
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
 
@@ -200,8 +204,10 @@ def update(
     )
     if not changes.changed_fields():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
-    with _open_key_store(existing_store(ctx, store)) as key_store:
-        _print_key(key_issuing.update(key_store, keyid, changes, _now(), operator()), as_json)
+    settings, now, by = existing_store(ctx, store), _now(), operator()
+    with _open_key_store(settings) as key_store:
+        _print_key(key_issuing.update(key_store, keyid, changes, now, by), as_json)
+    _report_replaced_values(settings, keyid, now, by)
 
 
 @command.command()
@@ -268,6 +274,31 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
     name = f"{key.key_id} ({key.label})" if key.label else key.key_id
     when = "This cannot be undone" if at is None else f"It will stop working at {_format_time(at)}"
     click.confirm(f"Revoke {name}? {when}", abort=True, err=True)
+
+
+def _report_replaced_values(settings: Settings, keyid: str, now: int, by: Actor) -> None:
+    """Say if this update has replaced values that somebody else had set a short time before."""
+    with suppress(StoreUnavailable), closing(bootstrap.audit(settings)) as audit:
+        entries = audit.entries(2, keyid, now - RECENT_MS)
+    if len(entries) < 2 or entries[0].actor != by or entries[1].act != Act.KEY_CHANGED:
+        return
+    ours, previous = entries
+    who = previous.actor
+    if (who.name, who.via) == (by.name, by.via):
+        return
+    for name in sorted(ours.changes.keys() & previous.changes.keys()):
+        change = previous.changes[name]
+        seconds = max(0, now - previous.at) // 1000
+        print_note(
+            f"{printable(who.name)} ({who.via}) changed {name} from {_value(change.before)} to {_value(change.after)} "
+            f"{seconds:,} seconds ago. This command has replaced that value with {_value(ours.changes[name].after)}."
+        )
+
+
+def _value(value: FieldValue) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) else printable(value if isinstance(value, str) else " ".join(value))
 
 
 @contextmanager

@@ -18,12 +18,13 @@ from counterfoil.console.forms import FORM_NUMBER, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
 from counterfoil.console.pages import issue as issue_page
 from counterfoil.console.pages import key as key_page
-from counterfoil.console.pages.key_forms import OVERLAPS, seen
+from counterfoil.console.pages.audit import audit_rows, describe_entry
+from counterfoil.console.pages.key_forms import OVERLAPS, key_version
 from counterfoil.console.pages.revealed import draw_issued
-from counterfoil.console.visit import Drawn, Visit
+from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyIssuingError
+from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
@@ -70,11 +71,11 @@ def _already_sent(visit: Visit, result: str) -> ConsoleResponse:
         text = markup(
             t("form.sent"), " ", t("form.result"), " ", element("a", element("code", result), href=f"/keys/{result}")
         )
-    drawn = Drawn(
+    content = PageContent(
         title=t("form.again"),
         main=markup(notice(text, "warn"), element("p", element("a", t("keys.back"), href="/keys"))),
     )
-    return ConsoleResponse(status=409, body=page(visit, "keys", drawn, None))
+    return ConsoleResponse(status=409, body=page(visit, "keys", content, None))
 
 
 def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
@@ -94,16 +95,16 @@ def issue(visit: Visit) -> ConsoleResponse:
     try:
         grant = _grant(visit)
     except InvalidForm as error:
-        drawn = issue_page.draw_form(visit, issue_page.read(visit), str(error))
-        return ConsoleResponse(status=422, body=page(visit, "keys", drawn, None))
+        content = issue_page.draw_form(visit, issue_page.read(visit), str(error))
+        return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
 
     def act() -> ConsoleResponse:
         try:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            drawn = issue_page.draw_form(visit, issue_page.read(visit), _sentence(error))
-            return ConsoleResponse(status=422, body=page(visit, "keys", drawn, None))
+            content = issue_page.draw_form(visit, issue_page.read(visit), _sentence(error))
+            return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
         return _reveal(visit, issued, None)
 
     return _once(visit, act)
@@ -141,8 +142,8 @@ def _scope(visit: Visit) -> Scope:
 def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
     visit.sessions.set_result(visit.session, visit.request.form.get(FORM_NUMBER, ""), issued.key.key_id)
     is_loaded = visit.store.inspection().knows(issued.key.scope)
-    drawn = draw_issued(visit, issued, old, is_loaded=is_loaded)
-    return ConsoleResponse(body=page(visit, "keys", drawn, None))
+    content = draw_issued(visit, issued, old, is_loaded=is_loaded)
+    return ConsoleResponse(body=page(visit, "keys", content, None))
 
 
 # --- changing ------------------------------------------------------------------------
@@ -152,7 +153,7 @@ def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
 def change(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
-    if form.get("seen") != seen(key, successors):
+    if form.get("version") != key_version(key, successors):
         return _conflict(visit)
     try:
         entered = KeyChanges(
@@ -173,7 +174,9 @@ def change(visit: Visit) -> ConsoleResponse:
             return _key_page(visit, 200, visit.t("change.nothing"), "")
         try:
             with _key_store(visit) as key_store:
-                key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor)
+                key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor, seen=key)
+        except KeyConflict:
+            return _conflict(visit)
         except KeyIssuingError as error:
             return _key_page(visit, 422, _sentence(error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")
@@ -185,7 +188,7 @@ def change(visit: Visit) -> ConsoleResponse:
 def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
-    if form.get("seen") != seen(key, successors):
+    if form.get("version") != key_version(key, successors):
         number = form.get(FORM_NUMBER, "")
         before = visit.sessions.use_form(visit.session, number)
         return _conflict(visit) if before is None else _already_sent(visit, before)
@@ -230,11 +233,13 @@ def _sentence(error: KeyIssuingError) -> str:
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:
-    return _key_page(visit, 409, visit.t("form.conflict"), "warn")
+    """Return the key's page with the latest change to the key, which the operator has not seen."""
+    latest = [describe_entry(visit, row) for row in audit_rows(visit.store.audit(1, visit.values["key_id"]))]
+    return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
 
 
 def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
     """Return the key's page with a message about the completed action."""
-    drawn = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
+    content = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
-    return ConsoleResponse(status=status, body=page(visit, "keys", drawn, f"{path}.json"))
+    return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))

@@ -6,7 +6,7 @@ from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
 from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
 from counterfoil.console.guards import Guard
-from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, bare_page, sign_in_form
+from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
 from counterfoil.console.links import SIGN_IN_PATH, SignInLinks
 from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
 from counterfoil.console.stores import ConsoleStore
@@ -19,6 +19,8 @@ from counterfoil.settings import Settings
 from counterfoil.web.style import shared_style_sheet, style_sheet, text_file
 
 MAX_NAME = 200
+# The script sends this header with requests that it makes by itself, such as those of *Follow live*.
+REFRESH_HEADER = "x-background-refresh"
 
 
 class ConsoleApp:
@@ -72,14 +74,15 @@ class ConsoleApp:
 
     def _session(self, request: ConsoleRequest) -> Session | None:
         proxied = self._proxied_operator(request)
+        is_use = not request.header(REFRESH_HEADER)
         if proxied:
-            of_proxy, is_new = self._sessions.of_proxy(proxied)
+            of_proxy, is_new = self._sessions.of_proxy(proxied, is_use=is_use)
             if is_new:
                 record_sign_in(self._settings, proxied, self._clock.now_ms())
             return of_proxy
         cookies = request.cookies
         tokens = (cookies[name] for name in self._cookie_names() if name in cookies)
-        return next((session for token in tokens if (session := self._sessions.find(token))), None)
+        return next((session for token in tokens if (session := self._sessions.find(token, is_use=is_use))), None)
 
     def _proxied_operator(self, request: ConsoleRequest) -> Actor | None:
         """Return the operator whom the trusted proxy names, or None if the request does not come from that proxy."""
@@ -123,7 +126,7 @@ class ConsoleApp:
         self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None, session: Session | None = None
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
-        body = bare_page(t, request, t("sign_in.title"), sign_in_form(t, message, operator))
+        body = signed_out_page(t, request, t("sign_in.title"), sign_in_form(t, message, operator))
         return ConsoleResponse(status=status, body=body)
 
     def _without_session(self, request: ConsoleRequest) -> ConsoleResponse:

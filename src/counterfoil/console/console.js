@@ -1,6 +1,9 @@
 // The live parts of the console. Every page works without this script.
 "use strict";
 
+// Requests that no operator asked for do not keep a session alive.
+const BACKGROUND = { Accept: "text/html", "X-Background-Refresh": "1" };
+
 // A sign-in link has its token in the fragment, which browsers do not send, so this script sends it.
 const signIn = document.getElementById("sign-in");
 if (signIn && location.hash.length > 1) {
@@ -29,6 +32,45 @@ addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
 
+// The banner about the service: ask every five seconds whether the service is ready, while the page is visible.
+const service = document.getElementById("service");
+if (service) {
+  const show = (text, kind) => {
+    const line = document.createElement("p");
+    line.className = `notice ${kind}`;
+    line.textContent = text;
+    service.replaceChildren(line);
+  };
+  let wasDown = Boolean(service.dataset.down);
+  let wasLost = false;
+  let isAsking = false;
+  const ask = async () => {
+    if (isAsking || document.visibilityState !== "visible") return;
+    isAsking = true;
+    const answer = await fetch(service.dataset.address, { headers: BACKGROUND }).catch(() => null);
+    const text = answer && answer.ok ? await answer.text().catch(() => null) : null;
+    isAsking = false;
+    // A redirection leads to the sign-in page: the session has ended.
+    if (answer && answer.redirected) return clearInterval(timer);
+    if (text === null) {
+      if (!wasLost) show(service.dataset.lost, "bad");
+      wasLost = true;
+      return;
+    }
+    const isDown = text !== "";
+    if (isDown && (!wasDown || wasLost)) {
+      service.replaceChildren(...new DOMParser().parseFromString(text, "text/html").body.children);
+    } else if (!isDown && wasDown) {
+      show(service.dataset.again, "good");
+    } else if (!isDown && wasLost) {
+      service.replaceChildren();
+    }
+    wasDown = isDown;
+    wasLost = false;
+  };
+  const timer = setInterval(ask, 5000);
+}
+
 // Follow live: fetch the same list every two seconds, and update the page if the list has changed.
 const follow = document.getElementById("follow");
 if (follow) {
@@ -45,7 +87,7 @@ if (follow) {
   const refresh = async () => {
     if (isAsking) return;
     isAsking = true;
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+    const answer = await fetch(location.href, { headers: BACKGROUND }).catch(() => null);
     isAsking = false;
     if (!timer) return;
     // A redirection leads to the sign-in page: the session has ended.

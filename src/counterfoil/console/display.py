@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime
 from msgspec import Struct
 
 from counterfoil.checks.local import Finding, printable
-from counterfoil.console.texts import Texts
+from counterfoil.console.texts import TABLE, Texts
+from counterfoil.console.texts.translation import translation
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.prose import inline
@@ -22,7 +23,7 @@ class PageColumn(Struct, frozen=True):
     is_number: bool = False
 
 
-def at(instant: int | None) -> datetime | None:
+def utc_time(instant: int | None) -> datetime | None:
     """Convert an instant in milliseconds to a UTC datetime. In JSON, it is written in ISO 8601 format."""
     return None if instant is None else from_ms(instant, UTC)
 
@@ -34,6 +35,11 @@ def moment(time: datetime | None) -> Html:
     local, utc = time.astimezone(THAI_TIME), time.astimezone(UTC)
     beside = element("small", f"{utc:%H:%M:%S} UTC" if utc.date() == local.date() else f"{utc:%m-%d %H:%M:%S} UTC")
     return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(to_ms(time)))
+
+
+def csv_time(time: datetime | None) -> str:
+    """Return a time for a CSV file: in UTC and ISO 8601 format, or an empty text."""
+    return "" if time is None else iso_utc(to_ms(time))
 
 
 def day_name(t: Texts, day: date) -> str:
@@ -101,7 +107,7 @@ def name_of(text: str | None) -> str:
 
 
 def english(text: str) -> Html:
-    """Return an untranslated English text, such as advice from `doctor`. Text in backticks becomes `<code>`."""
+    """Return an English text that has no translation. Text in backticks becomes `<code>`."""
     return element("span", inline(text), lang="en")
 
 
@@ -154,8 +160,45 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
         if position == 0:
             drawn.append(element("th", cell, scope="row", role="rowheader", class_=style))
         else:
-            drawn.append(element("td", cell, role="cell", class_=style, data_label=column.label))
+            # On a narrow screen, a cell is a grid of its label and its content, which must therefore be one element.
+            content = element("div", cell)
+            drawn.append(element("td", content, role="cell", class_=style, data_label=column.label))
     return element("tr", drawn, role="row")
+
+
+# The page of the console that shows the details of a finding.
+_PAGES_OF_CHECKS = {
+    "load": ("loads", "/loads"),
+    "intake": ("loads", "/loads"),
+    "shops": ("shops", "/shops"),
+}
+
+
+def check_name(t: Texts, check: str) -> str:
+    """Return the name of a check. The names of a newer version's checks are shown as they are."""
+    name = f"check.{check}"
+    return t(name) if name in TABLE else check
+
+
+def finding_text(t: Texts, finding: Finding) -> Html:
+    """Return a finding with its advice and, if it is a problem, a link to the page that shows the details."""
+    link = None
+    if finding.status != "ok" and finding.check in _PAGES_OF_CHECKS:
+        name, address = _PAGES_OF_CHECKS[finding.check]
+        link = [" ", element("a", t("finding.open", page=t(f"nav.{name}")), href=address)]
+    advice = element("span", translated(t, finding.advice), class_="advice") if finding.advice else None
+    return markup(translated(t, finding.message), " ", advice, link)
+
+
+def translated(t: Texts, text: str) -> Html:
+    """Return an English message in the operator's language. Text in backticks becomes `<code>`."""
+    found = text if t.language == "en" else translation(t, text)
+    return english(text) if found is None else element("span", inline(found))
+
+
+def text_or_english(t: Texts, name: str, text: str) -> Html:
+    """Return a text of the console, or the given English text if a newer version has added it."""
+    return element("span", inline(t(name))) if name in TABLE else english(text)
 
 
 def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
@@ -167,10 +210,9 @@ def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
                 "li",
                 badge(t(f"finding.{finding.status}"), kinds[finding.status]),
                 " ",
-                element("strong", finding.check, lang="en"),
+                element("strong", check_name(t, finding.check)),
                 " ",
-                english(finding.message),
-                element("span", english(finding.advice), class_="advice") if finding.advice else None,
+                finding_text(t, finding),
             )
             for finding in findings
         ],

@@ -3,16 +3,16 @@
 from typing import Final
 from urllib.parse import urlencode
 
-from counterfoil.console.display import command_line
+from counterfoil.console.display import command_line, finding_text
 from counterfoil.console.exchange import ConsoleRequest
 from counterfoil.console.links import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
-from counterfoil.console.visit import Drawn, Visit
+from counterfoil.console.visit import PageContent, Visit
 from counterfoil.settings import display_value
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.page import ICON
 
-STYLE_PATH, SCRIPT_PATH = "/console.css", "/console.js"
+STYLE_PATH, SCRIPT_PATH, SERVICE_BANNER_PATH = "/console.css", "/console.js", "/service-banner"
 # The pages in the navigation, with their addresses.
 NAVIGATION: Final = {
     "today": "/",
@@ -28,8 +28,10 @@ NAVIGATION: Final = {
 LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
 
 
-def page(visit: Visit, name: str, drawn: Drawn, twin: str | None, csv: str | None = None) -> bytes:
-    """Return a page with header and navigation. `twin` and `csv` are the addresses of the same data as JSON and CSV."""
+def page(
+    visit: Visit, name: str, content: PageContent, json_address: str | None, csv_address: str | None = None
+) -> bytes:
+    """Return a page with header and navigation. The addresses are those of the same data as JSON and as CSV."""
     t = visit.t
     body = element(
         "body",
@@ -40,10 +42,11 @@ def page(visit: Visit, name: str, drawn: Drawn, twin: str | None, csv: str | Non
             element("nav", _navigation(t, name), aria_label=t("navigation")),
             element(
                 "main",
-                element("h1", drawn.title),
-                drawn.lead,
-                drawn.main,
-                _same_data(t, drawn.command, twin, csv),
+                _service(visit, content),
+                element("h1", content.title),
+                content.lead,
+                content.main,
+                _same_data(t, content.command, json_address, csv_address),
                 id="content",
                 tabindex=-1,
             ),
@@ -51,10 +54,36 @@ def page(visit: Visit, name: str, drawn: Drawn, twin: str | None, csv: str | Non
         ),
         element("footer", element("p", t("footer"))),
     )
-    return _document(t, f"{drawn.title} · Counterfoil", body)
+    return _document(t, f"{content.title} · Counterfoil", body)
 
 
-def bare_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:
+def _service(visit: Visit, content: PageContent) -> Html:
+    """Return the place for the service banner. A script updates the banner while the page is open."""
+    t = visit.t
+    banner = service_banner(visit)
+    return element(
+        "div",
+        None if content.shows_service else banner,
+        id="service",
+        role="status",
+        data_address=SERVICE_BANNER_PATH,
+        data_down="yes" if banner else None,
+        data_again=t("service.again"),
+        data_lost=t("service.console_lost"),
+    )
+
+
+def service_banner(visit: Visit) -> Html | None:
+    """Return a warning with advice if the service is not ready, or None if it is."""
+    finding = visit.store.service()
+    if finding.status == "ok":
+        return None
+    return element(
+        "p", element("strong", visit.t("service.down")), " ", finding_text(visit.t, finding), class_="notice bad"
+    )
+
+
+def signed_out_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:
     """Return a page for somebody who is not signed in."""
     languages = [
         element("a", LANGUAGE_NAMES[one], href=f"{request.path}?lang={one}", lang=one, hreflang=one)
@@ -64,7 +93,7 @@ def bare_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> by
     body = element(
         "body",
         element("header", _brand(), element("p", languages, class_="who"), class_="top"),
-        element("main", element("h1", title), *main, id="content", class_="bare"),
+        element("main", element("h1", title), *main, id="content", class_="signed-out"),
     )
     return _document(t, f"{title} · Counterfoil", body)
 
@@ -124,10 +153,10 @@ def _navigation(t: Texts, current: str) -> Html:
     )
 
 
-def _same_data(t: Texts, command: str | None, twin: str | None, csv: str | None) -> Html | None:
+def _same_data(t: Texts, command: str | None, json_address: str | None, csv_address: str | None) -> Html | None:
     formats = [
         element("a", label, href=address, type=kind)
-        for label, address, kind in (("JSON", twin, "application/json"), ("CSV", csv, "text/csv"))
+        for label, address, kind in (("JSON", json_address, "application/json"), ("CSV", csv_address, "text/csv"))
         if address
     ]
     if not command and not formats:

@@ -40,15 +40,15 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     listed = any(str(one.line) == line and one.source == source for one in view.rejects)
     found = _find(visit.settings.store, view.load.rejects_file, source, line) if listed else None
     if found is None:
-        drawn = loads.draw_load(visit, view, notice(t("load.not_found"), "warn"))
-        return ConsoleResponse(status=404, body=page(visit, "loads", drawn, None))
+        content = loads.draw_load(visit, view, notice(t("load.not_found"), "warn"))
+        return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
     # The audit is written before the text is shown. If the audit cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
     entry = AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail)
     with closing(bootstrap.audit(visit.settings)) as audit:
         audit.record(entry)
-    drawn = loads.draw_load(visit, view, _revealed(visit, line, found.text))
-    return ConsoleResponse(body=page(visit, "loads", drawn, None))
+    content = loads.draw_load(visit, view, _revealed(visit, line, found.text))
+    return ConsoleResponse(body=page(visit, "loads", content, None))
 
 
 def _revealed(visit: Visit, line: str, text: str) -> Html:

@@ -9,12 +9,12 @@ from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.console import actions, reveal_actions
-from counterfoil.console.display import english
+from counterfoil.console.display import translated
 from counterfoil.console.exchange import CSV, JSON, ConsoleResponse
-from counterfoil.console.layout import NAVIGATION, notice, page
+from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
 from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
-from counterfoil.console.pages.missing import NotFoundHere
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.console.pages.not_found import NotFound
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -43,14 +43,14 @@ ACTIONS: Final = {
 }
 _PAGES = [(re.compile(pattern, re.ASCII), one) for pattern, one in PAGES.items()]
 _ACTIONS = [(re.compile(pattern, re.ASCII), one) for pattern, one in ACTIONS.items()]
-_TWINS = re.compile(r"(.*)\.(json|csv)")
+_DATA_FORMAT = re.compile(r"(.*)\.(json|csv)")
 
 
 def answer(visit: Visit) -> ConsoleResponse:
     """Return the response to a request: a page, its data as JSON or CSV, or the result of an action."""
     try:
         return _act(visit) if visit.request.method == "POST" else _show(visit)
-    except NotFoundHere as error:
+    except NotFound as error:
         return problem(visit, 404, visit.t("missing.title"), str(error))
     except (StoreUnavailable, StoreMismatch) as error:
         return problem(visit, 503, visit.t("unavailable.title"), f"{str(error).rstrip('.')}.")
@@ -61,20 +61,22 @@ def _act(visit: Visit) -> ConsoleResponse:
         found = pattern.fullmatch(visit.request.path)
         if found:
             return action(replace(visit, values=found.groupdict()))
-    raise NotFoundHere(visit.t("missing.text"))
+    raise NotFound(visit.t("missing.text"))
 
 
 def _show(visit: Visit) -> ConsoleResponse:
     path = "/today" if visit.request.path == "/" else visit.request.path
+    if path == SERVICE_BANNER_PATH:
+        return ConsoleResponse(body=markup(service_banner(visit)).encode())
     if path in reference.PATHS:
         return reference.answer(visit, path)
-    twin = _TWINS.fullmatch(path)
-    path, kind = (twin[1], twin[2]) if twin else (path, "html")
+    as_data = _DATA_FORMAT.fullmatch(path)
+    path, kind = (as_data[1], as_data[2]) if as_data else (path, "html")
     for pattern, one in _PAGES:
         found = pattern.fullmatch(path)
         if found and (kind != "csv" or one.csv):
             return _draw(replace(visit, values=found.groupdict()), one, path, kind)
-    raise NotFoundHere(visit.t("missing.text"))
+    raise NotFound(visit.t("missing.text"))
 
 
 def _draw(visit: Visit, one: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
@@ -83,8 +85,9 @@ def _draw(visit: Visit, one: ConsolePage[Any], path: str, kind: str) -> ConsoleR
         return ConsoleResponse(content_type=JSON, body=json.encode(view, order="deterministic") + b"\n")
     if kind == "csv" and one.csv:
         return csv_response(visit, one.csv(visit, view))
-    twin = visit.address(f"{path}.json")
-    body = page(visit, one.name, one.draw(visit, view), twin, visit.address(f"{path}.csv") if one.csv else None)
+    json_address = visit.address(f"{path}.json")
+    csv_address = visit.address(f"{path}.csv") if one.csv else None
+    body = page(visit, one.name, one.draw(visit, view), json_address, csv_address)
     return ConsoleResponse(body=body)
 
 
@@ -92,7 +95,7 @@ def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(file.columns)
-    writer.writerows([_plain_cell(value) for value in row] for row in file.rows)
+    writer.writerows([_spreadsheet_safe(value) for value in row] for row in file.rows)
     name = f"{file.name}-{iso_utc(visit.now)[:10]}.csv"
     headers = (("content-disposition", f'attachment; filename="{name}"'),)
     # The byte order mark tells spreadsheets that the file is UTF-8.
@@ -101,8 +104,8 @@ def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
     )
 
 
-def _plain_cell(value: object) -> object:
-    """Return a value that a spreadsheet does not take for a formula."""
+def _spreadsheet_safe(value: object) -> object:
+    """Put an apostrophe before a text that a spreadsheet would read as a formula, and return other values unchanged."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
@@ -112,5 +115,5 @@ def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleRespo
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
-    drawn = Drawn(title=title, main=markup(notice(english(message), "bad")))
-    return ConsoleResponse(status=status, body=page(visit, name, drawn, None))
+    content = PageContent(title=title, main=markup(notice(translated(visit.t, message), "bad")))
+    return ConsoleResponse(status=status, body=page(visit, name, content, None))

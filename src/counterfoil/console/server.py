@@ -4,12 +4,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from counterfoil.console.exchange import ConsoleRequest, ConsoleResponse
 
-MAX_CONNECTIONS = 64
+MAX_CONNECTIONS = 128
 MAX_BODY = 64 * 1024
 SOCKET_SEC = 10
 MAX_LENGTH_DIGITS = 18
@@ -18,13 +19,20 @@ Answer = Callable[[ConsoleRequest], ConsoleResponse]
 
 
 class ConsoleServer(ThreadingHTTPServer):
-    """An HTTP server with a limited number of threads. Connections beyond that number are closed at once."""
+    """An HTTP server with a limited number of connections, each of which has a thread.
+
+    Browsers keep connections open without using them. If there are too many connections, the server therefore closes
+    the oldest one that has not sent a complete request. If all of them are being answered, it closes the new one.
+    """
 
     daemon_threads = True
     request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, host: str, port: int, answer: Answer) -> None:
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        # Connections that have not sent a complete request, oldest first, and those that are being answered.
+        self._idle: dict[Any, None] = {}
+        self._busy: set[Any] = set()
         if ":" in host:
             self.address_family = socket.AF_INET6
         super().__init__((host, port), type("Handler", (ConsoleHandler,), {"answer": staticmethod(answer)}))
@@ -34,16 +42,39 @@ class ConsoleServer(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
+        if self._admit(request):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def _admit(self, request: Any) -> bool:
+        """Add a connection, in place of the oldest idle one if there are too many. Return False if all are busy."""
+        with self._lock:
+            if len(self._idle) + len(self._busy) >= MAX_CONNECTIONS:
+                if not self._idle:
+                    return False
+                oldest = next(iter(self._idle))
+                del self._idle[oldest]
+                # The thread of this connection is waiting for data. It now reads the end of the stream, and ends.
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._idle[request] = None
+            return True
+
+    def mark_busy(self, request: Any) -> None:
+        """Note that a connection has sent a complete request, so that it is not closed before it is answered."""
+        with self._lock:
+            if request in self._idle:
+                del self._idle[request]
+                self._busy.add(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._lock:
+                self._idle.pop(request, None)
+                self._busy.discard(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Print nothing: a client that disconnects is not an error."""
@@ -53,6 +84,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
     """Reads one request from a connection and sends the response."""
 
     answer: Answer
+    server: ConsoleServer
     timeout = SOCKET_SEC
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "counterfoil", ""
@@ -63,6 +95,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
         if isinstance(body, ConsoleResponse):
             self._send(body)
             return
+        self.server.mark_busy(self.connection)
         headers = tuple((name.lower(), value) for name, value in self.headers.items())
         request = ConsoleRequest(
             method=self.command, target=self.path, headers=headers, body=body, peer=self.client_address[0]

@@ -1,7 +1,7 @@
 """Server-side sessions, and the numbers that let a form be sent only once.
 
-The browser has a random token, and the console keeps only its hash. A session ends after IDLE_SEC without a request,
-after LONGEST_SEC in any case, when the operator signs out, and when the console stops.
+The browser has a random token, and the console keeps only its hash. A session ends after IDLE_SEC without a request
+of the operator, after LONGEST_SEC in any case, when the operator signs out, and when the console stops.
 """
 
 import secrets
@@ -49,18 +49,22 @@ class Sessions:
             self._by_hash[fingerprint(token)] = self._new(actor)
         return token
 
-    def find(self, token: str) -> Session | None:
-        """Return the session of a token and record the time of this visit, or return None if the session has ended."""
+    def find(self, token: str, *, is_use: bool = True) -> Session | None:
+        """Return the session of a token, or None if the session has ended.
+
+        The time of this request is recorded only if the request is a use of the session: a page that refreshes itself
+        must not keep a session alive after the operator has left.
+        """
         if not token:
             return None
         with self._lock:
             self._drop_ended()
             session = self._by_hash.get(fingerprint(token))
-            if session:
+            if session and is_use:
                 session.seen_us = self._clock.steady_us()
             return session
 
-    def of_proxy(self, actor: Actor) -> tuple[Session, bool]:
+    def of_proxy(self, actor: Actor, *, is_use: bool = True) -> tuple[Session, bool]:
         """Return the session of an operator whom the trusted proxy has identified, and whether it has just begun."""
         name = fingerprint(f"proxy {actor.name}")
         with self._lock:
@@ -70,7 +74,8 @@ class Sessions:
             if session is None:
                 self._make_room()
                 session = self._by_hash[name] = self._new(actor, is_proxied=True)
-            session.seen_us = self._clock.steady_us()
+            if is_use:
+                session.seen_us = self._clock.steady_us()
             return session, is_new
 
     def end(self, token: str) -> None:

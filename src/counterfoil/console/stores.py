@@ -1,13 +1,14 @@
 """Opens the store for the console's pages. Every page reads through this class, and nothing here changes the store."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import Generic, TypeVar
 
 from counterfoil import bootstrap
-from counterfoil.checks.diagnosis import run_checks
+from counterfoil.checks.diagnosis import every_finding
 from counterfoil.checks.local import Finding
-from counterfoil.checks.overview import Overview, overview
+from counterfoil.checks.overview import Overview, overview, service_finding
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import AuditEntry
@@ -16,7 +17,24 @@ from counterfoil.ports import Clock, Inspection
 from counterfoil.settings import Settings
 
 # The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
-OVERVIEW_SEC = 2
+SHARED_SEC = 2
+Result = TypeVar("Result")
+
+
+class SharedResult(Generic[Result]):
+    """The result of a slow function. Several pages share a result for SHARED_SEC."""
+
+    def __init__(self, clock: Clock, compute: Callable[[], Result]) -> None:
+        self._clock = clock
+        self._compute = compute
+        self._lock = threading.Lock()
+        self._result: tuple[Result, int] | None = None
+
+    def get(self) -> Result:
+        with self._lock:
+            if self._result is None or self._clock.steady_us() - self._result[1] >= SHARED_SEC * 1_000_000:
+                self._result = self._compute(), self._clock.steady_us()
+            return self._result[0]
 
 
 class ConsoleStore:
@@ -25,9 +43,9 @@ class ConsoleStore:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._overview: Overview | None = None
-        self._overview_us = 0
-        self._lock = threading.Lock()
+        self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms()))
+        self._findings = SharedResult(clock, lambda: every_finding(settings, self.overview()))
+        self._service = SharedResult(clock, self._ask_service)
 
     def all_keys(self) -> list[Key]:
         """Return all keys, oldest first."""
@@ -50,13 +68,17 @@ class ConsoleStore:
         return self.inspection().shops(self._clock.now_ms(), count_all=count_all)
 
     def overview(self) -> Overview:
-        """Return the findings of `counterfoil status`. The result is at most OVERVIEW_SEC old."""
-        with self._lock:
-            now = self._clock.steady_us()
-            if self._overview is None or now - self._overview_us >= OVERVIEW_SEC * 1_000_000:
-                self._overview, self._overview_us = overview(self._settings, self._clock.now_ms()), now
-            return self._overview
+        """Return the findings of `counterfoil status`, and the values that they are based on."""
+        return self._overview.get()
 
-    def diagnosis(self) -> list[Finding]:
-        """Return the findings of `counterfoil doctor`."""
-        return run_checks(self._settings)
+    def findings(self) -> list[Finding]:
+        """Return the findings of `counterfoil status` and `counterfoil doctor`, each of them once."""
+        return self._findings.get()
+
+    def service(self) -> Finding:
+        """Return whether the service is ready."""
+        return self._service.get()
+
+    def _ask_service(self) -> Finding:
+        horizon = None if self._settings.admin_port else self.inspection().horizon()
+        return service_finding(self._settings, horizon, self._clock.now_ms())

@@ -1,4 +1,4 @@
-"""The types that pages work with: the operator's request, and the drawn page."""
+"""The types that pages work with: the operator's request, and the content of a page."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -42,13 +42,17 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.sessions.new_form(self.session)
 
 
-class Drawn(Struct, frozen=True, kw_only=True):
-    """A drawn page. `command` is the command that shows the same data in a terminal."""
+class PageContent(Struct, frozen=True, kw_only=True):
+    """The content of a page. `command` is the command that shows the same data in a terminal.
+
+    `shows_service` is true if the content already says whether the service is ready.
+    """
 
     title: str
     main: Html
     command: str | None = None
     lead: Html | None = None
+    shows_service: bool = False
 
 
 class CsvExport(Struct, frozen=True):
@@ -65,5 +69,5 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
 
     name: str
     read: Callable[[Visit], View]
-    draw: Callable[[Visit, View], Drawn]
+    draw: Callable[[Visit, View], PageContent]
     csv: Callable[[Visit, View], CsvExport] | None = None

@@ -15,7 +15,7 @@ ROTATE_MS = 365 * DAY_MS
 UNUSED_PERMISSION_MS = 30 * DAY_MS
 
 
-class KeyIssue(Enum):
+class KeyWarning(Enum):
     """A reason to look at a key."""
 
     NEVER_USED = "never_used"
@@ -36,17 +36,19 @@ class KeyUse(Struct, frozen=True, kw_only=True):
     requests_today: int = 0
 
 
-def key_issues(key: Key, use: KeyUse, now_ms: int) -> list[KeyIssue]:
+def key_warnings(key: Key, use: KeyUse, now_ms: int) -> list[KeyWarning]:
     """Return the reasons to look at a key. A revoked key has none."""
     if key.is_revoked(now_ms):
         return []
     age = now_ms - key.created_at
     found = {
-        KeyIssue.NEVER_USED: use.last_used is None and age >= NEW_KEY_MS,
-        KeyIssue.IDLE: use.last_used is not None and now_ms - use.last_used >= IDLE_MS,
+        KeyWarning.NEVER_USED: use.last_used is None and age >= NEW_KEY_MS,
+        KeyWarning.IDLE: use.last_used is not None and now_ms - use.last_used >= IDLE_MS,
         # Rotation issues a new key, so the age of a key is the time since the latest rotation.
-        KeyIssue.NOT_ROTATED: age >= ROTATE_MS,
-        KeyIssue.PERSONAL_DATA_UNUSED: key.personal_data and use.last_disclosed is None and age >= UNUSED_PERMISSION_MS,
-        KeyIssue.AT_QUOTA: use.requests_today >= key.per_day,
+        KeyWarning.NOT_ROTATED: age >= ROTATE_MS,
+        KeyWarning.PERSONAL_DATA_UNUSED: (
+            key.personal_data and use.last_disclosed is None and age >= UNUSED_PERMISSION_MS
+        ),
+        KeyWarning.AT_QUOTA: use.requests_today >= key.per_day,
     }
-    return [issue for issue, is_found in found.items() if is_found]
+    return [warning for warning, is_found in found.items() if is_found]

@@ -69,15 +69,39 @@ def free_port(host: str) -> int:
     return bind_port(host, 0)
 
 
+class PortReservation:
+    """A free port that the system gives to no other process that asks for a free one, until this is closed.
+
+    A listener of this or another process can still use the port by its number: the reserving socket does not listen,
+    and both sockets have `SO_REUSEADDR`, as those of `bind_port`, the API, the admin listener and the console do.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._socket = _bound_socket(host, 0)
+        self.port: int = self._socket.getsockname()[1]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 def bind_port(host: str, port: int) -> int:
     """Bind a port briefly and return its number. Port 0 picks any free port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except (TypeError, UnicodeError) as error:
-            # Python raises these errors for a text that cannot be a host name.
-            raise OSError(errno.EINVAL, "Not a valid host name", host) from error
-        found: int = listener.getsockname()[1]
+    with _bound_socket(host, port) as bound:
+        found: int = bound.getsockname()[1]
         return found
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except (TypeError, UnicodeError) as error:
+        bound.close()
+        # Python raises these errors for a text that cannot be a host name.
+        raise OSError(errno.EINVAL, "Not a valid host name", host) from error
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -3,13 +3,15 @@
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
+from typing import get_args
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, at, badge, key_link, moment, name_of, table
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
-from counterfoil.domain.audit import Act, AuditEntry, FieldValue
-from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.console.display import PageColumn, badge, csv_time, key_link, moment, name_of, table, utc_time
+from counterfoil.console.texts import TABLE
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
@@ -39,7 +41,7 @@ class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
 def audit_rows(entries: Sequence[AuditEntry]) -> list[AuditRow]:
     return [
         AuditRow(
-            at=at(entry.at),
+            at=utc_time(entry.at),
             act=entry.act,
             actor=entry.actor.name,
             via=entry.actor.via,
@@ -79,7 +81,7 @@ def read(visit: Visit) -> AuditView:
     return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=audit_rows(found[:limit]))
 
 
-def draw(visit: Visit, view: AuditView) -> Drawn:
+def draw(visit: Visit, view: AuditView) -> PageContent:
     t = visit.t
     filtered = (
         element("p", t("audit.of_key", key_id=view.key_id), " ", element("a", t("audit.all"), href="/audit"))
@@ -100,7 +102,7 @@ def draw(visit: Visit, view: AuditView) -> Drawn:
         if view.has_more and view.limit < MOST
         else None
     )
-    return Drawn(
+    return PageContent(
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),
         main=markup(filtered, audit_table(visit, view.entries), more),
@@ -118,9 +120,19 @@ def audit_table(visit: Visit, rows: Sequence[AuditRow], *, with_key: bool = True
     return table(t("audit.caption"), columns, drawn, empty=t("audit.none"))
 
 
+def describe_entry(visit: Visit, row: AuditRow) -> str:
+    """Return a sentence about an entry: what was done, by whom, and what changed."""
+    changes = "; ".join(_change_text(visit, change) for change in row.changes) or row.detail
+    values = {"act": act_name(visit, row.act), "name": name_of(row.actor), "via": _via_name(visit, row)}
+    return visit.t("audit.sentence", **values, changes=changes)
+
+
+def _via_name(visit: Visit, row: AuditRow) -> str:
+    return visit.t(f"via.{row.via}") if row.via in get_args(Via) else row.via
+
+
 def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
-    t = visit.t
-    via = t(f"via.{row.via}") if row.via in ("cli", "console", "automatic") else row.via
+    via = _via_name(visit, row)
     cells: list[Child] = [
         moment(row.at),
         badge(act_name(visit, row.act), _KINDS.get(Act(row.act), "quiet") if row.act in set(Act) else "quiet"),
@@ -128,9 +140,16 @@ def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
     ]
     if with_key:
         cells.append(key_link(row.key_id) if row.key_id else "–")
-    changes = [element("li", change) for change in row.changes]
+    changes = [element("li", _change_text(visit, change)) for change in row.changes]
     cells.append(element("ul", changes, class_="changes") if changes else name_of(row.detail or "–"))
     return cells
+
+
+def _change_text(visit: Visit, change: str) -> str:
+    """Return a change with the name of its field in the operator's language."""
+    name, separator, values = change.partition(": ")
+    text_name = f"audit_field.{name}"
+    return f"{visit.t(text_name)}{separator}{values}" if text_name in TABLE else change
 
 
 def act_name(visit: Visit, act: str) -> str:
@@ -141,7 +160,7 @@ def act_name(visit: Visit, act: str) -> str:
 def csv(visit: Visit, view: AuditView) -> CsvExport:
     rows: list[tuple[object, ...]] = [
         (
-            iso_utc(to_ms(row.at)) if row.at else "",
+            csv_time(row.at),
             row.act,
             row.actor,
             row.via,

@@ -4,7 +4,18 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, ago, at, badge, duration, moment, name_of, section, table
+from counterfoil.console.display import (
+    PageColumn,
+    ago,
+    badge,
+    duration,
+    moment,
+    name_of,
+    section,
+    table,
+    tile,
+    utc_time,
+)
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
@@ -70,8 +81,8 @@ def _row(visit: Visit, state: CopyState, shop_id: str | None, name: str | None =
         list_name=state.list_name,
         shop_id=shop_id,
         shop_name=name,
-        complete_until=at(state.server_time),
-        last_read_at=at(state.at),
+        complete_until=utc_time(state.server_time),
+        last_read_at=utc_time(state.at),
         state=judged,
     )
 
@@ -111,6 +122,19 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
         element("p", t("copy.explained"), class_="muted"),
         anchor="copy",
     )
+
+
+def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
+    """Return a box that says whether the copy is in step, with a link to the list."""
+    t = visit.t
+    fresh = sum(row.state == "fresh" for row in rows)
+    is_unused = all(row.state == "never" for row in rows)
+    if is_unused:
+        value = t("copy.never") if rows else "–"
+    else:
+        value = t("copy.fresh") if fresh == len(rows) else t("copy.share", fresh=fresh, count=len(rows))
+    note = element("a", _sentence(visit, rows, fresh), href="#copy")
+    return tile(t("copy.title"), value, note, "" if is_unused or fresh == len(rows) else "warn")
 
 
 def _sentence(visit: Visit, rows: list[CopyRow], fresh: int) -> str:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from counterfoil.console.display import name_of
 from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -47,11 +47,11 @@ def read(visit: Visit) -> IssueView:
     )
 
 
-def draw(visit: Visit, view: IssueView) -> Drawn:
+def draw(visit: Visit, view: IssueView) -> PageContent:
     return draw_form(visit, view, None)
 
 
-def draw_form(visit: Visit, view: IssueView, problem: str | None) -> Drawn:
+def draw_form(visit: Visit, view: IssueView, problem: str | None) -> PageContent:
     """Return the form. After an invalid entry, the form shows the values that the operator entered."""
     t, entered = visit.t, visit.request.form
     groups = {
@@ -74,7 +74,7 @@ def draw_form(visit: Visit, view: IssueView, problem: str | None) -> Drawn:
         text_field(t("issue.other_id"), "other_id", entered.get("other_id", ""), hint=t("issue.other_hint")),
         open=entered.get("scope") == "other",
     )
-    return Drawn(
+    return PageContent(
         title=t("issue.title"),
         main=markup(
             notice(problem, "bad") if problem else None,

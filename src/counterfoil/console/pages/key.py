@@ -8,9 +8,7 @@ from counterfoil.console.charts import Bar, ChartWords, bar_chart, meter_bar
 from counterfoil.console.display import (
     PageColumn,
     ago,
-    at,
     day_name,
-    english,
     fields,
     key_link,
     moment,
@@ -21,16 +19,16 @@ from counterfoil.console.display import (
     table,
     tile,
     tiles,
+    utc_time,
 )
-from counterfoil.console.layout import notice
 from counterfoil.console.pages import key_forms
 from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
-from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows
+from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows, copy_tile
 from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, scope_name, state_badge
-from counterfoil.console.pages.missing import NotFoundHere
-from counterfoil.console.pages.problems import what_to_do
+from counterfoil.console.pages.not_found import NotFound
+from counterfoil.console.pages.problems import action_text, what_to_do
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
 from counterfoil.domain.calendar import DAY_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
@@ -96,7 +94,7 @@ def find(visit: Visit) -> tuple[Key, list[str]]:
     key_id = visit.values["key_id"]
     found = next((key for key in keys if key.key_id == key_id), None)
     if found is None:
-        raise NotFoundHere(visit.t("key.missing", key_id=key_id))
+        raise NotFound(visit.t("key.missing", key_id=key_id))
     return found, [key.key_id for key in keys if key.successor_of == key_id]
 
 
@@ -114,13 +112,15 @@ def read(visit: Visit) -> OneKeyView:
     return OneKeyView(
         key=key_view(key, visit.now),
         successors=successors,
-        last_used=at(last_used),
+        last_used=utc_time(last_used),
         days=[_day(days.get(day, DayOfKey(key_id=key.key_id, day=day))) for day in span],
         hours=_hours(hours, visit.now),
-        errors=[ErrorOfKey(one.error, one.route, one.count, at(one.last_at), what_to_do(one.error)) for one in groups],
+        errors=[
+            ErrorOfKey(one.error, one.route, one.count, utc_time(one.last_at), what_to_do(one.error)) for one in groups
+        ],
         copies=copy_rows(visit, key, copies),
         disclosures=[
-            DisclosureRow(at(one.at), one.request_id, one.route, one.personal_base, one.personal_members)
+            DisclosureRow(utc_time(one.at), one.request_id, one.route, one.personal_base, one.personal_members)
             for one in disclosed
         ],
         audit=audit_rows(visit.store.audit(MOST_AUDIT, key.key_id)),
@@ -140,21 +140,23 @@ def _hours(found: list[HourOfKey], now: int) -> list[KeyHour]:
     known = {one.at: one for one in found}
     starts = range(_first_hour(now), now + 1, HOUR_MS)
     empty = HourOfKey(0, 0, 0)
-    return [KeyHour(at(start), known.get(start, empty).requests, known.get(start, empty).errors) for start in starts]
+    return [
+        KeyHour(utc_time(start), known.get(start, empty).requests, known.get(start, empty).errors) for start in starts
+    ]
 
 
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: OneKeyView) -> Drawn:
+def draw(visit: Visit, view: OneKeyView) -> PageContent:
     return draw_with(visit, view, None)
 
 
-def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> Drawn:
+def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageContent:
     """Return the page, with a message about the completed action."""
     key, successors = find(visit)
     t = visit.t
-    return Drawn(
+    return PageContent(
         title=name_of(key.label) if key.label else key.key_id,
         lead=message,
         main=markup(
@@ -214,6 +216,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
             ago(t, view.last_used, visit.now),
             moment(view.last_used) if view.last_used else t("key.never"),
         ),
+        copy_tile(visit, view.copies),
         tile(t("key.refused"), number(refused), t("key.refused_note"), "warn" if refused else ""),
     )
 
@@ -255,7 +258,7 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
             element("code", one.route),
             number(one.count),
             ago(t, one.last_at, visit.now),
-            english(one.action),
+            action_text(t, one.error),
         )
         for one in view.errors
     ]
@@ -280,10 +283,6 @@ def _disclosures(visit: Visit, key: Key, view: OneKeyView) -> Html | None:
     return section(
         t("personal.title"), table(t("personal.caption"), columns, rows, empty=t("personal.none")), all_of_them
     )
-
-
-def changed_notice(text: str) -> Html:
-    return notice(text, "good")
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw)

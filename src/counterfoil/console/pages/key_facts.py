@@ -6,14 +6,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from counterfoil.console.display import at, badge, key_link, name_of
+from counterfoil.console.display import badge, key_link, name_of, utc_time
 from counterfoil.console.texts import Texts
 from counterfoil.domain.access import Key, permissions
-from counterfoil.domain.key_hygiene import KeyIssue, KeyUse
+from counterfoil.domain.key_hygiene import KeyUse, KeyWarning
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.web.html import Html, element, markup
 
-CONCERNS: Final = tuple(issue.value for issue in KeyIssue)
+WARNINGS: Final = tuple(warning.value for warning in KeyWarning)
 
 
 class KeyView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -44,10 +44,10 @@ def key_view(key: Key, now: int) -> KeyView:
         permissions=permissions(key),
         per_min=key.per_min,
         per_day=key.per_day,
-        created_at=at(key.created_at),
+        created_at=utc_time(key.created_at),
         revoked=is_revoked,
-        revoked_at=at(revoked_at),
-        revokes_at=None if is_revoked else at(key.revokes_at),
+        revoked_at=utc_time(revoked_at),
+        revokes_at=None if is_revoked else utc_time(key.revokes_at),
         successor_of=key.successor_of,
     )
 

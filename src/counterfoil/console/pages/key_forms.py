@@ -22,15 +22,15 @@ OVERLAPS: Final[dict[str, int | None]] = {
 }
 
 
-def seen(key: Key, successors: list[str]) -> str:
-    """Return a key's values as a form shows them, to detect changes that another operator makes in the meantime."""
+def key_version(key: Key, successors: list[str]) -> str:
+    """Return the values of a key as one text. A form sends it back, so that changes by others are noticed."""
     values = (key.label, key.per_min, key.per_day, key.personal_data, key.messaging_lookup, key.revokes_at)
     return "|".join(map(str, (*values, len(successors))))
 
 
 def all_forms(visit: Visit, key: Key, successors: list[str], today: int, last_used: datetime | None) -> Html:
     t, path = visit.t, f"/keys/{key.key_id}"
-    based_on = element("input", type="hidden", name="seen", value=seen(key, successors))
+    based_on = element("input", type="hidden", name="version", value=key_version(key, successors))
     overlaps = {"": [FormChoice(name, t(f"rotate.{name}")) for name in OVERLAPS]}
     return section(
         t("key.actions"),

@@ -8,14 +8,15 @@ from counterfoil.console.charts import spark
 from counterfoil.console.display import (
     PageColumn,
     ago,
-    at,
     badge,
+    csv_time,
     number,
     percent,
     table,
+    utc_time,
 )
 from counterfoil.console.pages.key_facts import (
-    CONCERNS,
+    WARNINGS,
     KeyView,
     WeekOfKey,
     key_name,
@@ -24,14 +25,14 @@ from counterfoil.console.pages.key_facts import (
     state_badge,
     week_of,
 )
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import days_until, thai_day
-from counterfoil.domain.key_hygiene import key_issues
+from counterfoil.domain.key_hygiene import key_warnings
 from counterfoil.web.html import Html, element, markup
 
 WEEK = 7
-SHOWN = ("active", "revoked", *CONCERNS)
+SHOWN = ("active", "revoked", *WARNINGS)
 
 
 class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -39,7 +40,7 @@ class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     last_used: datetime | None
     week: list[int]
     errors: int
-    concerns: list[str]
+    warnings: list[str]
 
 
 class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -59,7 +60,7 @@ def _collect(visit: Visit) -> list[tuple[Key, WeekOfKey, list[str]]]:
     found = []
     for key in visit.store.all_keys():
         week = week_of(key, days, span, last_used, last_disclosed)
-        found.append((key, week, [issue.value for issue in key_issues(key, week.use, visit.now)]))
+        found.append((key, week, [warning.value for warning in key_warnings(key, week.use, visit.now)]))
     return found
 
 
@@ -67,16 +68,16 @@ def read(visit: Visit) -> KeysView:
     wanted = visit.query.get("show", "active")
     show = wanted if wanted in SHOWN else "active"
     found = _collect(visit)
-    counts = {name: sum(name in about for _, _, about in found) for name in CONCERNS}
+    counts = {name: sum(name in about for _, _, about in found) for name in WARNINGS}
     counts["revoked"] = sum(key.is_revoked(visit.now) for key, _, _ in found)
     counts["active"] = len(found) - counts["revoked"]
     rows = [
         KeyRow(
             key=key_view(key, visit.now),
-            last_used=at(week.use.last_used),
+            last_used=utc_time(week.use.last_used),
             week=week.week,
             errors=week.errors,
-            concerns=about,
+            warnings=about,
         )
         for key, week, about in found
         if _is_shown(show, key, about, visit.now)
@@ -94,10 +95,10 @@ def _is_shown(show: str, key: Key, about: list[str], now: int) -> bool:
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: KeysView) -> Drawn:
+def draw(visit: Visit, view: KeysView) -> PageContent:
     t = visit.t
     issue = element("p", element("a", t("keys.issue"), href="/keys/new", class_="button"), class_="buttons")
-    return Drawn(
+    return PageContent(
         title=t("keys.title"),
         lead=issue,
         main=markup(_cards(visit, view), _table(visit, view)),
@@ -114,11 +115,11 @@ def _cards(visit: Visit, view: KeysView) -> Html:
                 "a",
                 element("strong", number(view.counts[name])),
                 " ",
-                t(f"concern.{name}"),
+                t(f"keys.filter.{name}"),
                 href="/keys" if name == "active" else f"/keys?show={name}",
                 aria_current="true" if name == view.show else None,
             ),
-            class_="warn" if name in CONCERNS and view.counts[name] else None,
+            class_="warn" if name in WARNINGS and view.counts[name] else None,
         )
         for name in SHOWN
     ]
@@ -138,7 +139,7 @@ def _table(visit: Visit, view: KeysView) -> Html:
     )
     known = {key.key_id: key for key in visit.store.all_keys()}
     rows = [_row(visit, row, known[row.key.key_id]) for row in view.keys if row.key.key_id in known]
-    return table(t(f"concern.{view.show}.what"), columns, rows, empty=t("keys.none"))
+    return table(t(f"keys.filter.{view.show}.caption"), columns, rows, empty=t("keys.none"))
 
 
 def _row(visit: Visit, row: KeyRow, key: Key) -> tuple[Html | str, ...]:
@@ -153,9 +154,54 @@ def _row(visit: Visit, row: KeyRow, key: Key) -> tuple[Html | str, ...]:
         markup(number(row.week[-1]), element("small", f" / {key.per_day:,}")),
         markup(
             state_badge(t, key, visit.now),
-            [[" ", badge(t(f"concern.{name}.short"), "warn")] for name in row.concerns],
+            [[" ", badge(t(f"key_warning.{name}"), "warn")] for name in row.warnings],
         ),
     )
 
 
-PAGE = ConsolePage(name="keys", read=read, draw=draw)
+def csv(_: Visit, view: KeysView) -> CsvExport:
+    columns = (
+        "key_id",
+        "label",
+        "scope_kind",
+        "scope_id",
+        "permissions",
+        "per_min",
+        "per_day",
+        "created_utc",
+        "revoked",
+        "revoked_utc",
+        "revokes_utc",
+        "successor_of",
+        "last_used_utc",
+        "requests_today",
+        "requests_7_days",
+        "errors_7_days",
+        "warnings",
+    )
+    return CsvExport("keys", columns, [_csv_row(row, row.key) for row in view.keys])
+
+
+def _csv_row(row: KeyRow, key: KeyView) -> tuple[object, ...]:
+    return (
+        key.key_id,
+        key.label,
+        key.scope_kind,
+        key.scope_id,
+        " ".join(key.permissions),
+        key.per_min,
+        key.per_day,
+        csv_time(key.created_at),
+        "yes" if key.revoked else "no",
+        csv_time(key.revoked_at),
+        csv_time(key.revokes_at),
+        key.successor_of or "",
+        csv_time(row.last_used),
+        row.week[-1],
+        sum(row.week),
+        row.errors,
+        " ".join(row.warnings),
+    )
+
+
+PAGE = ConsolePage(name="keys", read=read, draw=draw, csv=csv)

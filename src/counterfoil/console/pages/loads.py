@@ -8,29 +8,33 @@ from msgspec import Struct
 
 from counterfoil.console.display import (
     PageColumn,
-    at,
     badge,
     command_line,
+    csv_time,
     duration,
-    english,
     fields,
     moment,
     name_of,
     number,
     section,
     table,
+    text_or_english,
+    utc_time,
 )
 from counterfoil.console.forms import FORM_NUMBER
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.missing import NotFoundHere
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
-from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.console.pages.not_found import NotFound
+from counterfoil.console.texts import Texts
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.load_progress import RejectedLine
 from counterfoil.ingest.lines import REASONS
 from counterfoil.operator_reads import LoadRow
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST_LOADS, MOST_REJECTS = 100, 200
+# The store remembers this many rejected lines of a load. The rejects file has all of them.
+MOST_EXPORTED = 1_000
 # An unfinished load that has not written anything for this long counts as stopped.
 STALLED_MS = 120_000
 
@@ -78,9 +82,9 @@ def _load(one: LoadRow, now: int) -> LoadView:
         number=one.number,
         source=one.source,
         state=running if one.finished_at is None else "finished",
-        started_at=at(one.started_at),
-        seen_at=at(one.seen_at),
-        finished_at=at(one.finished_at),
+        started_at=utc_time(one.started_at),
+        seen_at=utc_time(one.seen_at),
+        finished_at=utc_time(one.finished_at),
         lines=one.lines,
         changed=one.changed,
         rejected=one.rejected,
@@ -94,7 +98,7 @@ def read_one(visit: Visit) -> OneLoadView:
     with visit.store.reads() as reads:
         found = next((one for one in reads.loads(MOST_LOADS) if one.number == wanted), None)
         if found is None:
-            raise NotFoundHere(visit.t("load.missing", number=wanted))
+            raise NotFound(visit.t("load.missing", number=wanted))
         rejects = reads.rejects(wanted, MOST_REJECTS)
     return OneLoadView(load=_load(found, visit.now), rejects=[_reject(one) for one in rejects])
 
@@ -106,7 +110,7 @@ def _reject(one: RejectedLine) -> RejectView:
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: LoadsView) -> Drawn:
+def draw(visit: Visit, view: LoadsView) -> PageContent:
     t = visit.t
     columns = (
         PageColumn(t("load.started")),
@@ -117,7 +121,7 @@ def draw(visit: Visit, view: LoadsView) -> Drawn:
         PageColumn(t("load.changed"), is_number=True),
         PageColumn(t("load.rejected"), is_number=True),
     )
-    return Drawn(
+    return PageContent(
         title=t("loads.title"),
         main=markup(
             _reasons(visit, view),
@@ -135,15 +139,12 @@ def _reasons(visit: Visit, view: LoadsView) -> Html | None:
     if not counts:
         return None
     columns = (PageColumn(t("load.reason")), PageColumn(t("count"), is_number=True), PageColumn(t("load.means")))
-    rows = [
-        (element("code", reason), number(count), _meaning(t("load.line_that"), reason))
-        for reason, count in counts.most_common()
-    ]
+    rows = [(element("code", reason), number(count), _meaning(t, reason)) for reason, count in counts.most_common()]
     return section(t("loads.reasons"), table(t("loads.reasons_caption", count=len(view.loads)), columns, rows))
 
 
-def _meaning(start: str, reason: str) -> Html:
-    return markup(start, " ", english(REASONS.get(reason, "")))
+def _meaning(t: Texts, reason: str) -> Html:
+    return markup(t("load.line_that"), " ", text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
 
 
 def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
@@ -167,11 +168,11 @@ def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
     )
 
 
-def draw_one(visit: Visit, view: OneLoadView) -> Drawn:
+def draw_one(visit: Visit, view: OneLoadView) -> PageContent:
     return draw_load(visit, view, None)
 
 
-def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> Drawn:
+def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageContent:
     """Return the page of one load, with the text of a line if it was revealed."""
     t, load = visit.t, view.load
     facts: list[tuple[str, Child]] = [
@@ -195,14 +196,14 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> Drawn:
         (
             number(one.line),
             name_of(one.source),
-            markup(element("code", one.reason), " ", element("small", _meaning(t("load.line_that"), one.reason))),
+            markup(element("code", one.reason), " ", element("small", _meaning(t, one.reason))),
             markup([[element("code", name_of(name)), " "] for name in one.fields]) if one.fields else "–",
             _reveal_button(visit, load, one, number_of_form),
         )
         for one in view.rejects
     ]
     shown = t("load.rejects_caption", shown=len(view.rejects), count=f"{load.rejected:,}")
-    return Drawn(
+    return PageContent(
         title=t("load.title", number=load.number),
         lead=revealed,
         main=markup(
@@ -241,8 +242,8 @@ def csv(_: Visit, view: LoadsView) -> CsvExport:
     rows: list[tuple[object, ...]] = [
         (
             one.number,
-            iso_utc(to_ms(one.started_at)) if one.started_at else "",
-            iso_utc(to_ms(one.finished_at)) if one.finished_at else "",
+            csv_time(one.started_at),
+            csv_time(one.finished_at),
             one.source,
             one.state,
             one.lines,
@@ -254,5 +255,15 @@ def csv(_: Visit, view: LoadsView) -> CsvExport:
     return CsvExport("loads", columns, rows)
 
 
+def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:
+    """Return the rejected lines of a load as CSV, without their values."""
+    with visit.store.reads() as reads:
+        found = reads.rejects(view.load.number, MOST_EXPORTED)
+    rows: list[tuple[object, ...]] = [
+        (one.source, one.line, one.reason, REASONS.get(one.reason, ""), " ".join(one.fields)) for one in found
+    ]
+    return CsvExport(f"load-{view.load.number}-rejects", ("source", "line", "reason", "meaning", "fields"), rows)
+
+
 PAGE = ConsolePage(name="loads", read=read, draw=draw, csv=csv)
-ONE_LOAD = ConsolePage(name="loads", read=read_one, draw=draw_one)
+ONE_LOAD = ConsolePage(name="loads", read=read_one, draw=draw_one, csv=csv_one)

@@ -5,10 +5,10 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, ago, key_link, moment, name_of, number, section, table
+from counterfoil.console.display import PageColumn, ago, csv_time, key_link, moment, name_of, number, section, table
 from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, RequestRow, position, request_link, row
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
-from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.domain.calendar import DAY_MS
 from counterfoil.operator_reads import RecordPosition, RequestFilter
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -81,9 +81,9 @@ def _disclosures(
                 return rows, before
 
 
-def draw(visit: Visit, view: PersonalView) -> Drawn:
+def draw(visit: Visit, view: PersonalView) -> PageContent:
     t = visit.t
-    return Drawn(
+    return PageContent(
         title=t("personal.title"),
         lead=element("p", t("personal.lead", days=DAYS)),
         main=markup(_by_key(visit, view), _list(visit, view)),
@@ -151,7 +151,7 @@ def csv(visit: Visit, view: PersonalView) -> CsvExport:
     columns = ("time_utc", "key_id", "label", "route", "base", "members", "request_id")
     lines: list[tuple[object, ...]] = [
         (
-            iso_utc(to_ms(one.at)) if one.at else "",
+            csv_time(one.at),
             one.key_id,
             one.label,
             one.route,

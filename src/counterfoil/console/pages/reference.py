@@ -10,14 +10,14 @@ from counterfoil.http.pages import StaticPage
 from counterfoil.http.reference import build, example_base_url
 from counterfoil.http.reference.served import PATH, reference_pages
 
-TWIN = f"{PATH}.json"
-PATHS: Final = (PATH, TWIN, f"{PATH}.md", "/llms.txt")
+JSON_PATH = f"{PATH}.json"
+PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt")
 
 
 def answer(visit: Visit, path: str) -> ConsoleResponse:
     """Return the reference in the requested format. In JSON, it is the OpenAPI document."""
     prefix = visit.settings.prefix
-    if path == TWIN:
+    if path == JSON_PATH:
         return ConsoleResponse(content_type=JSON, body=document(prefix))
     found = _pages(prefix)[prefix + path]
     return ConsoleResponse(content_type=found.content_type, body=found.body, policy=found.policy)

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from counterfoil.console.display import (
     PageColumn,
-    at,
-    english,
+    csv_time,
     fields,
     key_link,
     moment,
@@ -19,11 +18,12 @@ from counterfoil.console.display import (
     section,
     status_badge,
     table,
+    utc_time,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.problems import problem_with, what_to_do
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.console.pages.problems import action_text, is_known, message_text
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE
@@ -93,7 +93,7 @@ def _read(visit: Visit, limit: int, *, is_export: bool = False) -> RequestsView:
 
 def row(one: RecordedRequest, keys: dict[str, Key]) -> RequestRow:
     return RequestRow(
-        at=at(one.at),
+        at=utc_time(one.at),
         request_id=one.request_id,
         key_id=one.key_id,
         label=keys[one.key_id].label if one.key_id in keys else "",
@@ -159,11 +159,11 @@ def _limit(visit: Visit) -> int:
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: RequestsView) -> Drawn:
+def draw(visit: Visit, view: RequestsView) -> PageContent:
     t = visit.t
     single = view.requests[0] if "request" in view.wanted and len(view.requests) == 1 else None
     names = ", ".join(view.ignored)
-    return Drawn(
+    return PageContent(
         title=t("requests.title"),
         main=markup(
             _search(visit, view),
@@ -239,7 +239,6 @@ def _search(visit: Visit, view: RequestsView) -> Html:
 
 def _one_request(visit: Visit, one: RequestRow) -> Html:
     t = visit.t
-    problem = problem_with(one.error) if one.error else None
     pairs: list[tuple[str, Child]] = [
         (t("time"), moment(one.at)),
         (t("key"), key_link(one.key_id, one.label)),
@@ -248,10 +247,10 @@ def _one_request(visit: Visit, one: RequestRow) -> Html:
         (t("took"), f"{one.took_ms:,.1f} ms"),
         (t("personal.title"), _disclosed(visit, one)),
     ]
-    if problem:
+    if one.error and is_known(one.error):
         pairs += [
-            (t("errors.message"), english(problem.message)),
-            (t("errors.action"), english(what_to_do(problem.code))),
+            (t("errors.message"), message_text(t, one.error)),
+            (t("errors.action"), action_text(t, one.error)),
         ]
     return section(t("requests.returned", request_id=name_of(one.request_id)), fields(pairs))
 
@@ -360,7 +359,7 @@ def csv(visit: Visit, _: RequestsView) -> CsvExport:
     )
     rows: list[tuple[object, ...]] = [
         (
-            iso_utc(to_ms(one.at)) if one.at else "",
+            csv_time(one.at),
             one.request_id or "",
             one.key_id,
             one.label,

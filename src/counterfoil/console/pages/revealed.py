@@ -3,17 +3,17 @@
 from counterfoil.console.display import duration, fields, key_link, name_of
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.key_facts import permission_names, scope_name
-from counterfoil.console.visit import Drawn, Visit
+from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import Issued
 from counterfoil.web.html import Html, element, markup
 
 
-def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> Drawn:
+def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:
     """Return the page. A script removes the key when the operator leaves the page. The console keeps no copy of it."""
     t, key = visit.t, issued.key
-    return Drawn(
+    return PageContent(
         title=t("revealed.title"),
         main=markup(
             notice(t("revealed.once"), "warn"),

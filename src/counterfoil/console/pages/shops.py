@@ -5,11 +5,11 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import PageColumn, ago, at, badge, name_of, number, table
+from counterfoil.console.display import PageColumn, ago, badge, csv_time, name_of, number, table, utc_time
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.activity import CLOSED_AFTER_MS, ShopActivity
-from counterfoil.domain.calendar import days_until, iso_utc, thai_day, to_ms
+from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.web.html import Child, Html, element, markup
 
 DAYS = 14
@@ -67,14 +67,14 @@ def _row(shop: ShopActivity, now: int, days: list[int]) -> ShopLine:
         franchise_id=shop.franchise_id,
         base=shop.provider_id,
         state=state,
-        last_bill_at=at(shop.last_bill_at),
+        last_bill_at=utc_time(shop.last_bill_at),
         today=shop.today,
         usual_by_now=shop.usual_by_now,
         days=days,
     )
 
 
-def draw(visit: Visit, view: ShopsView) -> Drawn:
+def draw(visit: Visit, view: ShopsView) -> PageContent:
     t = visit.t
     silent = view.counts["silent"]
     verdict = notice(t("shops.some_silent", count=silent), "warn") if silent else notice(t("shops.none_silent"), "good")
@@ -88,7 +88,7 @@ def draw(visit: Visit, view: ShopsView) -> Drawn:
         PageColumn(t("franchise")),
         PageColumn(t("base")),
     )
-    return Drawn(
+    return PageContent(
         title=t("shops.title"),
         lead=verdict if view.shops else None,
         main=markup(
@@ -137,7 +137,7 @@ def csv(_: Visit, view: ShopsView) -> CsvExport:
             row.franchise_id or "",
             row.base or "",
             row.state,
-            iso_utc(to_ms(row.last_bill_at)) if row.last_bill_at else "",
+            csv_time(row.last_bill_at),
             row.today,
             row.usual_by_now,
             sum(row.days),

@@ -1,11 +1,11 @@
-"""Store: the findings of `doctor`, sizes, servers, permissions, meter, and who is signed in."""
+"""Store: the findings of `status` and `doctor`, sizes, servers, permissions, meter, and who is signed in."""
 
 from msgspec import Struct
 
 from counterfoil.checks.local import Finding
+from counterfoil.checks.overview import worst_first
 from counterfoil.console.display import (
     PageColumn,
-    at,
     badge,
     fields,
     finding_list,
@@ -14,9 +14,10 @@ from counterfoil.console.display import (
     section,
     size,
     table,
+    utc_time,
 )
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import display_value
 from counterfoil.web.html import Child, Html, element, markup
@@ -55,7 +56,7 @@ def read(visit: Visit) -> StoreView:
     return StoreView(
         address=display_value(visit.settings, "store"),
         meter=display_value(visit.settings, "meter"),
-        checks=visit.store.diagnosis(),
+        checks=worst_first(visit.store.findings()),
         size_bytes=extent.size_bytes if extent else None,
         schema=extent.schema if extent else None,
         software=extent.software if extent else None,
@@ -67,22 +68,21 @@ def read(visit: Visit) -> StoreView:
     )
 
 
-def draw(visit: Visit, view: StoreView) -> Drawn:
+def draw(visit: Visit, view: StoreView) -> PageContent:
     t = visit.t
     wrong = sum(one.status != "ok" for one in view.checks)
     verdict = notice(t("store.wrong", count=wrong), "warn") if wrong else notice(t("store.well"), "good")
-    order = {"fail": 0, "warn": 1, "ok": 2}
-    checks = sorted(view.checks, key=lambda one: order[one.status])
-    return Drawn(
+    return PageContent(
         title=t("store.title"),
         lead=verdict,
         main=markup(
             section(t("store.facts"), fields(_facts(visit, view))),
-            section(t("store.checks"), finding_list(t, checks)),
+            section(t("store.checks"), finding_list(t, view.checks)),
             _servers(visit, view),
             _sessions(visit, view),
         ),
         command="counterfoil doctor",
+        shows_service=True,
     )
 
 
@@ -110,7 +110,7 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
     kinds = {"primary": "", "replica": "", "behind": "warn", "away": "bad"}
     columns = (PageColumn(t("store.server")), PageColumn(t("store.role")), PageColumn(t("store.horizon")))
     rows = [
-        (element("code", one.name), badge(one.role, kinds.get(one.role, "")), moment(at(one.horizon)))
+        (element("code", one.name), badge(one.role, kinds.get(one.role, "")), moment(utc_time(one.horizon)))
         for one in view.servers
     ]
     return section(t("store.servers"), table(t("store.servers"), columns, rows))

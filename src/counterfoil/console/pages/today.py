@@ -7,16 +7,15 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct
 
 from counterfoil.checks.local import Finding, Status
-from counterfoil.checks.overview import KeyToday
+from counterfoil.checks.overview import KeyToday, worst_first, worst_status
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
     PageColumn,
     ago,
-    at,
     day_name,
     duration,
-    english,
     finding_list,
+    finding_text,
     key_link,
     name_of,
     number,
@@ -26,9 +25,11 @@ from counterfoil.console.display import (
     table,
     tile,
     tiles,
+    utc_time,
 )
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.console.texts import Texts
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -81,20 +82,22 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
-    seen = overview.store
+    seen, findings = overview.store, visit.store.findings()
     try:
         days, keys = _usage(visit)
     except (StoreUnavailable, StoreMismatch):
         # The findings already say that the store cannot be read.
         days, keys = [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)], []
     return TodayView(
-        status=overview.status,
-        findings=[*overview.problems, *(one for one in overview.findings if one.status == "ok")],
+        status=worst_status(findings),
+        findings=worst_first(findings),
         days=days,
         keys=keys,
         near_quota=seen.near_quota,
         silent_shops=[
-            SilentShop(shop.shop_id, name_of(shop.name), at(shop.last_bill_at)) for shop in seen.shops if shop.is_silent
+            SilentShop(shop.shop_id, name_of(shop.name), utc_time(shop.last_bill_at))
+            for shop in seen.shops
+            if shop.is_silent
         ],
         horizon_age_ms=None if overview.horizon_age_ms is None else max(0, overview.horizon_age_ms),
         last_load_idle_ms=seen.load.idle_ms if seen.load else None,
@@ -143,22 +146,24 @@ def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[st
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: TodayView) -> Drawn:
+def draw(visit: Visit, view: TodayView) -> PageContent:
     t = visit.t
-    return Drawn(
+    return PageContent(
         title=t("today.title"),
         lead=_verdict(visit, view),
         main=markup(
             _tiles(visit, view),
-            bar_chart(
-                t,
-                ChartWords(t("today.chart"), t("day"), t("requests"), t("errors")),
-                [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days],
-            ),
-            _silent(visit, view),
-            _keys(visit, view),
+            element("div", element("div", _chart(t, view), _silent(visit, view)), _keys(visit, view), class_="split"),
         ),
         command="counterfoil status",
+        shows_service=True,
+    )
+
+
+def _chart(t: Texts, view: TodayView) -> Html:
+    words = ChartWords(t("today.chart"), t("day"), t("requests"), t("errors"))
+    return bar_chart(
+        t, words, [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
     )
 
 
@@ -175,9 +180,7 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
             "p",
             element("strong", t(f"today.{view.status}")),
             " ",
-            english(first.message),
-            " ",
-            element("span", english(first.advice), class_="advice") if first.advice else None,
+            finding_text(t, first),
         ),
         element(
             "details",

@@ -1,17 +1,36 @@
 """Every text of the console, in English and Thai.
 
 The tables map a name to the two texts. A test fails if a text lacks a language, if its placeholders differ between
-languages, or if it is not used. Findings of `doctor` and `status` are not translated; pages mark them as English.
+languages, or if it is not used. Messages that other parts compose in English, such as the findings of `doctor`, are
+recognized by `translation`.
 """
 
 import re
 from typing import Final, Literal
 
-from counterfoil.console.texts import keys, overview, requests, shell
+from counterfoil.console.texts import (
+    finding_values,
+    findings,
+    keys,
+    overview,
+    problems,
+    requests,
+    shell,
+    store_problems,
+)
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
-TABLE: Final[dict[str, tuple[str, str]]] = {**shell.TEXTS, **overview.TEXTS, **keys.TEXTS, **requests.TEXTS}
+TABLE: Final[dict[str, tuple[str, str]]] = {
+    **shell.TEXTS,
+    **overview.TEXTS,
+    **keys.TEXTS,
+    **requests.TEXTS,
+    **findings.TEXTS,
+    **finding_values.TEXTS,
+    **problems.TEXTS,
+    **store_problems.TEXTS,
+}
 _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
 
 

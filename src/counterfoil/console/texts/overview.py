@@ -136,6 +136,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "audit.of_key": ("Only entries about key {key_id}.", "เฉพาะรายการของคีย์ {key_id}"),
     "audit.all": ("Show all", "แสดงทั้งหมด"),
     "audit.more": ("Show more", "แสดงเพิ่ม"),
+    "audit.sentence": (
+        "Latest change: {act} by {name} ({via}), {changes}.",
+        "การเปลี่ยนล่าสุด: {act} โดย {name} ({via}) {changes}",
+    ),
     "audit.act": ("Act", "การกระทำ"),
     "audit.actor": ("Who", "ใคร"),
     "audit.changes": ("What changed", "สิ่งที่เปลี่ยน"),

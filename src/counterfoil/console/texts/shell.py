@@ -54,6 +54,12 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "เซสชันของคุณสิ้นสุดแล้ว ไม่มีการเปลี่ยนแปลงใด ๆ กรุณาเข้าสู่ระบบอีกครั้ง",
     ),
     # --- problems ---
+    "service.down": ("The API is not available.", "API ใช้งานไม่ได้"),
+    "service.again": ("The service is running again.", "บริการกลับมาทำงานแล้ว"),
+    "service.console_lost": (
+        "The console cannot be reached. If it has stopped, run counterfoil console and open the link that it prints.",
+        "ติดต่อคอนโซลไม่ได้ ถ้าคอนโซลหยุดทำงาน ให้รัน counterfoil console แล้วเปิดลิงก์ที่แสดง",
+    ),
     "missing.title": ("Not found", "ไม่พบ"),
     "missing.text": ("There is no such page.", "ไม่มีหน้านี้"),
     "unavailable.title": ("The store cannot be read", "อ่านที่เก็บข้อมูลไม่ได้"),
@@ -76,6 +82,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "finding.ok": ("ok", "ปกติ"),
     "finding.warn": ("warning", "เตือน"),
     "finding.fail": ("problem", "ปัญหา"),
+    "finding.open": ("Open the page {page}.", "เปิดหน้า{page}"),
     "time": ("Time", "เวลา"),
     "time.thailand": ("Thailand time", "เวลาประเทศไทย"),
     "day": ("Day", "วัน"),

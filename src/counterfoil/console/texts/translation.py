@@ -1,0 +1,73 @@
+"""Translates messages that other parts of Counterfoil compose in English, such as the findings of `status`."""
+
+import re
+from functools import cache
+from string import Formatter
+
+from counterfoil.console.texts import LANGUAGES, TABLE, Texts
+
+Templates = list[tuple[re.Pattern[str], str]]
+_ENTRY_SEPARATOR = ", "
+
+
+def translation(t: Texts, message: str) -> str | None:
+    """Return a message in the language of `t`, or None if there is no text for it."""
+    for pattern, name in _templates("message"):
+        found = pattern.fullmatch(message)
+        if found:
+            values = {key: _value(t, value) for key, value in found.groupdict().items()}
+            return t(name, **values)
+    return _store_problem(t, message)
+
+
+def _store_problem(t: Texts, message: str) -> str | None:
+    """Return the translation of a store's problem. Some of them are made into a sentence by adding a full stop."""
+    for pattern, name in _templates("store_problem"):
+        found = pattern.fullmatch(message) or pattern.fullmatch(message.removesuffix("."))
+        if found:
+            return t(name, **found.groupdict())
+    return None
+
+
+def _value(t: Texts, value: str) -> str:
+    """Return a value within a message. A value without a text, such as a number or a path, stays as it is."""
+    for pattern, name in _templates("value"):
+        found = pattern.fullmatch(value)
+        if found:
+            return t(name, **{key: _value(t, inner) for key, inner in found.groupdict().items()})
+    # The advice for a load within other advice begins in lower case.
+    sentence = translation(t, value[:1].upper() + value[1:]) if value.endswith(".") else None
+    if sentence is not None:
+        return sentence
+    return _ENTRY_SEPARATOR.join(_entry(t, entry) for entry in value.split(_ENTRY_SEPARATOR))
+
+
+def _entry(t: Texts, entry: str) -> str:
+    for pattern, name in _templates("entry"):
+        found = pattern.fullmatch(entry)
+        if found:
+            return t(name, **{key: _part_of_entry(t, key, inner) for key, inner in found.groupdict().items()})
+    return entry
+
+
+def _part_of_entry(t: Texts, key: str, value: str) -> str:
+    if key == "entry":
+        return _entry(t, value)
+    return _value(t, value) if key == "span" else value
+
+
+@cache
+def _templates(prefix: str) -> Templates:
+    """Return the patterns of the texts whose names begin with `prefix`, those with the most fixed characters first."""
+    english = {name: TABLE[name][LANGUAGES.index("en")] for name in TABLE if name.startswith(f"{prefix}.")}
+    ordered = sorted(english, key=lambda name: -len(re.sub(r"\{[^}]*\}", "", english[name])))
+    return [(template_pattern(english[name]), name) for name in ordered]
+
+
+def template_pattern(template: str) -> re.Pattern[str]:
+    """Return a pattern that finds the values of the placeholders in a message."""
+    parts = [
+        re.escape(fixed) + (f"(?P<{placeholder}>.+?)" if placeholder else "")
+        for fixed, placeholder, _, _ in Formatter().parse(template)
+    ]
+    return re.compile("".join(parts), re.DOTALL)

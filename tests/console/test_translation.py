@@ -1,0 +1,199 @@
+"""On Thai pages, the findings of `status` and `doctor`, errors, rejects and audit entries are in Thai."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from console.running_console import RunningConsole
+from counterfoil.checks import intake, local
+from counterfoil.console.texts import TABLE, Texts
+from counterfoil.console.texts.translation import template_pattern, translation
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.audit import field_changes
+from counterfoil.domain.intake import IntakeAlarm, Measure, WatchedFolder, describe
+from counterfoil.domain.problems import TABLE as PROBLEMS
+from counterfoil.http.reference.guides import action
+from counterfoil.ingest.lines import REASONS
+from records import branch
+
+CHECKS = Path(local.__file__).parent
+BACKENDS = CHECKS.parent / "backends"
+THAI = Texts("th")
+_ENGLISH_WORDS = re.compile(r"\b[a-z]{3,}\b")
+# A sentence of the command line that the console does not show.
+NOT_SHOWN = {"All is well."}
+
+
+def _strings(tree: ast.Module) -> Iterator[str]:
+    """Yield the strings of a module without docstrings. Every value in an f-string becomes the digit 7."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(inner) for inner in ast.walk(node) if inner is not node}
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped.add(id(node.value))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "7" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def sentences() -> list[str]:
+    """Return the sentences in the source code of the checks: messages and advice."""
+    found = {text for file in CHECKS.glob("*.py") for text in _strings(ast.parse(file.read_text("utf-8")))}
+    return sorted(
+        text
+        for text in found
+        if (text[:1].isupper() or text.startswith("7")) and text.endswith((".", "77")) and re.search("[a-z]{3}", text)
+    )
+
+
+def test_the_checks_have_the_sentences_that_this_test_looks_for() -> None:
+    assert {"The folder is writable.", "7 is free.", "If it is no longer running, 77"} < set(sentences())
+
+
+@pytest.mark.parametrize("sentence", [one for one in sentences() if one not in NOT_SHOWN])
+def test_every_finding_and_its_advice_has_a_thai_text(sentence: str) -> None:
+    assert translation(THAI, sentence)
+
+
+def test_every_text_about_findings_belongs_to_a_finding() -> None:
+    # These warnings are composed in the domain. Another test translates them.
+    composed = {"message.watcher_stopped", "message.watcher_unseen", "message.folder_silent"}
+    found = sentences()
+    names = [name for name in TABLE if name.startswith("message.") and name not in composed]
+    unused = [name for name in names if not any(template_pattern(TABLE[name][0]).fullmatch(one) for one in found)]
+    assert unused == []
+
+
+def test_every_check_has_a_thai_name() -> None:
+    calls = (
+        node
+        for file in CHECKS.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
+    )
+    named = {str(call.args[0].value) for call in calls if isinstance(call.args[0], ast.Constant)}
+    assert {"service", "secret", "meter"} < named
+    # The names of databases and listeners are variables there.
+    assert {f"check.{name}" for name in (*named, "books", "keys", "usage", "port", "admin")} <= set(TABLE)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_warnings_about_watched_folders_are_translated(is_stopped: bool) -> None:
+    hour = 3_600_000
+    folder = WatchedFolder("deliveries", seen_at=0, delivered_at=0, is_stopped=is_stopped)
+    seen = WatchedFolder("deliveries", seen_at=3 * hour, delivered_at=0)
+    for finding in (*intake.watched_folders([folder], hour, 0), *intake.watched_folders([seen], 3 * hour, 30)):
+        assert finding.status == "warn"
+        text = translation(THAI, finding.message)
+        assert text
+        assert not _ENGLISH_WORDS.findall(text.replace("deliveries", ""))
+
+
+@pytest.mark.parametrize("measure", get_args(Measure))
+def test_sudden_changes_are_translated(measure: Measure) -> None:
+    alarm = IntakeAlarm(measure=measure, field="bill: lines.qty", count=12, total=1_200, before=0.002)
+    text = translation(THAI, f"Sudden change, noticed 3 hours ago: {describe(alarm)}.")
+    assert text
+    assert set(_ENGLISH_WORDS.findall(text)) <= {"bill", "lines", "qty"}
+
+
+@pytest.mark.parametrize(
+    ("message", "thai"),
+    [
+        ("No service responds at 127.0.0.1:8001 (connection refused).", "ไม่มีบริการตอบที่ 127.0.0.1:8001 (ปฏิเสธการเชื่อมต่อ)"),
+        (
+            "12 shops, 2 silent: Quiet (no bill for 3 days), Riverside, Ari (no bill for 5 hours).",
+            "12 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน), Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง)",
+        ),
+        (
+            "1 active key; near today's quota: ERP (9 of 10) and 4 more.",
+            "คีย์ที่ใช้งานได้ 1 คีย์ ใกล้เต็มโควตาวันนี้: ERP (9 จาก 10) และอีก 4",
+        ),
+        (
+            "Finished 2 hours ago: 1,200 lines, 30 records changed, 0 lines rejected.",
+            "เสร็จเมื่อ 2 ชั่วโมงที่แล้ว: 1,200 บรรทัด เปลี่ยน 30 ระเบียน ปฏิเสธ 0 บรรทัด",
+        ),
+        (
+            (
+                "If it is no longer running, run the same `counterfoil load` again; records that are already loaded "
+                "are skipped."
+            ),
+            "ถ้าไม่ได้ทำงานอยู่แล้ว: รัน `counterfoil load` คำสั่งเดิมอีกครั้ง ระเบียนที่นำเข้าแล้วจะถูกข้าม",
+        ),
+    ],
+)
+def test_values_within_a_finding_are_translated(message: str, thai: str) -> None:
+    assert translation(THAI, message) == thai
+
+
+def test_every_text_about_a_store_belongs_to_a_message_of_a_back_end() -> None:
+    messages = {text for file in BACKENDS.rglob("*.py") for text in _strings(ast.parse(file.read_text("utf-8")))}
+    names = [name for name in TABLE if name.startswith("store_problem.")]
+    assert names
+    unused = [name for name in names if not any(template_pattern(TABLE[name][0]).fullmatch(one) for one in messages)]
+    assert unused == []
+
+
+def test_the_reason_why_a_store_cannot_be_read_is_in_thai(console: RunningConsole) -> None:
+    console.service.load(branch())
+    somchai = console.operator("somchai", **{"accept-language": "th"})
+    for file in console.settings.store.glob("usage.sqlite3*"):
+        file.unlink()
+    (console.settings.store / "usage.sqlite3").write_bytes(b"not a database, but long enough to look like one" * 100)
+    assert "หยุดบริการและกู้คืนไฟล์จากสำเนาสำรอง" in somchai.page("/store")
+
+
+def test_a_message_without_a_text_is_not_translated() -> None:
+    assert translation(THAI, "A message of a newer version.") is None
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.code)
+def test_every_error_code_has_its_message_and_advice_in_thai(problem: object) -> None:
+    found = next(one for one in PROBLEMS if one is problem)
+    assert TABLE[f"error_message.{found.code}"][0] == found.message
+    assert TABLE[f"error_action.{found.code}"][0] == action(found)
+
+
+def test_every_reason_for_a_rejected_line_is_in_thai() -> None:
+    english = {name.partition(".")[2]: texts[0] for name, texts in TABLE.items() if name.startswith("reject.")}
+    assert english == REASONS
+
+
+def test_every_field_of_an_audit_entry_has_a_thai_name() -> None:
+    scope = Scope("shop", "sh_1")
+    key = Key(
+        key_id="k",
+        scope=scope,
+        created_at=1,
+        label="ERP",
+        personal_data=True,
+        successor_of="old",
+        revokes_at=2,
+        revoked_at=3,
+    )
+    names = {f"audit_field.{name}" for name in (*field_changes(None, key), "successor")}
+    assert names == {name for name in TABLE if name.startswith("audit_field.")}
+
+
+def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: RunningConsole) -> None:
+    shop = branch()
+    console.service.load(shop, b'{"kind":"bill"}')
+    key = console.service.key(shop=shop["id"])
+    console.service.get("transactions", key, shopId="elsewhere")
+    console.service.restart()
+    somchai = console.operator("somchai", **{"accept-language": "th"})
+    assert "การนำเข้าล่าสุดปฏิเสธบางบรรทัด (2 บรรทัด เปลี่ยน 1 ระเบียน ปฏิเสธ 1 บรรทัด)" in somchai.page("/")
+    assert "<li>คำขอต่อวัน: 10,000</li>" in somchai.page("/audit")
+    assert "ไม่มี id ที่ใช้ได้" in somchai.page("/loads/1")
+    assert "แก้ไขคำขอ คำขอเดิมจะล้มเหลวอีก" in somchai.page(f"/keys/{key.split('_')[2]}")
+    for path in ("/", "/store"):
+        assert 'lang="en"' not in somchai.page(path).partition("<main")[2]
