@@ -53,12 +53,16 @@ class Puller:
         sink: Sink,
         options: Options | None = None,
         on_progress: Callable[[Tally], None] = lambda _: None,
+        origin: Origin | None = None,
     ) -> None:
+        """`origin` is the result of `origin_of`, if the caller has already asked the service."""
         self._client = client
         self._sink = sink
         self._options = options or Options()
         self._on_progress = on_progress
+        self._origin = origin
         self._is_stopping = False
+        self.state = State()
         self.tally = Tally()
         client.on_wait = self._report_wait
 
@@ -69,7 +73,7 @@ class Puller:
 
     def run(self) -> Tally:
         """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
-        state = pull_state.decode(self._sink.state())
+        state = self.state = pull_state.decode(self._sink.state())
         try:
             self._check_origin(state)
             pull_state.select(state, self._options.since, self._options.shops)
@@ -101,7 +105,7 @@ class Puller:
         """
         known, feed = state.origin, state.feed
         if self._options.adopt or known is None:
-            state.origin = origin_of(self._client)
+            state.origin = self._origin or origin_of(self._client)
             if known is not None and known != state.origin:
                 for base in state.bases.values():
                     base.cursor = None
@@ -280,8 +284,10 @@ class Puller:
     @contextmanager
     def _transaction(self, state: State) -> Iterator[None]:
         """Commit rows and progress in one transaction."""
+        before = self.tally.changes
         with self._sink.transaction():
             yield
+            state.changes += self.tally.changes - before
             self._sink.save_state(pull_state.encode(state))
 
     def _report_wait(self, reason: str, seconds: float) -> None:

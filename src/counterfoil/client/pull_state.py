@@ -1,6 +1,6 @@
 """The progress of a pull, which is stored in the copy together with the rows.
 
-The functions here are pure. Every instant comes from the service, never from
+Except for `record_handled`, the functions here are pure. Every instant comes from the service, never from
 this machine's clock.
 """
 
@@ -10,6 +10,7 @@ from datetime import date, datetime
 from msgspec import Struct, field, json
 
 from counterfoil.client.errors import CopyMismatch
+from counterfoil.client.sinks import Sink
 
 # Format 1 had a mark for each shop. Such a copy is read in full once, and then has format 2.
 FORMAT = 2
@@ -68,11 +69,24 @@ class BaseState(Struct, omit_defaults=True):
 
 
 class State(Struct):
+    """The stored progress.
+
+    `changes` counts the rows that were ever added, changed or removed.
+    `changes_handled` is its value when the command of `pull --then` last succeeded.
+    """
+
     format: int = FORMAT
     origin: Origin | None = None
     selection: CopyScope = CopyScope()
     feed: FeedState = field(default_factory=FeedState)
     bases: dict[str, BaseState] = field(default_factory=dict)
+    changes: int = 0
+    changes_handled: int = 0
+
+    @property
+    def has_unhandled_changes(self) -> bool:
+        """Whether the copy has changed since the command of `pull --then` last succeeded."""
+        return self.changes > self.changes_handled
 
 
 class _FormatOnly(Struct):
@@ -95,6 +109,14 @@ def decode(state: bytes | None) -> State:
 
 def encode(state: State) -> bytes:
     return json.encode(state)
+
+
+def record_handled(sink: Sink, changes: int) -> None:
+    """Store that the command of `pull --then` has handled this many changes. Another run may have stored more since."""
+    with sink.transaction():
+        state = decode(sink.state())
+        state.changes_handled = max(state.changes_handled, changes)
+        sink.save_state(encode(state))
 
 
 # --- the origin of a copy ------------------------------------------------------------
