@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from client.copy_contents import Json, plain
-from connectors.tests.campaign import Campaign, World
 from connectors.tests.connector import CONNECTORS, TIMEOUT_SEC, Connector, Identity
+from connectors.tests.shared_tests import ConnectorTests, World
 from counterfoil.client.tables import MEMBERS
 
 
@@ -48,7 +48,7 @@ def decoded(text: str) -> Json:
     return found
 
 
-class TestAirbyte(Campaign):
+class TestAirbyte(ConnectorTests):
     connector = Airbyte
 
     @pytest.mark.parametrize(("key", "status"), [("", "SUCCEEDED"), ("cf_live_wrong", "FAILED")])

@@ -112,7 +112,7 @@ class Puller:
             return
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
-        elif pull_state.selects_anew(state, self._options.since, self._options.shops):
+        elif pull_state.changes_selection(state, self._options.since, self._options.shops):
             # The position is about to be dropped, so first check whether the service accepts it.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
@@ -150,11 +150,11 @@ class Puller:
         if refusal.code == "bad_cursor" and feed.cursor is not None:
             pull_state.restart_pass(state)
         else:
-            pull_state.start_anew(state)
+            pull_state.require_full_pass(state)
         # If a copy has no position, only the origin shows which key may continue it, so the origin is saved as well.
         state.origin = origin
         with self._transaction(state):
-            self._sink.expect_nothing()
+            self._sink.clear_undelivered()
 
     def _missing_feed(self, refusal: Refusal) -> CounterfoilError:
         """Return the error for a service without a feed. If this is not a Counterfoil service, raise another error."""
@@ -226,7 +226,7 @@ class Puller:
     def _write(self, state: State, group: FeedGroup, now: str) -> None:
         """Apply a group of elements to the copy."""
         began = time.monotonic()
-        self._sink.expect_bills(group.full_shops)
+        self._sink.mark_undelivered(group.full_shops)
         self._sink.put_shops(list(group.shops.values()))
         self._sink.remove_shops(group.removed_shops, now)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
@@ -242,7 +242,7 @@ class Puller:
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         """Delete the rows that a full pass did not deliver, and store the mark."""
-        self.tally.bills_removed += self._sink.drop_undelivered()
+        self.tally.bills_removed += self._sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection
             others = self._sink.shop_ids() - set(state.feed.delivered)

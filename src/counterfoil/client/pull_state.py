@@ -27,7 +27,7 @@ class Origin(Struct, frozen=True):
     scope: str
 
 
-class CopyScope(Struct, frozen=True, omit_defaults=True):
+class CopySelection(Struct, frozen=True, omit_defaults=True):
     """The part of the data that a copy contains.
 
     With `since`, it contains the bills of that day and later, and the bills
@@ -77,7 +77,7 @@ class State(Struct):
 
     format: int = FORMAT
     origin: Origin | None = None
-    selection: CopyScope = CopyScope()
+    selection: CopySelection = CopySelection()
     feed: FeedState = field(default_factory=FeedState)
     bases: dict[str, BaseState] = field(default_factory=dict)
     changes: int = 0
@@ -139,7 +139,7 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
 # --- the feed --------------------------------------------------------------------
 
 
-def start_anew(state: State) -> None:
+def require_full_pass(state: State) -> None:
     """Make the next pass return everything. When it ends, rows that it did not deliver are deleted."""
     state.feed = FeedState()
 
@@ -149,7 +149,7 @@ def restart_pass(state: State) -> None:
     state.feed.delivered = []
 
 
-def selects_anew(state: State, since: date | None, shops: Sequence[str] | None) -> bool:
+def changes_selection(state: State, since: date | None, shops: Sequence[str] | None) -> bool:
     """Return whether these options change which part of the data the copy contains."""
     return _chosen(state, since, shops) != state.selection
 
@@ -159,13 +159,13 @@ def select(state: State, since: date | None, shops: Sequence[str] | None) -> Non
 
     An option that is None keeps its recorded value. An empty list of shops means all shops.
     """
-    if selects_anew(state, since, shops):
+    if changes_selection(state, since, shops):
         state.selection = _chosen(state, since, shops)
-        start_anew(state)
+        require_full_pass(state)
 
 
-def _chosen(state: State, since: date | None, shops: Sequence[str] | None) -> CopyScope:
-    return CopyScope(
+def _chosen(state: State, since: date | None, shops: Sequence[str] | None) -> CopySelection:
+    return CopySelection(
         state.selection.since if since is None else since,
         state.selection.shops if shops is None else tuple(sorted(set(shops))) or None,
     )
