@@ -186,7 +186,7 @@ class Questions:
     def query(self, sql: str, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         result = snapshot.query(sql, limit)
-        rows = [[json_value(value) for value in row] for row in result.rows]
+        rows = [list(row) for row in result.rows]
         kept = within_budget(rows)
         return _freshness(snapshot, note) | {
             "columns": result.names,
