@@ -363,8 +363,14 @@ def test_a_command_is_run_after_each_run_that_changed_something(copy_owner: Copy
 def test_a_command_that_fails_is_reported(copy_owner: CopyOwner, command: str, message: str) -> None:
     result = copy_owner("pull", "--then", command, status=1)
     assert message in result.stderr
-    assert "up to date" in result.stderr
-    assert "runs the command again" in result.stderr
+    assert "The next run with --then runs the command again." in result.stderr
+
+
+def test_a_command_that_fails_after_a_failed_run_is_reported_too(copy_owner: CopyOwner) -> None:
+    copy_owner.take_key(per_min=1000, per_day=8)
+    result = copy_owner("pull", "--limit", 2, "--then", "false", status=4)
+    assert "quota_exceeded" in result.stderr
+    assert "false exited with status 1" in result.stderr
 
 
 @pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite", "parquet/"])

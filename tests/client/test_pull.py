@@ -12,6 +12,7 @@ from client.scripted_service import newer_service
 from client.targets import Target
 from counterfoil.client import pull_state
 from counterfoil.client.sinks import SinkError, Written
+from counterfoil.client.sinks.sql import SqlSink
 from running_service import RunningService
 
 
@@ -42,9 +43,25 @@ def test_changes_that_are_stored_while_a_command_runs_are_still_to_be_handled(
         assert stored_state(copy).has_unhandled_changes == is_due
 
 
+def test_changes_that_were_counted_but_not_stored_are_not_recorded_as_handled(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    copy.pull()
+    with closing(copy.target()) as sink:
+        pull_state.record_handled(sink, stored_state_of(sink).changes + 10)
+    assert not stored_state(copy).has_unhandled_changes
+    service.load(r.bill(branch))
+    copy.pull()
+    assert stored_state(copy).has_unhandled_changes
+
+
 def stored_state(copy: Copy) -> pull_state.State:
     with closing(copy.target()) as sink:
-        return pull_state.decode(sink.state())
+        return stored_state_of(sink)
+
+
+def stored_state_of(sink: SqlSink) -> pull_state.State:
+    return pull_state.decode(sink.state())
 
 
 def test_the_next_pull_copies_changes_of_every_kind(copy: Copy, branch: r.Record, service: RunningService) -> None:

@@ -130,9 +130,10 @@ def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json:
         failure = FollowUp(follow_up, report.target).run(report.tally)
         if failure is None:
             _record_handled(remote, report.state.changes)
-        elif not report.outcome.exit_code:
-            report.outcome = ExitStatus("then", FAILED, failure)
-            print_error(report.outcome, "")
+        else:
+            failed = ExitStatus("then", FAILED, failure)
+            print_error(failed, "")
+            report.outcome = report.outcome if report.outcome.exit_code else failed
     return report
 
 

@@ -9,7 +9,7 @@ import click
 from counterfoil.cli.remote import KEY_VARIABLE
 from counterfoil.client.pages import Tally
 
-REPEATED = "The copy itself is up to date. The next run with --then runs the command again."
+REPEATED = "The copy is not affected. The next run with --then runs the command again."
 
 
 def command_words(text: str) -> list[str]:

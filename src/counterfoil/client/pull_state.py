@@ -1,7 +1,7 @@
 """The progress of a pull, which is stored in the copy together with the rows.
 
-Except for `record_handled`, the functions here are pure. Every instant comes from the service, never from
-this machine's clock.
+Except for `record_handled`, the functions here are pure. Every instant comes
+from the service, never from this machine's clock.
 """
 
 from collections.abc import Sequence
@@ -112,10 +112,13 @@ def encode(state: State) -> bytes:
 
 
 def record_handled(sink: Sink, changes: int) -> None:
-    """Store that the command of `pull --then` has handled this many changes. Another run may have stored more since."""
+    """Store that the command of `pull --then` has handled this many changes.
+
+    Another run may have stored more changes since. If the last transaction failed, fewer are stored than were counted.
+    """
     with sink.transaction():
         state = decode(sink.state())
-        state.changes_handled = max(state.changes_handled, changes)
+        state.changes_handled = max(state.changes_handled, min(changes, state.changes))
         sink.save_state(encode(state))
 
 

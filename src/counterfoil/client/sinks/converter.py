@@ -21,12 +21,10 @@ Convert = Callable[[str, Kind], str]
 
 
 class RowConverter:
-    """Parses objects with `read`, and then returns the rows of each table as CSV or as tuples.
-
-    If the copy is the file `target`, temporary data is stored next to it.
-    """
+    """Parses objects with `read`, and then returns the rows of each table as CSV or as tuples."""
 
     def __init__(self, target: Path | None = None) -> None:
+        """`target` is the file of the copy. Temporary data is stored next to it."""
         self._db: Any = None
         self._target = target
         self._scratch: ScratchFolder | None = None
