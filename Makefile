@@ -15,6 +15,8 @@ NODE_READY := $(NODE)/node_modules/.ready
 # Every connector has its own environment, because its framework needs other package versions than Counterfoil does.
 CONNECTORS := dlt singer airbyte
 CONNECTORS_READY := $(CONNECTORS:%=connectors/%/.venv/.ready)
+# Meltano is only needed to test the Singer tap with it.
+MELTANO := connectors/tests/meltano/.venv
 
 # A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
 TOOLS := pip setuptools
@@ -22,7 +24,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
+.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-meltano connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -70,7 +72,7 @@ test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
-	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors)."
+	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the Singer tap in Meltano (make test-meltano)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not long and not browser' $(ARGS)
 
@@ -83,7 +85,16 @@ test-long: $(READY) ## run the tests that take minutes
 connectors: $(CONNECTORS_READY) ## install the connectors for dlt, Singer and Airbyte
 
 test-connectors: $(READY) $(CONNECTORS_READY) ## run every connector against a service, with faults
-	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile connectors/tests $(ARGS)
+	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile --ignore connectors/tests/meltano connectors/tests $(ARGS)
+
+$(MELTANO)/.ready: connectors/tests/meltano/requirements.txt
+	@test -x $(MELTANO)/bin/python || $(PYTHON) -m venv $(MELTANO)
+	@echo "Installing into $(MELTANO) ..." >&2
+	@$(MELTANO)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $< >&2
+	@touch $@
+
+test-meltano: $(READY) connectors/singer/.venv/.ready $(MELTANO)/.ready ## run the Singer tap in Meltano, which takes minutes to install
+	PYTHONPATH=. $(BIN)/python -m pytest connectors/tests/meltano $(ARGS)
 
 connect-dlt: $(DEMO_READY) connectors/dlt/.venv/.ready ## copy the demo into DuckDB with dlt, and compare
 	@$(BIN)/python connectors/copy_demo.py dlt
@@ -129,4 +140,4 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
 clean: ## remove all files that the targets created
-	rm -rf $(VENV) dist bench/.venv $(CONNECTORS:%=connectors/%/.venv) bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist bench/.venv $(CONNECTORS:%=connectors/%/.venv) $(MELTANO) bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

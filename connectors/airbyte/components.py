@@ -1,8 +1,10 @@
 """The parts of the Airbyte source that a manifest cannot express.
 
 The mark of the change feed is an opaque text, and the CDK's cursors can store
-only a time or a number. So the retriever keeps the mark in the state of the
-cursor, next to the time of the pass.
+only a time or a number. So the retriever adds the mark to the state of the
+cursor, next to the time of the pass. The property `state` of a cursor is public,
+but the CDK does not promise to keep what a component adds to it. `store_in_state`
+therefore checks that the cursor has kept the mark.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -16,7 +18,7 @@ from airbyte_cdk.sources.declarative.requesters.request_options import (
     RequestOptionsProvider,
 )
 from airbyte_cdk.sources.declarative.retrievers.simple_retriever import SimpleRetriever
-from airbyte_cdk.sources.streams.concurrent.cursor import ConcurrentCursor
+from airbyte_cdk.sources.streams.concurrent.cursor import ConcurrentCursor, Cursor
 from airbyte_cdk.sources.types import Record, StreamSlice
 from airbyte_cdk.utils.traced_exception import AirbyteTracedException
 
@@ -55,7 +57,7 @@ class ChangeFeedRetriever(SimpleRetriever):
         if self.cursor is None or stream_slice is None:
             raise TypeError("The stream `changes` needs the cursor that is defined in the manifest.")
         # The cursor copies these values into every state message. They change only after the last page.
-        stored: MutableMapping[str, Any] = self.cursor._concurrent_state.setdefault("legacy", {})
+        stored = self.cursor.state
         since, shops = stored.get("mark"), dict(stored.get("shops", {}))
         for _ in range(MAX_ATTEMPTS):
             attempt = _Attempt(since, shops)
@@ -70,7 +72,7 @@ class ChangeFeedRetriever(SimpleRetriever):
                         yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
                 for row in attempt.missing_shops():
                     yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
-                stored.update(mark=attempt.mark, shops=shops)
+                store_in_state(self.cursor, mark=attempt.mark, shops=shops)
                 return
             except AirbyteTracedException as error:
                 code = str(error.message)
@@ -79,6 +81,16 @@ class ChangeFeedRetriever(SimpleRetriever):
                 if code == "mark_expired" or not attempt.has_begun:
                     since = None
         raise RuntimeError(f"The pass through the change feed was refused {MAX_ATTEMPTS} times.")
+
+
+def store_in_state(cursor: Cursor, **values: Any) -> None:
+    """Add values to the state of a cursor. Raise `RuntimeError` if the cursor does not keep them."""
+    cursor.state.update(values)
+    if any(cursor.state.get(name) != value for name, value in values.items()):
+        raise RuntimeError(
+            "This version of airbyte-cdk does not keep the mark of the change feed in the state of a cursor. "
+            "Install the version that is listed in requirements.txt."
+        )
 
 
 class _Attempt:

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.tests.campaign import World
+from connectors.tests.shared_tests import World
 
 
 @pytest.fixture(scope="class")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from decimal import Decimal
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from client.copy_contents import Json, plain
-from connectors.tests.campaign import Campaign, World
 from connectors.tests.connector import CONNECTORS, TIMEOUT_SEC, Connector, Identity
+from connectors.tests.shared_tests import ConnectorTests, World
 from counterfoil.client.tables import MEMBERS
 
 
@@ -48,7 +49,7 @@ def decoded(text: str) -> Json:
     return found
 
 
-class TestAirbyte(Campaign):
+class TestAirbyte(ConnectorTests):
     connector = Airbyte
 
     @pytest.mark.parametrize(("key", "status"), [("", "SUCCEEDED"), ("cf_live_wrong", "FAILED")])
@@ -72,3 +73,48 @@ class TestAirbyte(Campaign):
         )
         messages = [json.loads(line) for line in done.stdout.splitlines()]
         assert [each["connectionStatus"]["status"] for each in messages if "connectionStatus" in each] == [status]
+
+
+# A cursor of the CDK, and one that returns a copy of its state, as a later version of the CDK might.
+CURSORS = """
+import sys
+from airbyte_cdk.sources.message import InMemoryMessageRepository
+from airbyte_cdk.sources.connector_state_manager import ConnectorStateManager
+from airbyte_cdk.sources.streams.concurrent.cursor import ConcurrentCursor, CursorField
+from airbyte_cdk.sources.streams.concurrent.state_converters.datetime_stream_state_converter import (
+    EpochValueConcurrentStreamStateConverter as Converter,
+)
+from components import store_in_state
+
+class CopyingCursor(ConcurrentCursor):
+    @property
+    def state(self):
+        return dict(super().state)
+
+kind = {"shipped": ConcurrentCursor, "copying": CopyingCursor}[sys.argv[1]]
+field = CursorField("passTime")
+cursor = kind("changes", None, {}, InMemoryMessageRepository(), ConnectorStateManager(), Converter(), field,
+              None, None, Converter.get_end_provider())
+store_in_state(cursor, mark="m1", shops={})
+print(cursor.state["mark"])
+"""
+
+
+@pytest.mark.parametrize(("kind", "printed"), [("shipped", "m1"), ("copying", "Install the version that is listed")])
+def test_a_cdk_that_does_not_keep_the_mark_is_reported(kind: str, printed: str) -> None:
+    python = CONNECTORS / "airbyte" / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [str(python), "-c", CURSORS, kind],
+        cwd=CONNECTORS / "airbyte",
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SEC,
+        check=False,
+    )
+    assert printed in done.stdout + done.stderr, done.stderr
+    assert (done.returncode == 0) == (kind == "shipped")
+
+
+def test_the_components_use_only_public_names_of_the_cdk() -> None:
+    source = (CONNECTORS / "airbyte" / "components.py").read_text("utf-8")
+    assert re.findall(r"(?:cursor|super\(\))\._\w+", source) == []

@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from client.copy_contents import Json
-from connectors.tests.campaign import Campaign
 from connectors.tests.connector import CONNECTORS, Connector, Identity, bill_object, member_object, shop_object
+from connectors.tests.shared_tests import ConnectorTests
 
 
 class Dlt(Connector):
@@ -35,7 +35,7 @@ class Dlt(Connector):
         return found
 
 
-class TestDlt(Campaign):
+class TestDlt(ConnectorTests):
     connector = Dlt
 
 

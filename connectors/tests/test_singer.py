@@ -11,7 +11,6 @@ from psycopg.rows import dict_row
 
 import servers
 from client.copy_contents import Json
-from connectors.tests.campaign import Campaign, World
 from connectors.tests.connector import (
     CONNECTORS,
     ROOT,
@@ -22,6 +21,7 @@ from connectors.tests.connector import (
     member_object,
     shop_object,
 )
+from connectors.tests.shared_tests import ConnectorTests, World
 
 _numbers = count(1)
 
@@ -56,7 +56,7 @@ class Singer(Connector):
             return connection.execute(statement).fetchall()
 
 
-class TestSinger(Campaign):
+class TestSinger(ConnectorTests):
     connector = Singer
 
     def test_the_standard_tests_of_the_sdk_pass(self, world: World) -> None:

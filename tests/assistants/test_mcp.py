@@ -24,7 +24,7 @@ from client.targets import TARGETS
 from counterfoil.client.tables import TABLES, Kind
 from counterfoil.mcp.columns import PUBLISHED, WITHHELD
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
-from counterfoil.mcp.snapshot import PULL_RUNNING, CopyReader, QueryRefused
+from counterfoil.mcp.snapshot import PROCESS_MB, PULL_RUNNING, CopyReader, QueryRefused
 from counterfoil.mcp.sources import CopyError, CopyLocked, fill
 from counterfoil.mcp.values import MAX_ANSWER_BYTES, decimal_text
 from running_service import RunningService
@@ -263,6 +263,43 @@ def test_a_long_answer_is_truncated_and_says_so(file: Path) -> None:
         assert len(json.dumps(wide)) < MAX_ANSWER_BYTES + 2_000
         groups = ask.sales(["day"], Period(), 1)
         assert (groups["total"], groups["truncated"], len(groups["groups"])) == (3, True, 1)
+
+
+# DuckDB's own limit stops the first of these. Only the limit of the process stops the others.
+TOO_LARGE = (
+    "SELECT list(range) FROM range(100000000)",
+    "SELECT repeat('x', 2000000000)",
+    "SELECT repeat('x', 20000000 + range) FROM range(200)",
+)
+
+
+def test_a_query_that_needs_too_much_memory_is_refused_and_the_server_continues(file: Path) -> None:
+    async def talk(assistant: Assistant) -> None:
+        for sql in TOO_LARGE:
+            with pytest.raises(Refused, match="needs more than 512 MB of memory"):
+                await assistant.ask("query", sql=sql)
+            assert (await assistant.ask("query", sql="SELECT count(*) FROM bills"))["rows"] == [[5]]
+        assert peak_memory_mb(file) < PROCESS_MB
+
+    with_assistant(file, talk)
+
+
+def peak_memory_mb(file: Path) -> int:
+    """Return the peak memory of the server that answers from this copy."""
+    [status] = [
+        (command.parent / "status").read_text("utf-8")
+        for command in Path("/proc").glob("[0-9]*/cmdline")
+        if f"\0--copy\0{file}\0".encode() in read_if_possible(command)
+    ]
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) // 1024
+
+
+def read_if_possible(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # The process has ended.
+        return b""
 
 
 # --- copies that change -------------------------------------------------------------------

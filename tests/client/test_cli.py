@@ -162,6 +162,36 @@ def test_a_wrong_key_fails_with_what_the_service_said(copy_owner: CopyOwner) -> 
     assert "request " in result.stderr
 
 
+@pytest.mark.parametrize("target", ["new/copy.duckdb", "new/copy.sqlite", "new/parquet/", "old/"])
+@pytest.mark.parametrize("fault", ["key", "url"])
+def test_a_refused_first_request_leaves_no_files_behind(copy_owner: CopyOwner, target: str, fault: str) -> None:
+    (copy_owner.folder / "old").mkdir()
+    url = copy_owner.service.url + ("/ext" if fault == "url" else "/ext/v1")
+    if fault == "key":
+        copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
+    before = sorted(copy_owner.folder.rglob("*"))
+    words = ("--url", url, "--key-file", str(copy_owner.key_file), "--to", target, "--json")
+    told = json.loads(copy_owner.bare("pull", *words, status=1).stdout)
+    assert told["requests"] == 1
+    assert sorted(copy_owner.folder.rglob("*")) == before
+
+
+def test_a_first_pull_of_one_page_takes_three_requests(copy_owner: CopyOwner) -> None:
+    assert copy_owner.json("pull")["requests"] == 3, "the key, a page of the feed, and a page of members"
+
+
+def test_progress_is_reported_as_saved_only_if_something_was_read(
+    copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.client.retry.FIRST_PAUSE_SEC", 0.001)
+    url = f"http://127.0.0.1:{free_port()}/ext/v1"
+    result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=5)
+    assert "progress saved" not in result.stderr
+    assert "nothing was read. Run the same command to try again." in result.stderr
+    copy_owner.take_key(per_min=1000, per_day=4)
+    assert "progress saved" in copy_owner("pull", "--limit", 1, status=4).stderr
+
+
 def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=8)
     told = copy_owner.json("pull", "--limit", 1, status=4)
@@ -170,7 +200,7 @@ def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: C
     assert told["requests"] == 9
     result = copy_owner("pull", status=4)
     assert "quota_exceeded" in result.stderr
-    assert "Run the same command to resume" in result.stderr
+    assert "nothing was read" in result.stderr
 
 
 def test_an_unavailable_service_gives_exit_status_5(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,10 +286,10 @@ def test_durations_are_parsed(written: str, seconds: float) -> None:
 
 
 @contextmanager
-def kept(copy_owner: CopyOwner, every: str) -> Iterator["subprocess.Popen[str]"]:
+def kept(copy_owner: CopyOwner, every: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
     """Run a process that pulls repeatedly for the duration of the block."""
     process = subprocess.Popen(
-        [*PYTHON, *copy_owner.words("pull", "--every", every, "--json")],
+        [*PYTHON, *copy_owner.words("pull", "--every", every, "--json", *words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -307,7 +337,7 @@ def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=copy_owner.folder
     )
-    until((copy_owner.folder / "counterfoil.duckdb.scratch").exists, "the pull has opened its target")
+    until((copy_owner.folder / "counterfoil.duckdb.scratch" / "rows.ndjson").exists, "the pull has read a page")
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 130, stderr
@@ -333,8 +363,52 @@ def test_a_command_is_run_after_each_run_that_changed_something(copy_owner: Copy
 def test_a_command_that_fails_is_reported(copy_owner: CopyOwner, command: str, message: str) -> None:
     result = copy_owner("pull", "--then", command, status=1)
     assert message in result.stderr
-    assert "up to date" in result.stderr
-    copy_owner("pull", "--then", command)
+    assert "The next run with --then runs the command again." in result.stderr
+
+
+def test_a_command_that_fails_after_a_failed_run_is_reported_too(copy_owner: CopyOwner) -> None:
+    copy_owner.take_key(per_min=1000, per_day=8)
+    result = copy_owner("pull", "--limit", 2, "--then", "false", status=4)
+    assert "quota_exceeded" in result.stderr
+    assert "false exited with status 1" in result.stderr
+
+
+@pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite", "parquet/"])
+def test_a_command_that_failed_is_run_again_even_if_nothing_has_changed_since(
+    copy_owner: CopyOwner, target: str
+) -> None:
+    copy_owner("pull", "--to", target, "--then", "false", status=1)
+    copy_owner("pull", "--to", target)
+    command = shlex.join([sys.executable, "-c", THEN, "runs"])
+    for _ in range(2):
+        copy_owner("pull", "--to", target, "--then", command)
+    assert (copy_owner.folder / "runs").read_text() == "0\n"
+
+
+def test_a_command_is_run_for_changes_of_a_run_that_was_killed(copy_owner: CopyOwner) -> None:
+    command = shlex.join([sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"])
+    killed = subprocess.run([*PYTHON, *copy_owner.words("pull", "--then", command)], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
+    assert (copy_owner.folder / "runs").read_text() == "0\n"
+
+
+def test_a_command_that_failed_is_run_again_in_the_next_round(copy_owner: CopyOwner) -> None:
+    fails_once = "import os, sys; path = sys.argv[1]; os.path.exists(path) or sys.exit(open(path, 'w').close() or 1)"
+    then = shlex.join([sys.executable, "-c", f"{fails_once}; open('done', 'a').write('x')", "tried"])
+    with kept(copy_owner, "1s", "--then", then) as process:
+        for _ in range(4):
+            told(process)
+    assert (copy_owner.folder / "done").read_text() == "x"
+
+
+def test_a_fixed_difference_is_a_change_that_the_command_is_run_for(copy_owner: CopyOwner) -> None:
+    copy_owner("pull", "--then", "true")
+    with duckdb.connect(str(copy_owner.folder / "counterfoil.duckdb")) as db:
+        db.execute("DELETE FROM bills WHERE bill_date = (SELECT min(bill_date) FROM bills)")
+    copy_owner("reconcile", "--fix")
+    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
+    assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 
 def test_the_key_is_not_passed_to_the_command(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Pulls into every kind of target: the copy equals what the service shows, whatever happened in between."""
 
+from contextlib import closing
 from decimal import Decimal
 
 import msgspec
@@ -9,7 +10,9 @@ import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import newer_service
 from client.targets import Target
+from counterfoil.client import pull_state
 from counterfoil.client.sinks import SinkError, Written
+from counterfoil.client.sinks.sql import SqlSink
 from running_service import RunningService
 
 
@@ -25,6 +28,40 @@ def test_a_second_pull_of_a_quiet_service_writes_nothing(copy: Copy) -> None:
     tally = copy.pull()
     assert (tally.bills_written, tally.members_written, tally.members_removed) == (0, 0, 0)
     assert_equal(copy)
+
+
+def test_changes_that_are_stored_while_a_command_runs_are_still_to_be_handled(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    copy.pull()
+    handled = stored_state(copy).changes
+    service.load(r.bill(branch))
+    copy.pull()
+    for changes, is_due in ((handled, True), (handled + 1, False), (handled, False)):
+        with closing(copy.target()) as sink:
+            pull_state.record_handled(sink, changes)
+        assert stored_state(copy).has_unhandled_changes == is_due
+
+
+def test_changes_that_were_counted_but_not_stored_are_not_recorded_as_handled(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    copy.pull()
+    with closing(copy.target()) as sink:
+        pull_state.record_handled(sink, stored_state_of(sink).changes + 10)
+    assert not stored_state(copy).has_unhandled_changes
+    service.load(r.bill(branch))
+    copy.pull()
+    assert stored_state(copy).has_unhandled_changes
+
+
+def stored_state(copy: Copy) -> pull_state.State:
+    with closing(copy.target()) as sink:
+        return stored_state_of(sink)
+
+
+def stored_state_of(sink: SqlSink) -> pull_state.State:
+    return pull_state.decode(sink.state())
 
 
 def test_the_next_pull_copies_changes_of_every_kind(copy: Copy, branch: r.Record, service: RunningService) -> None:

@@ -1,6 +1,7 @@
 """Tests for a copy in an SQLite file."""
 
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from counterfoil.client import Client
 from counterfoil.client.pull import Puller
 from counterfoil.client.sinks import SinkError
 from running_service import RunningService
+
+SORT_IN_MEMORY = 2
 
 
 @pytest.fixture
@@ -31,6 +34,35 @@ def test_values_have_types_that_sqlite_tools_understand(copy: Copy, branch: r.Re
     ]
     assert copy.rows("SELECT qty, cancelled FROM bill_items WHERE bill_id = 'typed'") == [("1.5", 1)]
     assert copy.rows("SELECT sum(net) > 8935002455 FROM bills WHERE id = 'typed'") == [(1,)]
+
+
+def test_no_temporary_data_is_written_outside_the_folder_of_the_copy(
+    copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    copy.pull()
+    assert_equal(copy)
+    assert copy.rows("PRAGMA temp_store") == [(SORT_IN_MEMORY,)]
+    assert [path.name for path in tmp_path.glob("copy*")] == ["copy.sqlite"]
+
+
+def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(
+    copy: Copy, tmp_path: Path, service: RunningService, branch: r.Record
+) -> None:
+    left_behind = tmp_path / "copy.sqlite.scratch-killed"
+    left_behind.mkdir()
+    (left_behind / "rows.ndjson").write_text("{}")
+    sink = copy.target()
+    with Client(copy.url, copy.key) as client:
+        Puller(client, sink).run()
+    [scratch] = tmp_path.glob("*.scratch-*")
+    assert scratch != left_behind
+    assert scratch.stat().st_mode & 0o777 == 0o700
+    service.load(r.bill(branch))
+    copy.pull()
+    assert scratch.exists(), "a second pull has deleted the temporary data of a pull that still runs"
+    sink.close()
+    assert not scratch.exists()
 
 
 def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: Path) -> None:

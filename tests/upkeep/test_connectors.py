@@ -7,9 +7,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CONNECTORS = sorted(path.parent for path in (ROOT / "connectors").glob("*/requirements.txt"))
+MELTANO = ROOT / "connectors" / "tests" / "meltano"
 
 
-@pytest.mark.parametrize("folder", CONNECTORS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [*CONNECTORS, MELTANO], ids=lambda folder: folder.name)
 def test_every_package_of_a_connector_has_an_exact_version_and_no_host(folder: Path) -> None:
     lines = (folder / "requirements.txt").read_text("utf-8").splitlines()
     assert lines
@@ -17,9 +18,9 @@ def test_every_package_of_a_connector_has_an_exact_version_and_no_host(folder: P
 
 
 @pytest.mark.parametrize("folder", CONNECTORS, ids=lambda folder: folder.name)
-def test_every_connector_has_a_description_a_campaign_and_a_command(folder: Path) -> None:
+def test_every_connector_has_a_description_the_shared_tests_and_a_command(folder: Path) -> None:
     assert (folder / "README.md").exists()
-    assert "(Campaign)" in (ROOT / "connectors" / "tests" / f"test_{folder.name}.py").read_text("utf-8")
+    assert "(ConnectorTests)" in (ROOT / "connectors" / "tests" / f"test_{folder.name}.py").read_text("utf-8")
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert re.search(rf"^CONNECTORS := .*\b{folder.name}\b", makefile, re.MULTILINE)
     assert re.search(rf"^connect-{folder.name}:", makefile, re.MULTILINE)

@@ -25,10 +25,13 @@ from counterfoil.cli.pull_then import FollowUp, command_words
 from counterfoil.cli.pull_thread import run_interruptibly
 from counterfoil.cli.remote import Remote, duration, remote_options, since_option
 from counterfoil.cli.terminal import print_fields, print_json, print_note
+from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
-from counterfoil.client.errors import Stopped
+from counterfoil.client.errors import CounterfoilError, Stopped
 from counterfoil.client.pages import Tally
-from counterfoil.client.pull import Options, Puller
+from counterfoil.client.pull import Options, Puller, origin_of
+from counterfoil.client.pull_state import Origin, State
+from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.opening import private_files
 from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
@@ -37,6 +40,8 @@ ONE_DAY_SEC = 86_400.0
 # How long to wait if the quota is still used up at midnight, because our clock is ahead of the service's.
 QUOTA_RETRY_MS = 900_000
 MIN_BILLS_FOR_RATE = 1_000
+PROGRESS_SAVED = "progress saved. Run the same command to resume."
+NOTHING_READ = "nothing was read. Run the same command to try again."
 
 
 class PullReport(Struct):
@@ -44,8 +49,17 @@ class PullReport(Struct):
 
     target: str
     tally: Tally
+    state: State
     seconds: float = 0.0
     outcome: ExitStatus = ExitStatus()
+
+    @property
+    def needs_follow_up(self) -> bool:
+        """Whether the command of `--then` must be run: the copy has changed since the command last succeeded."""
+        if self.outcome.status == "interrupted":
+            return False
+        # A run that could not begin, for example because the key was revoked, does not repeat an earlier command.
+        return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.has_changes)
 
 
 @click.command()
@@ -109,21 +123,35 @@ def command(
 
 
 def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
-    """Run one pull and print its report. If the copy has changed, run the command of `--then`."""
+    """Run one pull and print its report. If the copy has unhandled changes, run the command of `--then`."""
     report = pull_once(remote, options)
     _print_report(report, as_json)
-    if follow_up and report.tally.has_changes and report.outcome.status != "interrupted":
+    if follow_up and report.needs_follow_up:
         failure = FollowUp(follow_up, report.target).run(report.tally)
-        if failure and not report.outcome.exit_code:
-            report.outcome = ExitStatus("then", FAILED, failure)
-            print_error(report.outcome, "")
+        if failure is None:
+            _record_handled(remote, report.state.changes)
+        else:
+            failed = ExitStatus("then", FAILED, failure)
+            print_error(failed, "")
+            report.outcome = report.outcome if report.outcome.exit_code else failed
     return report
+
+
+def _record_handled(remote: Remote, changes: int) -> None:
+    """Store in the copy that the command of `--then` has succeeded, so that the next run does not repeat it."""
+    try:
+        with private_files(), closing(remote.destination.open()) as sink:
+            pull_state.record_handled(sink, changes)
+    except SinkError as error:
+        print_note(
+            f"the command has succeeded, but this could not be stored, so the next run repeats the command: {error}"
+        )
 
 
 def pull_once(remote: Remote, options: Options) -> PullReport:
     """Run one pull. The target is open only during the run, so that others can read it in between."""
     began = time.perf_counter()
-    report = PullReport(remote.destination.display_name, Tally())
+    report = PullReport(remote.destination.display_name, Tally(), State())
     try:
         with private_files(), pull_progress() as show:
             run_interruptibly(_Run(remote, options, report, show))
@@ -143,21 +171,45 @@ class _Run:
         self._options = options
         self._report = report
         self._on_progress = on_progress
+        self._client: Client | None = None
         self._puller: Puller | None = None
         self._is_stopping = False
 
     def run(self) -> None:
-        with closing(self._remote.destination.open()) as sink, self._remote.client() as client:
-            self._puller = puller = Puller(client, sink, self._options, self._on_progress)
-            self._report.tally = puller.tally
-            if self._is_stopping:
-                raise Stopped
-            puller.run()
+        destination = self._remote.destination
+        destination.require_engine()
+        with self._remote.client() as self._client:
+            # If there is no copy yet, it is created only after the service has accepted the key. So a wrong address or
+            # key leaves no empty copy behind.
+            origin = None if destination.exists() else self._origin(self._client)
+            with closing(destination.open()) as sink:
+                self._pull(Puller(self._client, sink, self._options, self._on_progress, origin))
 
     def stop(self) -> None:
         self._is_stopping = True
         if self._puller is not None:
             self._puller.stop()
+        elif self._client is not None:
+            self._client.close()
+
+    def _origin(self, client: Client) -> Origin:
+        try:
+            return origin_of(client)
+        except CounterfoilError as error:
+            if self._is_stopping:
+                raise Stopped from error
+            raise
+        finally:
+            self._report.tally.requests = client.requests
+
+    def _pull(self, puller: Puller) -> None:
+        self._puller, self._report.tally = puller, puller.tally
+        if self._is_stopping:
+            raise Stopped
+        try:
+            puller.run()
+        finally:
+            self._report.state = puller.state
 
 
 def _shop_ids(text: str | None) -> tuple[str, ...] | None:
@@ -209,7 +261,7 @@ def _print_report(report: PullReport, as_json: bool) -> None:
         print_fields(_summary(report))
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the copy has no data from it.")
-    print_error(report.outcome, "progress saved. Run the same command to resume.")
+    print_error(report.outcome, PROGRESS_SAVED if report.tally.has_read else NOTHING_READ)
 
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:

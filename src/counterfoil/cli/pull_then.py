@@ -1,4 +1,4 @@
-"""Runs the command of `counterfoil pull --then` after a run that changed the copy."""
+"""Runs the command of `counterfoil pull --then` for changes of the copy that the command has not handled yet."""
 
 import os
 import shlex
@@ -8,6 +8,8 @@ import click
 
 from counterfoil.cli.remote import KEY_VARIABLE
 from counterfoil.client.pages import Tally
+
+REPEATED = "The copy is not affected. The next run with --then runs the command again."
 
 
 def command_words(text: str) -> list[str]:
@@ -29,7 +31,10 @@ class FollowUp:
         self._target = target
 
     def run(self, tally: Tally) -> str | None:
-        """Run the command. Its output goes to standard error. Return an error message, or None if it succeeded."""
+        """Run the command with its output on standard error, and return an error message if it has failed.
+
+        The command receives the numbers of the tally in environment variables, but not the API key.
+        """
         import subprocess  # noqa: PLC0415 - only `--then` needs it
 
         environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
@@ -52,9 +57,9 @@ class FollowUp:
                 check=False,
             )
         except OSError as error:
-            return f"cannot run {self._words[0]}: {error.strerror}. The copy itself is up to date."
+            return f"cannot run {self._words[0]}: {error.strerror}. {REPEATED}"
         if done.returncode:
-            return f"{self._words[0]} exited with status {done.returncode}. The copy itself is up to date."
+            return f"{self._words[0]} exited with status {done.returncode}. {REPEATED}"
         return None
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from counterfoil.client.errors import CounterfoilError
 from counterfoil.client.feed import ChangePage, Element
-from counterfoil.client.pull_state import CopyScope
+from counterfoil.client.pull_state import CopySelection
 from counterfoil.client.sinks import BillKey
 
 
@@ -25,7 +25,7 @@ class FeedGroup:
     `left_out` counts the bills that the copy does not contain because of its selection.
     """
 
-    def __init__(self, selection: CopyScope, *, is_full_pass: bool) -> None:
+    def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
         self._selection = selection
         self._is_full_pass = is_full_pass
         self.full_shops: list[str] = []
@@ -83,7 +83,7 @@ class FeedBatch:
     `error` is the error of the request for the page after them, if that request failed.
     """
 
-    def __init__(self, selection: CopyScope, *, is_full_pass: bool) -> None:
+    def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
         self._new_group = partial(FeedGroup, selection, is_full_pass=is_full_pass)
         self.groups = [self._new_group()]
         self.pages = 0

@@ -86,7 +86,7 @@ class MemberPass:
             return
         if batch.is_last:
             base.passed, base.began = base.began, None
-        began = time.monotonic()
+        began, before = time.monotonic(), self._tally.changes
         with self._sink.transaction():
             if batch.is_first:
                 self._sink.open_pass(provider_id)
@@ -94,6 +94,7 @@ class MemberPass:
             self._tally.count_members(self._sink.put_members(provider_id, rows))
             if batch.is_last:
                 self._tally.members_removed += self._sink.close_pass(provider_id, mark)
+            state.changes += self._tally.changes - before
             self._sink.save_state(pull_state.encode(state))
         self._tally.writing_sec += time.monotonic() - began
 

@@ -80,8 +80,13 @@ class Tally(Struct):
     @property
     def has_changes(self) -> bool:
         """Whether the run has changed the copy."""
+        return self.changes > 0
+
+    @property
+    def changes(self) -> int:
+        """The number of bills, members and shops that the run has added, changed or removed."""
         bills = self.bills_written + self.bills_removed
-        return bool(bills + self.members_written + self.members_removed + self.shops_changed)
+        return bills + self.members_written + self.members_removed + self.shops_changed
 
 
 _decode = msgspec.json.Decoder(RawPage).decode

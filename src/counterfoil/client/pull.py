@@ -53,12 +53,16 @@ class Puller:
         sink: Sink,
         options: Options | None = None,
         on_progress: Callable[[Tally], None] = lambda _: None,
+        origin: Origin | None = None,
     ) -> None:
+        """`origin` is the result of `origin_of`, if the caller has already asked the service."""
         self._client = client
         self._sink = sink
         self._options = options or Options()
         self._on_progress = on_progress
+        self._origin = origin
         self._is_stopping = False
+        self.state = State()
         self.tally = Tally()
         client.on_wait = self._report_wait
 
@@ -69,7 +73,7 @@ class Puller:
 
     def run(self) -> Tally:
         """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
-        state = pull_state.decode(self._sink.state())
+        state = self.state = pull_state.decode(self._sink.state())
         try:
             self._check_origin(state)
             pull_state.select(state, self._options.since, self._options.shops)
@@ -101,14 +105,14 @@ class Puller:
         """
         known, feed = state.origin, state.feed
         if self._options.adopt or known is None:
-            state.origin = origin_of(self._client)
+            state.origin = self._origin or origin_of(self._client)
             if known is not None and known != state.origin:
                 for base in state.bases.values():
                     base.cursor = None
             return
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
-        elif pull_state.selects_anew(state, self._options.since, self._options.shops):
+        elif pull_state.changes_selection(state, self._options.since, self._options.shops):
             # The position is about to be dropped, so first check whether the service accepts it.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
@@ -146,11 +150,11 @@ class Puller:
         if refusal.code == "bad_cursor" and feed.cursor is not None:
             pull_state.restart_pass(state)
         else:
-            pull_state.start_anew(state)
+            pull_state.require_full_pass(state)
         # If a copy has no position, only the origin shows which key may continue it, so the origin is saved as well.
         state.origin = origin
         with self._transaction(state):
-            self._sink.expect_nothing()
+            self._sink.clear_undelivered()
 
     def _missing_feed(self, refusal: Refusal) -> CounterfoilError:
         """Return the error for a service without a feed. If this is not a Counterfoil service, raise another error."""
@@ -222,7 +226,7 @@ class Puller:
     def _write(self, state: State, group: FeedGroup, now: str) -> None:
         """Apply a group of elements to the copy."""
         began = time.monotonic()
-        self._sink.expect_bills(group.full_shops)
+        self._sink.mark_undelivered(group.full_shops)
         self._sink.put_shops(list(group.shops.values()))
         self._sink.remove_shops(group.removed_shops, now)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
@@ -238,7 +242,7 @@ class Puller:
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         """Delete the rows that a full pass did not deliver, and store the mark."""
-        self.tally.bills_removed += self._sink.drop_undelivered()
+        self.tally.bills_removed += self._sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection
             others = self._sink.shop_ids() - set(state.feed.delivered)
@@ -280,8 +284,10 @@ class Puller:
     @contextmanager
     def _transaction(self, state: State) -> Iterator[None]:
         """Commit rows and progress in one transaction."""
+        before = self.tally.changes
         with self._sink.transaction():
             yield
+            state.changes += self.tally.changes - before
             self._sink.save_state(pull_state.encode(state))
 
     def _report_wait(self, reason: str, seconds: float) -> None:

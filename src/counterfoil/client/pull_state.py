@@ -1,7 +1,7 @@
 """The progress of a pull, which is stored in the copy together with the rows.
 
-The functions here are pure. Every instant comes from the service, never from
-this machine's clock.
+Except for `record_handled`, the functions here are pure. Every instant comes
+from the service, never from this machine's clock.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from datetime import date, datetime
 from msgspec import Struct, field, json
 
 from counterfoil.client.errors import CopyMismatch
+from counterfoil.client.sinks import Sink
 
 # Format 1 had a mark for each shop. Such a copy is read in full once, and then has format 2.
 FORMAT = 2
@@ -26,7 +27,7 @@ class Origin(Struct, frozen=True):
     scope: str
 
 
-class CopyScope(Struct, frozen=True, omit_defaults=True):
+class CopySelection(Struct, frozen=True, omit_defaults=True):
     """The part of the data that a copy contains.
 
     With `since`, it contains the bills of that day and later, and the bills
@@ -68,11 +69,24 @@ class BaseState(Struct, omit_defaults=True):
 
 
 class State(Struct):
+    """The stored progress.
+
+    `changes` counts the rows that were ever added, changed or removed.
+    `changes_handled` is its value when the command of `pull --then` last succeeded.
+    """
+
     format: int = FORMAT
     origin: Origin | None = None
-    selection: CopyScope = CopyScope()
+    selection: CopySelection = CopySelection()
     feed: FeedState = field(default_factory=FeedState)
     bases: dict[str, BaseState] = field(default_factory=dict)
+    changes: int = 0
+    changes_handled: int = 0
+
+    @property
+    def has_unhandled_changes(self) -> bool:
+        """Whether the copy has changed since the command of `pull --then` last succeeded."""
+        return self.changes > self.changes_handled
 
 
 class _FormatOnly(Struct):
@@ -97,6 +111,17 @@ def encode(state: State) -> bytes:
     return json.encode(state)
 
 
+def record_handled(sink: Sink, changes: int) -> None:
+    """Store that the command of `pull --then` has handled this many changes.
+
+    Another run may have stored more changes since. If the last transaction failed, fewer are stored than were counted.
+    """
+    with sink.transaction():
+        state = decode(sink.state())
+        state.changes_handled = max(state.changes_handled, min(changes, state.changes))
+        sink.save_state(encode(state))
+
+
 # --- the origin of a copy ------------------------------------------------------------
 
 
@@ -117,7 +142,7 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
 # --- the feed --------------------------------------------------------------------
 
 
-def start_anew(state: State) -> None:
+def require_full_pass(state: State) -> None:
     """Make the next pass return everything. When it ends, rows that it did not deliver are deleted."""
     state.feed = FeedState()
 
@@ -127,7 +152,7 @@ def restart_pass(state: State) -> None:
     state.feed.delivered = []
 
 
-def selects_anew(state: State, since: date | None, shops: Sequence[str] | None) -> bool:
+def changes_selection(state: State, since: date | None, shops: Sequence[str] | None) -> bool:
     """Return whether these options change which part of the data the copy contains."""
     return _chosen(state, since, shops) != state.selection
 
@@ -137,13 +162,13 @@ def select(state: State, since: date | None, shops: Sequence[str] | None) -> Non
 
     An option that is None keeps its recorded value. An empty list of shops means all shops.
     """
-    if selects_anew(state, since, shops):
+    if changes_selection(state, since, shops):
         state.selection = _chosen(state, since, shops)
-        start_anew(state)
+        require_full_pass(state)
 
 
-def _chosen(state: State, since: date | None, shops: Sequence[str] | None) -> CopyScope:
-    return CopyScope(
+def _chosen(state: State, since: date | None, shops: Sequence[str] | None) -> CopySelection:
+    return CopySelection(
         state.selection.since if since is None else since,
         state.selection.shops if shops is None else tuple(sorted(set(shops))) or None,
     )

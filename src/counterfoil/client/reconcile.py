@@ -198,7 +198,7 @@ class Reconciler:
             if service != copy:
                 if self._fix:
                     kept = {bill_id: row for bill_id, row in rows.items() if bill_id in service}
-                    self._overwrite_bills(shop_id, kept, set(copy) - set(service))
+                    self._overwrite_bills(state, shop_id, kept, set(copy) - set(service))
                 yield _difference(shop_id, None, service, copy, is_fixed=self._fix)
 
     # --- comparing -----------------------------------------------------------------
@@ -221,7 +221,7 @@ class Reconciler:
                 continue
             if self._fix:
                 # A bill that moved to another day of this window was not removed; fixing that day moves it.
-                self._fix_day(shop_id, day, set(copy) - listed)
+                self._fix_day(state, shop_id, day, set(copy) - listed)
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _pending(self, state: State) -> "_Pending":
@@ -238,16 +238,19 @@ class Reconciler:
 
     # --- fixing --------------------------------------------------------------------
 
-    def _fix_day(self, shop_id: str, day: str, removed_ids: set[str]) -> None:
+    def _fix_day(self, state: State, shop_id: str, day: str, removed_ids: set[str]) -> None:
         """Read the day again and overwrite it. Whole bills are held in memory only for a day that differs."""
         only_day = date.fromisoformat(day)
         rows = self._read_list(self._window(shop_id, only_day, only_day), lambda _, row: bytes(row))
-        self._overwrite_bills(shop_id, rows, removed_ids)
+        self._overwrite_bills(state, shop_id, rows, removed_ids)
 
-    def _overwrite_bills(self, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
+    def _overwrite_bills(self, state: State, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
         with self._sink.transaction():
             self._sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(removed_ids | set(rows))])
             self._sink.put_bills(list(rows.values()))
+            # The next `pull --then` runs its command for these changes.
+            state.changes += len(removed_ids | set(rows))
+            self._sink.save_state(pull_state.encode(state))
 
     # --- reading -------------------------------------------------------------------
 

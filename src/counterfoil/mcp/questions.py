@@ -119,7 +119,7 @@ class Questions:
             tables.setdefault(table, []).append(f"{column} {kind}")
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
         return {
-            **_currency(snapshot, note),
+            **_freshness(snapshot, note),
             "rows": counts,
             "firstDay": json_value(first),
             "lastDay": json_value(last),
@@ -131,7 +131,7 @@ class Questions:
 
     def list_shops(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
-        return _answer(_currency(snapshot, note), "shops", objects(_SHOP_NAMES, snapshot.rows(_SHOPS)), limit)
+        return _answer(_freshness(snapshot, note), "shops", objects(_SHOP_NAMES, snapshot.rows(_SHOPS)), limit)
 
     def sales(self, group_by: Sequence[str], period: Period, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
@@ -141,7 +141,7 @@ class Questions:
         sums = ", ".join(_SALES.values())
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         totals = snapshot.rows(f"SELECT {sums} FROM {_BILLS} {where}", values)
-        answer = _currency(snapshot, note, period.shop_ids) | {"totals": objects(list(_SALES), totals)[0]}
+        answer = _freshness(snapshot, note, period.shop_ids) | {"totals": objects(list(_SALES), totals)[0]}
         if not groups:
             return answer
         keys = ", ".join(groups.values())
@@ -160,7 +160,7 @@ class Questions:
             f"WHERE {' AND '.join([_SOLD, *conditions])} GROUP BY {key} ORDER BY 4 DESC, 1 NULLS LAST",
             values,
         )
-        return _answer(_currency(snapshot, note, period.shop_ids), "products", objects([*groups, *_MIX], rows), limit)
+        return _answer(_freshness(snapshot, note, period.shop_ids), "products", objects([*groups, *_MIX], rows), limit)
 
     def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_id: str | None) -> Json:
         if not bill_id and not receipt_number:
@@ -173,7 +173,7 @@ class Questions:
         bills = objects(result.names, result.rows[:MAX_BILLS])
         for bill in bills:
             bill |= {part: _part_of_bill(snapshot, part, bill) for part in _PARTS_OF_BILL}
-        answer = _currency(snapshot, note, sorted({bill["shop_id"] for bill in bills}))
+        answer = _freshness(snapshot, note, sorted({bill["shop_id"] for bill in bills}))
         return answer | {"bills": within_budget(bills), "total": len(result.rows)}
 
     def member_summary(self, limit: int) -> Json:
@@ -186,9 +186,9 @@ class Questions:
     def query(self, sql: str, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         result = snapshot.query(sql, limit)
-        rows = [[json_value(value) for value in row] for row in result.rows]
+        rows = [list(row) for row in result.rows]
         kept = within_budget(rows)
-        return _currency(snapshot, note) | {
+        return _freshness(snapshot, note) | {
             "columns": result.names,
             "rows": kept,
             "truncated": result.has_more or len(kept) < len(rows),
@@ -216,9 +216,10 @@ def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
         raise QueryRefused(f"Shop {unknown[0]!r} is not in this copy. list_shops returns the IDs of all shops.")
 
 
-def _currency(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
-    """Return `asOf`: the answer includes every change up to this instant, for all shops that it is about.
+def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
+    """Return how current and complete an answer is.
 
+    `asOf` is the instant up to which the answer includes every change, for all shops that it is about.
     Shops whose first pull has not ended have no such instant, and are listed. The
     limits of the copy are returned too, because all other data is missing from it.
     """

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from counterfoil import __version__
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
-from counterfoil.mcp.snapshot import CopyReader, QueryRefused
+from counterfoil.mcp.snapshot import CopyReader, QueryRefused, limit_process_memory
 from counterfoil.mcp.sources import CopyError, is_sqlite
 from counterfoil.mcp.values import Json
 
@@ -41,6 +41,7 @@ ProductGroup = Literal["product", "master_product", "category"]
 
 def run(path: Path) -> None:
     """Serve the tools over standard input and output until the input ends."""
+    limit_process_memory()
     reader = CopyReader(path)
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature

@@ -5,6 +5,7 @@ therefore opened only while a snapshot is made, and only if it has changed since
 the last one. While a pull is writing, the previous snapshot is used.
 """
 
+import resource
 import shutil
 import tempfile
 import threading
@@ -18,9 +19,12 @@ from msgspec import Struct
 
 from counterfoil.mcp.progress import Progress, UnknownFormat, parse
 from counterfoil.mcp.sources import CopyError, CopyLocked, copy_file, fill
+from counterfoil.mcp.values import json_value
 
 SNAPSHOT_FILE = "snapshot.duckdb"
 MEMORY_MB = 512
+# The limit of DuckDB does not include long texts and the rows of a result, so the process has a limit of its own.
+PROCESS_MB = 1536
 THREADS = 2
 SPILL_GB = 2
 MAX_SECONDS = 20.0
@@ -86,7 +90,7 @@ class Snapshot:
         return self._limited(run)
 
     def query(self, statement: str, limit: int) -> Result:
-        """Run a caller's statement, which must be a single SELECT, and return at most `limit` rows."""
+        """Run a caller's statement, which must be a single SELECT, and return at most `limit` rows of JSON values."""
 
         def run() -> Result:
             parsed = self._db.extract_statements(statement)
@@ -94,7 +98,10 @@ class Snapshot:
                 raise QueryRefused("Only a single SELECT statement is allowed.")
             cursor = self._db.execute(parsed[0])
             names = [column[0] for column in cursor.description or ()]
-            rows = cursor.fetchmany(limit + 1)
+            rows: Rows = []
+            # A row is shortened before the next one is read, because a single value can have many megabytes.
+            while len(rows) <= limit and (row := cursor.fetchone()) is not None:
+                rows.append(tuple(json_value(value) for value in row))
             return Result(names, rows[:limit], len(rows) > limit)
 
         return self._limited(run)
@@ -110,10 +117,26 @@ class Snapshot:
             return run()
         except duckdb.InterruptException as error:
             raise QueryRefused(f"The question took more than {MAX_SECONDS:.0f} s. Ask about fewer days.") from error
+        except (duckdb.OutOfMemoryException, MemoryError) as error:
+            raise QueryRefused(
+                f"The question needs more than {MEMORY_MB} MB of memory or {SPILL_GB} GB of temporary space. "
+                "Ask about fewer days, or for fewer or shorter values."
+            ) from error
         except duckdb.Error as error:
             raise QueryRefused(f"DuckDB: {error}") from error
         finally:
             timer.cancel()
+
+
+def limit_process_memory() -> None:
+    """Make allocations of this process fail above a limit, so that a question cannot use up the memory of the machine.
+
+    DuckDB and Python report a failed allocation as an error, and the server can answer the next question.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = PROCESS_MB * 1024**2
+    if soft == resource.RLIM_INFINITY or soft > wanted:
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
 class CopyReader:

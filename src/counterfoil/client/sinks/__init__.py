@@ -86,13 +86,13 @@ class Sink(Protocol):
     def remove_bills(self, keys: Sequence[BillKey]) -> int:
         """Delete bills, and return how many of them were in the copy."""
 
-    def expect_bills(self, shop_ids: Sequence[str]) -> None:
+    def mark_undelivered(self, shop_ids: Sequence[str]) -> None:
         """Record all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the record."""
 
-    def expect_nothing(self) -> None:
+    def clear_undelivered(self) -> None:
         """Clear the record of bills that were not delivered."""
 
-    def drop_undelivered(self) -> int:
+    def delete_undelivered(self) -> int:
         """Delete the bills that are still recorded as not delivered, and return their number."""
 
     def open_pass(self, provider_id: str) -> None:

@@ -4,14 +4,13 @@ DuckDB parses the objects in memory. It is started only when the first row
 arrives, because most pulls receive no rows.
 """
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from counterfoil.client.sinks import SinkError, missing_package
 from counterfoil.client.sinks.json_rows import JsonRows
+from counterfoil.client.sinks.scratch import ScratchFolder
 from counterfoil.client.sinks.sql import Rows, escape_quotes
 from counterfoil.client.tables import Kind, Table
 
@@ -24,15 +23,17 @@ Convert = Callable[[str, Kind], str]
 class RowConverter:
     """Parses objects with `read`, and then returns the rows of each table as CSV or as tuples."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Path | None = None) -> None:
+        """`target` is the file of the copy. Temporary data is stored next to it."""
         self._db: Any = None
-        self._scratch: Path | None = None
+        self._target = target
+        self._scratch: ScratchFolder | None = None
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.close()
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         if self._db is None:
@@ -64,9 +65,12 @@ class RowConverter:
             raise missing_package(error) from error
 
         self._errors = duckdb.Error
-        self._scratch = Path(tempfile.mkdtemp(prefix="counterfoil-pull-"))
+        try:
+            self._scratch = ScratchFolder(self._target)
+        except OSError as error:
+            raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
         self._db = duckdb.connect(config={"autoinstall_known_extensions": False})
-        self._json = JsonRows(self._run, self._scratch)
+        self._json = JsonRows(self._run, self._scratch.path)
 
     def _run(self, statement: str) -> None:
         try:

@@ -14,6 +14,8 @@ from counterfoil.client.sinks import Sink, missing_package
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+# A folder of Parquet files contains this hidden file, which is the copy itself.
+PARQUET_WORKING_FILE = ".counterfoil.duckdb"
 TARGET_KINDS = "a file ending in .duckdb or .sqlite, a folder ending in / (Parquet), or postgresql://..."
 
 
@@ -26,12 +28,20 @@ class Destination(Struct, frozen=True):
     location: Path | str
 
     def open(self) -> Sink:
+        """Open the copy, and create it if it does not exist."""
         sink: Callable[[Path | str], Sink] = getattr(self._import_engine(), self.sink)
         return sink(self.location)
 
+    def require_engine(self) -> None:
+        """Raise `SinkError` if a package that this kind of target needs is not installed."""
+        self._import_engine()
+
     def exists(self) -> bool:
-        """Return whether the target exists. A database is assumed to exist, because only its server knows."""
-        return not isinstance(self.location, Path) or self.location.exists()
+        """Return whether the copy exists. A database is assumed to exist, because only its server knows."""
+        if not isinstance(self.location, Path):
+            return True
+        is_folder = self.sink == "ParquetSink"
+        return (self.location / PARQUET_WORKING_FILE if is_folder else self.location).exists()
 
     def readable_by_others(self) -> bool:
         """Return whether the copy is a file or folder that other users of this machine can read."""

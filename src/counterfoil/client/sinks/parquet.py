@@ -10,17 +10,16 @@ from pathlib import Path
 
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import DuckDBSink
+from counterfoil.client.sinks.opening import PARQUET_WORKING_FILE
 from counterfoil.client.sinks.sql import escape_quotes
 from counterfoil.client.tables import TABLES, Table
-
-WORKING_FILE = ".counterfoil.duckdb"
 
 
 class ParquetSink(DuckDBSink):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         _require_own_folder(folder)
-        super().__init__(folder / WORKING_FILE)
+        super().__init__(folder / PARQUET_WORKING_FILE)
 
     def make_tables(self) -> None:
         super().make_tables()
@@ -55,9 +54,9 @@ class ParquetSink(DuckDBSink):
 def _require_own_folder(folder: Path) -> None:
     """Raise SinkError if the folder has files with our names but no working file, so they are not from this copy."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
-    if foreign and not (folder / WORKING_FILE).exists():
+    if foreign and not (folder / PARQUET_WORKING_FILE).exists():
         raise SinkError(
-            f"{folder} contains {foreign[0]}.parquet but not {WORKING_FILE}, so it is not a complete copy. "
+            f"{folder} contains {foreign[0]}.parquet but not {PARQUET_WORKING_FILE}, so it is not a complete copy. "
             "Move the files away, or choose another folder."
         )
 

@@ -33,7 +33,10 @@ def missing_statements(
     indexes: Mapping[str, tuple[str, ...]],
     views: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield the statements that create what does not exist. `found` has the columns of each existing table or view."""
+    """Yield the statements that create the missing tables, columns, indexes and views of a copy.
+
+    `found` contains the columns of each existing table or view, by its name.
+    """
     for name, columns in OWN_TABLES.items():
         if name not in found:
             yield f"CREATE TABLE {name} ({columns.format(text=types[Kind.TEXT])})"

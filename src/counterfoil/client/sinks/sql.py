@@ -313,25 +313,25 @@ class SqlSink(ABC):
             self.changed(BILLS, *PARTS_OF_BILL)
         return found
 
-    def expect_bills(self, shop_ids: Sequence[str]) -> None:
+    def mark_undelivered(self, shop_ids: Sequence[str]) -> None:
         for shop_id in shop_ids:
             self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
             self.run("INSERT INTO pull_undelivered SELECT shop_id, id FROM bills WHERE shop_id = ?", [shop_id])
         if shop_ids and not self._has_undelivered:
             self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
 
-    def expect_nothing(self) -> None:
+    def clear_undelivered(self) -> None:
         self.run("DELETE FROM pull_undelivered")
         self._has_undelivered = False
 
-    def drop_undelivered(self) -> int:
+    def delete_undelivered(self) -> int:
         if not self._has_undelivered:
             return 0
         count: int = self.run("SELECT count(*) FROM pull_undelivered")[0][0]
         if count:
             self._delete_bills("SELECT shop_id, id FROM pull_undelivered")
             self.changed(BILLS, *PARTS_OF_BILL)
-        self.expect_nothing()
+        self.clear_undelivered()
         return count
 
     def _delete_bills(self, keys: str) -> None:

@@ -44,7 +44,7 @@ class SQLiteSink(SqlSink):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._converter = RowConverter()
+        self._converter = RowConverter(path)
         self._last_state: bytes | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +64,10 @@ class SQLiteSink(SqlSink):
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
+        # SQLite would put temporary tables and sorts into the system's folder for temporary files, which may be small.
+        # A temporary table has the rows of one batch. The longest temporary list has the identities of the bills that
+        # a full pass did not return.
+        self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()
 
     def close(self) -> None:

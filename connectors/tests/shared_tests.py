@@ -126,7 +126,7 @@ def refusal(error: str, **headers: str) -> Answer:
     return 429, {"content-type": "application/json", **headers}, json.dumps(body).encode()
 
 
-class Campaign:
+class ConnectorTests:
     """The tests that all connectors share. A subclass names the connector."""
 
     connector: ClassVar[type[Connector]]
