@@ -88,10 +88,16 @@ def _parses(line: bytes) -> bool:
 
 def _timed(words: list[str], world: World) -> Taken:
     began, before = time.monotonic(), _spent()
-    done = subprocess.run(words, env=world.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    environment = _environment(world)
+    done = subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode not in (0, 3):
         raise SystemExit(f"{words[0]} failed: {done.stderr.decode()[-500:]}")
     return Taken(time.monotonic() - began, _spent() - before)
+
+
+def _environment(world: World) -> dict[str, str]:
+    """Return the environment of a load, in which Python stores compiled modules, as it does for installed packages."""
+    return {name: value for name, value in world.environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _spent() -> float:
@@ -106,7 +112,7 @@ def _ours(world: World, folder: Path) -> list[str]:
     shutil.rmtree(store, ignore_errors=True)
     load = [*COUNTERFOIL, "load", "--store", str(store)]
     standing = [str(world.source / f"{name}.ndjson") for name in ("bases", "shops")]
-    subprocess.run([*load, *standing], env=world.environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([*load, *standing], env=_environment(world), stdout=subprocess.DEVNULL, check=True)
     return [*load, str(folder / "bills.ndjson"), "--batch", "2000"]
 
 

@@ -23,8 +23,9 @@ import servers
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
+from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import Source, SourceLine
+from counterfoil.ingest.sources import Source
 from counterfoil.observe.events import Event
 from counterfoil.serving.server import BACKLOG, LIMITS
 from openapi_check import openapi_document

@@ -14,8 +14,9 @@ from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.access import Scope
 from counterfoil.domain.member_template import NEXT
+from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import Source, SourceLine, open_source
+from counterfoil.ingest.sources import Source, open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 from ports.backends import Store

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -191,7 +192,8 @@ def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatc
             read += 1
             yield line
 
-    furthest = max(read - taken for taken, _ in enumerate(converting.convert(lines()), 1))
+    counts = accumulate(len(group.lines) for group in converting.convert(lines()))
+    furthest = max(read - taken for taken in counts)
     assert furthest <= 2 * converters.MAX_WAITING + 1
 
 
@@ -201,3 +203,19 @@ def test_a_load_converts_bills_itself_if_no_process_can_be_started(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
     summary = loaded(tmp_path / "store", [SHOP, *map(bill, range(100))], 2)[0]
     assert summary.outcomes["added"] == summary.lines
+
+
+def test_a_load_that_is_known_to_be_large_starts_its_processes_before_the_first_line(
+    monkeypatch: pytest.MonkeyPatch, started: list["subprocess.Popen[bytes]"]
+) -> None:
+    monkeypatch.setattr(converters, "LINES_BEFORE_START", 1_000)
+    monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 500)
+    counts: list[int] = []
+
+    def lines() -> Iterator[Any]:
+        counts.append(len(started))
+        yield from IterableSource(map(bill, range(10))).lines()
+
+    for size in (499, 500):
+        assert sum(len(group.lines) for group in Converters(PSEUDONYMS, lambda _: None, 1).convert(lines(), size)) == 10
+    assert counts == [0, 1]

@@ -15,8 +15,9 @@ from counterfoil.cli.load_run import LoadReport, new_rejects_path, open_for_chec
 from counterfoil.cli.terminal import print_json
 from counterfoil.importing.results import Imported, ImportedRecord
 from counterfoil.ingest.checking import RejectExamples
+from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import Source, SourceLine
+from counterfoil.ingest.sources import Source
 from counterfoil.settings import Settings
 
 STANDARD_OUTPUT = "-"

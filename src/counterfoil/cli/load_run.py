@@ -17,8 +17,9 @@ from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import free_cores
+from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine
+from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings

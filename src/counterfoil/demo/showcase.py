@@ -21,8 +21,9 @@ from counterfoil.demo.worldgen.world import demo_world
 from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.calendar import compact, iso_utc
+from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
-from counterfoil.ingest.sources import Source, SourceLine
+from counterfoil.ingest.sources import Source
 from counterfoil.key_issuing import Grant, Issued, Randomness
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator

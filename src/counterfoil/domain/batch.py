@@ -52,16 +52,20 @@ class PreparedChange(Struct, frozen=True):
     form: bytes = b""
 
 
-def prepared(changes: Iterable[Change]) -> list[PreparedChange]:
-    return [_prepared(change) for change in changes]
+# An encoded bill has no wrapper, because nearly all changes of a large load are bills.
+Prepared = EncodedBill | PreparedChange
 
 
-def _prepared(change: Change) -> PreparedChange:
+def prepared(changes: Iterable[Change]) -> list[Prepared]:
+    return [change if type(change) is EncodedBill else _prepared(change) for change in changes]
+
+
+def _prepared(change: Change) -> Prepared:
     match change:
         case EncodedBill():
-            return PreparedChange(change, change.key)
+            return change
         case PutBill():
-            return PreparedChange(encoded_bill(change), change.key)
+            return encoded_bill(change)
         case PutShop():
             return PreparedChange(change, change.key, _encode(change.shop), facts=_encode(change.facts))
         case PutBase():
@@ -103,18 +107,28 @@ class NeededRows(Struct):
     new_shops: bool
 
 
-def needed_rows(changes: Sequence[PreparedChange]) -> NeededRows:
+def needed_rows(changes: Sequence[Prepared]) -> NeededRows:
+    bills = dict.fromkeys([(one.shop_id, one.bill_id) for one in changes if type(one) is EncodedBill])
+    others = [one for one in changes if type(one) is PreparedChange]
     of_kind: dict[str, dict[RecordKey, None]] = {"shop": {}, "bill": {}, "base": {}, "member": {}}
-    for one in changes:
+    for one in others:
         of_kind[one.key[1]][one.key] = None
-    shops = [*(shop_id for _, _, shop_id in of_kind["shop"]), *(shop_id for shop_id, _, _ in of_kind["bill"])]
+    bills |= dict.fromkeys((shop_id, bill_id) for shop_id, _, bill_id in of_kind["bill"])
+    shops = [*(shop_id for _, _, shop_id in of_kind["shop"]), *dict.fromkeys([shop_id for shop_id, _ in bills])]
     return NeededRows(
         list(dict.fromkeys(shops)),
-        [(shop_id, bill_id) for shop_id, _, bill_id in of_kind["bill"]],
+        list(bills),
         [provider_id for _, _, provider_id in of_kind["base"]],
         [token for _, _, token in of_kind["member"]],
-        list(dict.fromkeys(one.key for one in changes if one.change.rev is not None)),
-        any(isinstance(one.change, PutShop) for one in changes),
+        list(
+            dict.fromkeys(
+                [
+                    *(one.key for one in others if one.change.rev is not None),
+                    *[one.key for one in changes if type(one) is EncodedBill and one.rev is not None],
+                ]
+            )
+        ),
+        any(isinstance(one.change, PutShop) for one in others),
     )
 
 
@@ -147,8 +161,13 @@ class Batch:
         self._stored_franchises = {row.number: row.franchise_id for row in self.shops.values()}
         self._stored_members = {(row.provider_id, row.token) for row in stored}
 
-    def apply(self, changes: Iterable[PreparedChange]) -> list[Outcome]:
-        return [self._APPLY[type(one.change)](self, one, one.change) for one in changes]
+    def apply(self, changes: Iterable[Prepared]) -> list[Outcome]:
+        return [
+            self._put_bill(one)
+            if isinstance(one, EncodedBill)
+            else self._APPLY[type(one.change)](self, one, one.change)
+            for one in changes
+        ]
 
     # --- rows to write -----------------------------------------------------------
 
@@ -178,9 +197,13 @@ class Batch:
 
     def stale_days(self) -> list[tuple[int, int]]:
         """Return the days, each with the number of its shop, whose bills were written, moved or removed."""
-        written = {key: row for key, row in self.bills.items() if row.body is not None}
-        new = {(row.shop, row.bill_day) for row in written.values()}
-        old = {(key[0], day) for key, day in self._stored_days.items() if key in written or key not in self.bills}
+        bills = self.bills
+        new = {(row.shop, row.bill_day) for row in bills.values() if row.body is not None}
+        old = {
+            (key[0], day)
+            for key, day in self._stored_days.items()
+            if (row := bills.get(key)) is None or row.body is not None
+        }
         return sorted(new | old)
 
     def departures(self) -> list[tuple[str, int]]:
@@ -208,7 +231,7 @@ class Batch:
     def _put_shop(self, ready: PreparedChange, change: PutShop) -> Outcome:
         shop, known = change.shop, self.shops.get(change.shop.shop_id)
         if known is None:
-            if self._removed_since(ready):
+            if self._removed_since(ready.key, change.rev):
                 return Outcome.LATE
             self._last_shop += 1
         elif _is_late(change.rev, known.rev):
@@ -252,26 +275,27 @@ class Batch:
         if rev is not None and (known is None or known < rev):
             self._removals[ready.key] = self.remembered[ready.key] = rev
 
-    def _removed_since(self, ready: PreparedChange) -> bool:
-        """Return whether the record was removed at a later revision than that of this change."""
-        return _is_late(ready.change.rev, self._removals.get(ready.key))
+    def _removed_since(self, key: RecordKey, rev: float | None) -> bool:
+        """Return whether the record was removed at a later revision than this one."""
+        return _is_late(rev, self._removals.get(key))
 
     # --- bills -------------------------------------------------------------------
 
-    def _put_bill(self, ready: PreparedChange, change: EncodedBill) -> Outcome:
+    def _put_bill(self, change: EncodedBill) -> Outcome:
         shop = self.shops.get(change.shop_id)
         if shop is None:
             return Outcome.UNKNOWN_SHOP
         if shop.facts_version != change.known.version:
             return Outcome.FACTS_MOVED
-        known = self.bills.get((shop.number, change.bill_id))
+        key = shop.number, change.bill_id
+        known = self.bills.get(key)
         if known is None:
-            if self._removed_since(ready):
+            if self._removals and self._removed_since(change.key, change.rev):
                 return Outcome.LATE
-            stamp = None if change.history else self.stamp
-            row = _written(shop.number, change, stamp)
-            row.loaded_at = self.stamp if change.history else 0
-            self.bills[shop.number, change.bill_id] = row
+            row = _written(shop.number, change, None if change.history else self.stamp)
+            if change.history:
+                row.loaded_at = self.stamp
+            self.bills[key] = row
             return Outcome.ADDED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
@@ -280,7 +304,7 @@ class Batch:
             known.settled = known.settled or settled != (known.trading_day, known.rev, known.withheld)
             known.trading_day, known.rev, known.withheld = settled
             return Outcome.UNCHANGED
-        self.bills[shop.number, change.bill_id] = _written(shop.number, change, self.stamp)
+        self.bills[key] = _written(shop.number, change, self.stamp)
         return Outcome.CHANGED
 
     def _remove_bill(self, ready: PreparedChange, change: RemoveBill) -> Outcome:
@@ -313,7 +337,7 @@ class Batch:
         same = known and (known.rev, known.kept) == (change.rev, ready.body)
         if known and same and known.form == ready.form:
             return Outcome.UNCHANGED
-        if not known and self._removed_since(ready):
+        if not known and self._removed_since(ready.key, change.rev):
             return Outcome.LATE
         row = MemberRow(record.provider_id, record.token, change.rev, ready.body, ready.form, record)
         self.members[record.token] = row
@@ -339,7 +363,6 @@ class Batch:
         PutBase: _put_base,
         PutMember: _put_member,
         RemoveMember: _remove_member,
-        EncodedBill: _put_bill,
         RemoveBill: _remove_bill,
     }
 

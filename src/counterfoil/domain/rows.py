@@ -49,7 +49,7 @@ class ShopRow(Struct):
         )
 
 
-class BillRow(Struct):
+class BillRow(Struct, gc=False):
     """A bill that is stored or will be stored. `body` is set only if it has to be written, and is never read.
 
     `loaded_at` is the stamp of a bill that has no `updated_at`, and 0 for other

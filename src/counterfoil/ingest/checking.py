@@ -6,9 +6,8 @@ from pathlib import Path
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.load_progress import LoadProgress
-from counterfoil.ingest.lines import Rejected
+from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
-from counterfoil.ingest.sources import SourceLine
 
 MAX_EXAMPLES = 10
 

@@ -1,6 +1,6 @@
 """Converts lines with bills into the form in which the bills are stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from msgspec import Struct
@@ -8,6 +8,7 @@ from msgspec import Struct
 from counterfoil.domain.batch import encoded_bill
 from counterfoil.domain.changes import EncodedBill, KnownFacts, PutBill
 from counterfoil.domain.clean_bills import read_clean_bill
+from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record, lacks_amounts
 from counterfoil.ingest.lines import (
@@ -18,6 +19,7 @@ from counterfoil.ingest.lines import (
     SURELY_SMALL,
     Reader,
     Rejected,
+    SourceLine,
     parse_record,
 )
 
@@ -32,6 +34,64 @@ class ConvertedBill(Struct, frozen=True, gc=False):
     without_items: bool
     without_amounts: bool
     findings: Findings | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a load has nothing to count for this bill, except that there is one more bill."""
+        lacks_parts = self.without_items or self.without_amounts or self.bill.bill_day == NO_DAY
+        return not (self.findings or lacks_parts)
+
+
+class ConvertedLines(Struct, gc=False):
+    """Consecutive lines, each with its bill.
+
+    There is no bill for a line that could not be converted. `special` has the
+    indexes of all lines without a plain bill, in ascending order, each with the
+    converted bill if there is one. `facts` are all facts under which the bills
+    were converted.
+    """
+
+    lines: list[SourceLine]
+    bills: list[EncodedBill | None]
+    special: dict[int, ConvertedBill | None]
+    facts: list[KnownFacts]
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.special
+
+    def parts(self) -> Iterator["ConvertedLines"]:
+        """Split the lines into runs of plain bills, and into parts of one line for the other lines."""
+        start = 0
+        for index, converted in self.special.items():
+            if start < index:
+                yield ConvertedLines(self.lines[start:index], self.bills[start:index], {}, self.facts)
+            yield ConvertedLines([self.lines[index]], [self.bills[index]], {0: converted}, self.facts)
+            start = index + 1
+        if start == 0:
+            yield self
+        elif start < len(self.lines):
+            yield ConvertedLines(self.lines[start:], self.bills[start:], {}, self.facts)
+
+    def each_line(self) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+        for index, (line, bill) in enumerate(zip(self.lines, self.bills, strict=True)):
+            plain = ConvertedBill(bill, without_items=False, without_amounts=False) if bill else None
+            yield line, self.special.get(index, plain)
+
+    def plain_bills(self, first: int, rest: int) -> Iterator[tuple[list[SourceLine], list[EncodedBill]]]:
+        """Yield the lines and their plain bills in pieces: at most `first` lines, then at most `rest` at a time."""
+        bills = [bill for bill in self.bills if bill]
+        start, end = 0, first
+        while start < len(bills):
+            yield self.lines[start:end], bills[start:end]
+            start, end = end, end + rest
+
+
+def converted_lines(lines: list[SourceLine], converted: list[ConvertedBill | None]) -> ConvertedLines:
+    bills = [each.bill if each else None for each in converted]
+    special = {index: each for index, each in enumerate(converted) if each is None or not each.is_plain}
+    facts = {id(bill.known): bill.known for bill in bills if bill}
+    return ConvertedLines(lines, bills, special, list(facts.values()))
 
 
 class BillConverter:

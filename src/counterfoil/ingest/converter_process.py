@@ -13,8 +13,9 @@ from msgspec import Struct, field, msgpack
 
 from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import BillConverter, ConvertedBill
+from counterfoil.ingest.conversion import BillConverter, ConvertedBill, ConvertedLines
 from counterfoil.ingest.fields import Findings
+from counterfoil.ingest.lines import SourceLine
 
 _LENGTH_BYTES = 8
 NICENESS = 5
@@ -30,7 +31,7 @@ class LinesToConvert(Struct, array_like=True):
 
 
 class BillFields(Struct, array_like=True, gc=False):
-    """The parts of a `ConvertedBill` that the loader does not know. `facts` identifies the facts of its shop."""
+    """The parts of an `EncodedBill` that the loader does not know. `facts` identifies the facts of its shop."""
 
     facts: int
     bill_id: str
@@ -42,13 +43,9 @@ class BillFields(Struct, array_like=True, gc=False):
     body: bytes
     digest: bytes
     rev: int | float | None
-    without_items: bool
-    without_amounts: bool
-    unknown: list[str]
-    unreadable: list[str]
 
-    def converted(self, known: KnownFacts) -> ConvertedBill:
-        bill = EncodedBill(
+    def encoded(self, known: KnownFacts) -> EncodedBill:
+        return EncodedBill(
             known.facts.shop_id,
             self.bill_id,
             self.history,
@@ -61,13 +58,50 @@ class BillFields(Struct, array_like=True, gc=False):
             known,
             self.rev,
         )
+
+
+class CountedFields(Struct, array_like=True, gc=False):
+    """The parts of a `ConvertedBill` that a load counts."""
+
+    without_items: bool
+    without_amounts: bool
+    unknown: list[str]
+    unreadable: list[str]
+
+    def converted(self, bill: EncodedBill) -> ConvertedBill:
         has_findings = self.unknown or self.unreadable
         findings = Findings(set(self.unknown), set(self.unreadable)) if has_findings else None
         return ConvertedBill(bill, self.without_items, self.without_amounts, findings)
 
 
-def fields_of(converted: ConvertedBill, facts: int) -> BillFields:
-    bill, findings = converted.bill, converted.findings
+class ConverterAnswer(Struct, array_like=True, gc=False):
+    """The bills on the lines of a message, in the same order. The other attributes are as in `ConvertedLines`."""
+
+    bills: list[BillFields | None]
+    special: dict[int, CountedFields | None]
+    facts: list[int]
+
+    def converted(self, lines: list[SourceLine], facts: list[KnownFacts]) -> ConvertedLines:
+        bills = [each.encoded(facts[each.facts]) if each else None for each in self.bills]
+        special = {
+            index: counted.converted(bill) if counted and (bill := bills[index]) else None
+            for index, counted in self.special.items()
+        }
+        return ConvertedLines(lines, bills, special, [facts[number] for number in self.facts])
+
+
+def answer_of(converted: list[ConvertedBill | None], numbers: dict[str, int]) -> ConverterAnswer:
+    """Return the answer to a message. `numbers` has the number of the facts of each shop."""
+    bills = [fields_of(each.bill, numbers[each.bill.shop_id]) if each else None for each in converted]
+    special = {
+        index: counted_fields_of(each) if each else None
+        for index, each in enumerate(converted)
+        if each is None or not each.is_plain
+    }
+    return ConverterAnswer(bills, special, list({each.facts for each in bills if each}))
+
+
+def fields_of(bill: EncodedBill, facts: int) -> BillFields:
     return BillFields(
         facts,
         bill.bill_id,
@@ -79,6 +113,12 @@ def fields_of(converted: ConvertedBill, facts: int) -> BillFields:
         bill.body,
         bill.digest,
         bill.rev,
+    )
+
+
+def counted_fields_of(converted: ConvertedBill) -> CountedFields:
+    findings = converted.findings
+    return CountedFields(
         converted.without_items,
         converted.without_amounts,
         list(findings.unknown) if findings else [],
@@ -125,8 +165,7 @@ def run(requests: int, answers: int) -> None:
             known.clear()
         for number, facts in asked.facts.items():
             known[facts.facts.shop_id], numbers[facts.facts.shop_id] = facts, number
-        converted = map(converter.convert, asked.lines)
-        write_message(answers, encode([each and fields_of(each, numbers[each.bill.shop_id]) for each in converted]))
+        write_message(answers, encode(answer_of([converter.convert(line) for line in asked.lines], numbers)))
 
 
 def main() -> None:

@@ -21,12 +21,14 @@ from msgspec import Struct, msgpack
 
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import BillConverter, ConvertedBill
-from counterfoil.ingest.converter_process import BillFields, LinesToConvert, read_message, write_message
-from counterfoil.ingest.sources import SourceLine
+from counterfoil.ingest.conversion import BillConverter, ConvertedBill, ConvertedLines, converted_lines
+from counterfoil.ingest.converter_process import ConverterAnswer, LinesToConvert, read_message, write_message
+from counterfoil.ingest.lines import SourceLine
 
-# Starting a process takes as long as converting a few thousand bills, so a small load does not start any.
+# Starting a process takes as long as converting a few thousand bills, so a small load does not start any. A load that
+# is known to have at least BYTES_TO_START_AT_ONCE starts them before its first line.
 LINES_BEFORE_START = 2_000
+BYTES_TO_START_AT_ONCE = 4 * 1024 * 1024
 # A message ends when it has this many bytes, or after this time, so that lines from a slow source are not held back.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
@@ -37,7 +39,7 @@ PIPE_BYTES = 1024 * 1024
 MAX_KNOWN_SHOPS = 10_000
 
 _encode = msgpack.Encoder().encode
-_decode = msgpack.Decoder(list[BillFields | None]).decode
+_decode = msgpack.Decoder(ConverterAnswer).decode
 
 
 class ConverterStopped(Exception):
@@ -125,25 +127,41 @@ class ConverterProcess:
 
 
 class _Sent(Struct, gc=False):
-    """Lines that a process was asked to convert, and the facts that it knew, by their numbers.
-
-    There is no process if the loader converts the lines itself.
-    """
+    """Lines that a process was asked to convert, and the facts that it knew, by their numbers."""
 
     lines: list[SourceLine]
     facts: list[KnownFacts]
-    process: ConverterProcess | None = None
-    bills: list[ConvertedBill | None] = []
+    process: ConverterProcess
 
     @property
     def is_done(self) -> bool:
-        return self.process is None or self.process.has_answer()
+        return self.process.has_answer()
+
+    def converted(self) -> ConvertedLines:
+        return _decode(self.process.answer()).converted(self.lines, self.facts)
+
+
+class _Done(Struct, gc=False):
+    """Lines that the loader converted itself."""
+
+    result: ConvertedLines
+    process: None = None
+    is_done: bool = True
+
+    def converted(self) -> ConvertedLines:
+        return self.result
 
 
 class Converters:
-    """Converts lines in the order in which they are read, with at most `processes` additional processes."""
+    """Converts lines in the order in which they are read, with at most `processes` additional processes.
 
-    def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None], processes: int) -> None:
+    A group of lines that are converted together has at most `most_lines` lines.
+    """
+
+    def __init__(
+        self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None], processes: int, most_lines: int = 500
+    ) -> None:
+        self._most_lines = most_lines
         self._pseudonyms = pseudonyms
         self._converter = BillConverter(pseudonyms, facts)
         self._most = processes
@@ -151,10 +169,15 @@ class Converters:
         self._facts: list[KnownFacts] = []
         self._numbers: dict[str, int] = {}
 
-    def convert(self, lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
-        """Yield every line, with the bill on it if the line could be converted."""
+    def convert(self, lines: Iterable[SourceLine], total_bytes: int = 0) -> Iterator[ConvertedLines]:
+        """Yield all lines, in groups, with the bills on them if the lines could be converted.
+
+        `total_bytes` is the size of the source if it is known.
+        """
         lines = iter(lines)
         try:
+            if total_bytes >= BYTES_TO_START_AT_ONCE:
+                self._start()
             yield from self._convert_here(lines)
             if self._processes:
                 yield from self._convert_elsewhere(lines)
@@ -175,43 +198,54 @@ class Converters:
         self._numbers[known.facts.shop_id] = len(self._facts)
         self._facts.append(known)
 
-    def _convert_here(self, lines: Iterator[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+    def _convert_here(self, lines: Iterator[SourceLine]) -> Iterator[ConvertedLines]:
         """Convert lines in this process until the other processes are ready."""
-        for count, line in enumerate(lines, 1):
-            converted = self._converter.convert_clean(line.text)
-            if converted and self._most:
-                self.learn(converted.bill.known)
-            yield line, converted
-            if count == LINES_BEFORE_START:
+        count, has_started = 0, bool(self._processes)
+        bills: list[ConvertedBill | None] = []
+        for some in _messages(self._converted(lines, bills), min(self._most_lines, LINES_BEFORE_START)):
+            group = converted_lines(some, bills)
+            bills.clear()
+            if self._most:
+                for known in group.facts:
+                    self.learn(known)
+            yield group
+            count += len(some)
+            if count >= LINES_BEFORE_START and not has_started:
+                has_started = True
                 self._start()
             if self._processes and all(process.has_answer() for process in self._processes):
                 for process in self._processes:
                     process.answer()
                 return
 
+    def _converted(self, lines: Iterator[SourceLine], bills: list[ConvertedBill | None]) -> Iterator[SourceLine]:
+        """Yield the lines. Convert each of them when it is read, and add the result to `bills`."""
+        for line in lines:
+            bills.append(self._converter.convert_clean(line.text))
+            yield line
+
     def _start(self) -> None:
         with suppress(OSError):  # Without another process, the load only takes longer.
             for _ in range(self._most if sys.executable else 0):
                 self._processes.append(ConverterProcess(self._pseudonyms.secret))
 
-    def _convert_elsewhere(self, lines: Iterator[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
-        waiting: deque[_Sent] = deque()
+    def _convert_elsewhere(self, lines: Iterator[SourceLine]) -> Iterator[ConvertedLines]:
+        waiting: deque[_Sent | _Done] = deque()
         turns = cycle(self._processes)
         unanswered, most = 0, MAX_WAITING * len(self._processes)
-        for some in _messages(lines):
+        for some in _messages(lines, self._most_lines):
             if unanswered < most:
                 waiting.append(self._sent(some, next(turns)))
                 unanswered += 1
             else:
                 # The processes have enough to do, so convert these lines here instead of waiting.
-                waiting.append(
-                    _Sent(some, self._facts, None, [self._converter.convert_clean(one.text) for one in some])
-                )
+                here = [self._converter.convert_clean(one.text) for one in some]
+                waiting.append(_Done(converted_lines(some, here)))
             while waiting and (waiting[0].is_done or len(waiting) > 2 * most):
                 unanswered -= waiting[0].process is not None
-                yield from _received(waiting.popleft())
+                yield waiting.popleft().converted()
         while waiting:
-            yield from _received(waiting.popleft())
+            yield waiting.popleft().converted()
 
     def _sent(self, lines: list[SourceLine], process: ConverterProcess) -> _Sent:
         facts = {number: self._facts[number] for number in range(process.told, len(self._facts))}
@@ -221,22 +255,14 @@ class Converters:
         return _Sent(lines, self._facts, process)
 
 
-def _received(sent: _Sent) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
-    if sent.process is None:
-        yield from zip(sent.lines, sent.bills, strict=True)
-        return
-    for line, fields in zip(sent.lines, _decode(sent.process.answer()), strict=True):
-        yield line, fields.converted(sent.facts[fields.facts]) if fields else None
-
-
-def _messages(lines: Iterator[SourceLine]) -> Iterator[list[SourceLine]]:
-    """Group lines into messages."""
+def _messages(lines: Iterator[SourceLine], most: int) -> Iterator[list[SourceLine]]:
+    """Group lines into messages of at most `most` lines."""
     some: list[SourceLine] = []
     held, began = 0, time.monotonic()
     for line in lines:
         some.append(line)
         held += len(line.text)
-        if held >= MESSAGE_BYTES or time.monotonic() - began > MESSAGE_SEC:
+        if held >= MESSAGE_BYTES or len(some) >= most or time.monotonic() - began > MESSAGE_SEC:
             yield some
             some, held, began = [], 0, time.monotonic()
     if some:

@@ -72,6 +72,12 @@ REASONS = {
 }
 
 
+class SourceLine(Struct, frozen=True, gc=False):
+    source: str
+    number: int
+    text: bytes
+
+
 class Rejected(Exception):
     """A line is rejected. `reason` is a key of `REASONS`, and `fields` has the paths of the fields that are wrong."""
 

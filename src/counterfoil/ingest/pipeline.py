@@ -8,7 +8,8 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +20,7 @@ from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_
 from counterfoil.domain.load_progress import LoadProgress, RejectedLine
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import ConvertedBill
+from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
 from counterfoil.ingest.converters import Converters
 from counterfoil.ingest.fields import (
     OTHER_FIELDS,
@@ -35,10 +36,11 @@ from counterfoil.ingest.lines import (
     UNREADABLE_VALUE,
     Reader,
     Rejected,
+    SourceLine,
     make_reject,
     parse_record,
 )
-from counterfoil.ingest.sources import Source, SourceError, SourceLine, printable_name
+from counterfoil.ingest.sources import Source, SourceError, printable_name
 from counterfoil.ports import Ledger
 
 REWRITE_BATCH = 500
@@ -103,6 +105,24 @@ def _storable(path: str) -> str:
     return path if is_storable else OTHER_FIELDS
 
 
+class _Batch(Struct):
+    """Lines and the changes on them, which are written in one transaction."""
+
+    lines: list[SourceLine] = []
+    changes: list[Change] = []
+    size: int = 0
+    has_shops: bool = False
+
+    def add(self, lines: list[SourceLine], changes: Sequence[Change]) -> None:
+        self.lines += lines
+        self.changes += changes
+        self.size += sum([len(line.text) for line in lines])
+
+    def add_change(self, line: SourceLine, change: Change) -> None:
+        self.add([line], [change])
+        self.has_shops = self.has_shops or isinstance(change, PutShop | RemoveShop)
+
+
 class RejectsFile:
     """The file of rejected lines, created with the first reject. Only its owner can read it, as it has raw records."""
 
@@ -157,7 +177,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
-        self._converters = Converters(pseudonyms, self._facts, processes)
+        self._converters = Converters(pseudonyms, self._facts, processes, batch)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
 
@@ -193,35 +213,60 @@ class Pipeline:
         intake = self._ledger.change_intake(change)
         return intake.alarms if was_compared else []
 
-    def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
-        batch: list[tuple[SourceLine, Change]] = []
-        shops_pending, held = False, 0
-        for line, converted in self._converters.convert(self._readable(source)):
-            summary.lines += 1
-            try:
-                record = None if converted else parse_record(line.text)
+    def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
+        batch = _Batch()
+        for part in self._parts(source):
+            if part.is_plain:
                 # Reading a bill requires the stored facts of its shop, so pending shops are written first.
-                if shops_pending and (record is None or record.get("kind") == "bill"):
+                if batch.has_shops:
                     yield batch
-                    batch, shops_pending, held = [], False, 0
-                change = self._change(line, record, converted, summary.fields)
-            except Rejected as rejected:
-                self._reject(line, rejected, summary)
-                continue
-            batch.append((line, change))
-            shops_pending = shops_pending or isinstance(change, PutShop | RemoveShop)
-            held += len(line.text)
-            if len(batch) >= self._batch or held >= BATCH_BYTES:
-                yield batch
-                batch, shops_pending, held = [], False, 0
+                    batch = _Batch()
+                if self._are_current(part.facts):
+                    for lines, bills in part.plain_bills(self._batch - len(batch.lines), self._batch):
+                        self._count_bills(len(bills), summary)
+                        batch.add(lines, bills)
+                        if self._is_full(batch):
+                            yield batch
+                            batch = _Batch()
+                    continue
+            for line, converted in part.each_line():
+                summary.lines += 1
+                with self._rejecting(line, summary):
+                    record = None if converted else parse_record(line.text)
+                    if batch.has_shops and (record is None or record.get("kind") == "bill"):
+                        yield batch
+                        batch = _Batch()
+                    batch.add_change(line, self._change(line, record, converted, summary.fields))
+                if self._is_full(batch):
+                    yield batch
+                    batch = _Batch()
         yield batch
+
+    def _parts(self, source: Source) -> Iterator[ConvertedLines]:
+        for group in self._converters.convert(self._readable(source), source.total or 0):
+            yield from group.parts()
+
+    def _is_full(self, batch: _Batch) -> bool:
+        return len(batch.lines) >= self._batch or batch.size >= BATCH_BYTES
+
+    def _are_current(self, facts: list[KnownFacts]) -> bool:
+        return all(self._is_current(known) for known in facts)
+
+    def _is_current(self, known: KnownFacts) -> bool:
+        current = self._facts(known.facts.shop_id)
+        return current is known or current == known
+
+    def _count_bills(self, count: int, summary: Summary) -> None:
+        """Count plain bills."""
+        summary.lines += count
+        summary.fields.records["bill"] += count
+        summary.fields.bills += count
 
     def _change(
         self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
     ) -> Change:
         """Return the change on a line. A bill that was converted under outdated facts is read again."""
-        known = self._facts(converted.bill.shop_id) if converted else None
-        if converted and (known is converted.bill.known or known == converted.bill.known):
+        if converted and self._is_current(converted.bill.known):
             self._check_fields("bill", converted.findings, counts, line)
             counts.add_bill(
                 without_date=converted.bill.bill_day == NO_DAY,
@@ -265,34 +310,44 @@ class Pipeline:
         except SourceError as error:
             self._damage = error
 
-    def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary) -> None:
+    def _write(self, batch: _Batch, summary: Summary) -> None:
         """Write a batch, and retry bills whose shop's facts changed in the meantime until none is left.
 
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
         """
-        while batch:
-            outcomes = self._apply([change for _, change in batch], summary)
-            to_retry: list[tuple[SourceLine, Change]] = []
+        while batch.lines:
+            outcomes = self._apply(batch.changes, summary)
+            to_retry = self._count_outcomes(batch, outcomes, summary)
+            if batch.has_shops:
+                self._known.clear()
+                self._rewrite_bills()
+            batch = to_retry
+
+    def _count_outcomes(self, batch: _Batch, outcomes: list[Outcome], summary: Summary) -> _Batch:
+        """Count the outcomes of a batch; return the changes that have to be retried."""
+        to_retry = _Batch()
+        if Outcome.FACTS_MOVED in outcomes or Outcome.UNKNOWN_SHOP in outcomes:
             outdated: set[RecordKey] = set()
-            for (line, change), outcome in zip(batch, outcomes, strict=True):
+            for line, change, outcome in zip(batch.lines, batch.changes, outcomes, strict=True):
                 if outcome is Outcome.FACTS_MOVED or change.key in outdated:
                     outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
                         # The size was already checked, with headroom for a longer channel name, so it is not checked
                         # again.
-                        to_retry.append((line, self._reader.change(parse_record(line.text), 0)))
+                        to_retry.add_change(line, self._reader.change(parse_record(line.text), 0))
                     except Rejected as rejected:
                         self._reject(line, rejected, summary)
                 elif outcome is Outcome.UNKNOWN_SHOP:
                     self._reject(line, Rejected(UNKNOWN_SHOP), summary)
                 else:
                     summary.outcomes[outcome.value] += 1
-            if any(isinstance(change, PutShop | RemoveShop) for _, change in batch):
-                self._known.clear()
-                self._rewrite_bills()
-            batch = to_retry
+        else:
+            for outcome in Outcome:
+                if count := outcomes.count(outcome):
+                    summary.outcomes[outcome.value] += count
+        return to_retry
 
     def _apply(self, changes: list[Change], summary: Summary) -> list[Outcome]:
         """Write changes together with the progress of the load."""
@@ -316,6 +371,14 @@ class Pipeline:
     def _rewrite_bills(self) -> None:
         while self._ledger.rewrite_bills(REWRITE_BATCH):
             pass
+
+    @contextmanager
+    def _rejecting(self, line: SourceLine, summary: Summary) -> Iterator[None]:
+        """Reject the line if the body raises `Rejected`."""
+        try:
+            yield
+        except Rejected as rejected:
+            self._reject(line, rejected, summary)
 
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
         self._rejects.add(line, rejected)

@@ -24,7 +24,7 @@ from counterfoil.ingest.archives import (
     unpacked,
 )
 from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
-from counterfoil.ingest.lines import MAX_REJECT_BYTES
+from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
 
 BUFFER_BYTES = 1 << 16
 UNFINISHED_SUFFIXES = (".part", ".tmp")
@@ -39,12 +39,6 @@ class SourceError(Exception):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
-
-
-class SourceLine(Struct, frozen=True, gc=False):
-    source: str
-    number: int
-    text: bytes
 
 
 class _KindOnly(Struct):

@@ -220,6 +220,9 @@ class DistributedLedger(PostgresLedger):
         for shop, of_shop in _grouped(keys):
             self._line().execute(_REMOVE_BILLS, (shop, [bill_id for _, bill_id in of_shop]))
 
+    def _add_bills(self, rows: Sequence[BillRow]) -> None:
+        self._put_bills(rows)
+
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
         for _, of_shop in _grouped(row.values(rev_text(row.rev)) for row in rows):
             self._insert(PUT_BILLS, _BILL, of_shop)

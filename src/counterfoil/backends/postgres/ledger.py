@@ -18,6 +18,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from counterfoil.backends.postgres import feed_records, total_records
 from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC, ReconnectingConnection, translated
+from counterfoil.backends.postgres.arrays import bigints, blobs, integers, texts
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.revisions import loaded, rev_text
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
@@ -51,15 +52,18 @@ _FACTS = "SELECT latest_version, facts FROM shops WHERE id = %s"
 
 _BILLS = """
     SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
-    FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
+    FROM unnest(%b::text[], %b::text[]) AS asked (shop_id, id)
     JOIN shops ON shops.id = asked.shop_id
     JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
 """
-PUT_BILLS = """
+_ADD_BILLS = """
     INSERT INTO bills
         (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
         loaded_at)
     {rows}
+"""
+PUT_BILLS = f"""
+    {_ADD_BILLS}
     ON CONFLICT (shop, id) DO UPDATE SET
         bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
         trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
@@ -67,9 +71,24 @@ PUT_BILLS = """
         loaded_at = excluded.loaded_at
 """
 _BILL_ARRAYS = """
-    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
-        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %s::bytea[], %b::bytea[], %s::bigint[])
+    SELECT * FROM unnest(%b::integer[], %b::text[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[],
+        %b::text[]::numeric[], %b::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[])
 """
+_BILL_COLUMNS: tuple[Callable[[Sequence[Any]], bytes], ...] = (
+    integers,
+    texts,
+    integers,
+    bigints,
+    bigints,
+    texts,
+    texts,
+    integers,
+    blobs,
+    blobs,
+    blobs,
+    blobs,
+    bigints,
+)
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
     FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
@@ -303,7 +322,7 @@ class PostgresLedger:
         lock = connection.execute(_LOCK, binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
         shops = asked_rows(connection, SHOPS, needed.shops)
-        bills = asked_rows(connection, _BILLS, *columns(needed.bills)) if needed.bills else None
+        bills = asked_rows(connection, _BILLS, *map(texts, columns(needed.bills))) if needed.bills else None
         bases = asked_rows(connection, BASES, needed.bases)
         members = asked_rows(connection, MEMBERS, needed.tokens)
         removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
@@ -322,7 +341,8 @@ class PostgresLedger:
     def _write(self, batch: Batch) -> None:
         self._write_small_tables(batch)
         self._remove_bills(batch.removed_bills())
-        self._put_bills([*batch.added_bills(), *batch.changed_bills()])
+        self._add_bills(batch.added_bills())
+        self._put_bills(batch.changed_bills())
         self._settle_bills(batch.settled_bills())
         self._put_members(batch)
 
@@ -336,8 +356,18 @@ class PostgresLedger:
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)
 
+    def _add_bills(self, rows: Sequence[BillRow]) -> None:
+        """Insert bills that are not stored. The batch has looked for them under the write lock."""
+        self._write_bills(_ADD_BILLS, rows)
+
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(PUT_BILLS.format(rows=_BILL_ARRAYS), [row.values(rev_text(row.rev)) for row in rows])
+        self._write_bills(PUT_BILLS, rows)
+
+    def _write_bills(self, statement: str, rows: Sequence[BillRow]) -> None:
+        if rows:
+            values = zip(*[row.values(rev_text(row.rev)) for row in rows], strict=True)
+            arrays = [packed(column) for packed, column in zip(_BILL_COLUMNS, values, strict=True)]
+            self._line().execute(statement.format(rows=_BILL_ARRAYS).encode(), arrays)
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
         self._do(_SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in rows])
