@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +12,16 @@ from running_service import RunningService
 
 
 @pytest.fixture
-def full_gate(shared_service: RunningService) -> Iterator[Gate]:
+def full_gate(tmp_path: Path) -> Iterator[Gate]:
     """A gate without a free slot."""
-    settings, clock = shared_service.settings, shared_service.clock
-    ports = bootstrap.serving_ports(settings, shared_service.events.append, clock)
-    gate = Gate(ports.key_lookup, ports.meter, clock)
+    service = RunningService(tmp_path)
+    ports = bootstrap.serving_ports(service.settings, service.events.append, service.clock)
+    gate = Gate(ports.key_lookup, ports.meter, service.clock)
     for _ in range(MAX_CONCURRENT_REQUESTS):
         assert gate.try_enter()
     yield gate
     ports.close()
+    service.close()
 
 
 def test_a_slot_is_passed_on_to_the_request_that_has_waited_longest(full_gate: Gate) -> None:
