@@ -10,6 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from bench.contestants import Running
 
 TABLES = Path(__file__).parent / "peers" / "duties.sql"
-# The key that `check` uses, and the number of requests that it may send per minute.
+# The name of the two keys that `check` uses, and the number of requests that each of them may send per minute.
 LIMITED, PER_MIN = "limited", 3
+# The number of requests that `check` sends at the same time with the second key.
+AT_ONCE = 4 * PER_MIN
 # A record may be written after the response was sent, so `check` waits up to this long for it.
 WAIT_SEC, LOOK_EVERY_SEC = 20.0, 0.05
 
@@ -33,16 +36,16 @@ _COUNT = "SELECT max(count) FROM admissions WHERE key_id = ?"
 _RECORDS = "SELECT status, count(*) FROM requests WHERE key_id = ? GROUP BY status ORDER BY status"
 
 
-class Neglected(Exception):
+class DutyNotPerformed(Exception):
     """A contestant does not perform one of its duties, so a comparison with it would be unfair."""
 
 
 def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, list[str]]:
-    """Create the file with keys for each franchise, and one key with a low rate limit; return all keys."""
+    """Create the file with keys for each franchise, and two keys with a low rate limit; return all keys."""
     for old in file.parent.glob(f"{file.name}*"):
         old.unlink()
     keys = {name: [_new_key() for _ in range(callers)] for name in franchises}
-    limited = {LIMITED: [_new_key()]}
+    limited = {LIMITED: [_new_key(), _new_key()]}
     with closing(sqlite3.connect(file)) as target:
         target.execute("PRAGMA journal_mode = WAL")
         target.executescript(TABLES.read_text("utf-8"))
@@ -54,8 +57,13 @@ def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, li
 
 
 def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float = WAIT_SEC) -> None:
-    """Check that a key is required, and that the limit, the day count and the records are exact and stored."""
-    title, [key] = running.contestant.title, running.keys[LIMITED]
+    """Check that a key is required, and that the limit, the day count and the records are exact and stored.
+
+    The count must be in the file as soon as a response arrives. This check reads
+    the file over a connection of its own, which sees only committed data, so a
+    contestant that passes keeps its counts even if it is killed.
+    """
+    title, [key, second_key] = running.contestant.title, running.keys[LIMITED]
     [path, *_] = paths
 
     def status(sent: str | None) -> int:
@@ -64,20 +72,29 @@ def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float 
 
     strangers = [status(None), status(_new_key()), status(key[:-1] + ("A" if key[-1] != "A" else "B"))]
     if strangers != [401, 401, 401]:
-        raise Neglected(f"{title} answers requests without a valid key with {strangers}")
-    answered = [status(key) for _ in range(PER_MIN + 2)]
+        raise DutyNotPerformed(f"{title} answers requests without a valid key with {strangers}")
+    answered = []
+    for number in range(1, PER_MIN + 3):
+        answered.append(status(key))
+        count, _ = _stored(file, _id(key))
+        if (count or 0) != answered.count(200):
+            raise DutyNotPerformed(f"{title} had stored a count of {count} when it answered request {number}")
     if answered != [200] * PER_MIN + [429] * 2:
-        raise Neglected(f"{title} does not limit requests per minute: {answered}")
+        raise DutyNotPerformed(f"{title} does not limit requests per minute: {answered}")
+    with ThreadPoolExecutor(AT_ONCE) as senders:
+        together = sorted(senders.map(status, [second_key] * AT_ONCE))
+    if together != [200] * PER_MIN + [429] * (AT_ONCE - PER_MIN):
+        raise DutyNotPerformed(f"{title} does not limit requests that arrive at the same time: {together}")
     # As in our service, requests that the minute window refuses are not recorded.
     wanted = (PER_MIN, [(200, PER_MIN)])
     deadline = time.monotonic() + wait_sec
     while (stored := _stored(file, _id(key))) != wanted:
         if time.monotonic() > deadline:
-            raise Neglected(f"{title} stored {stored}, not {wanted}")
+            raise DutyNotPerformed(f"{title} stored {stored}, not {wanted}")
         time.sleep(LOOK_EVERY_SEC)
 
 
-def _stored(file: Path, key_id: str) -> tuple[int, list[tuple[int, int]]]:
+def _stored(file: Path, key_id: str) -> tuple[int | None, list[tuple[int, int]]]:
     """Return the day count and the number of request records by status."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as stored:
         (count,) = stored.execute(_COUNT, (key_id,)).fetchone()

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from bench import growth, loading, mixed, plots, postgres, road, starting, workers, workloads
+from bench import end_to_end, growth, loading, mixed, plots, postgres, starting, workers, workloads
 from bench.profiles import Profile
 from bench.report import RESULTS, Run
 from bench.world import World
@@ -47,8 +47,8 @@ def _load(run: Run, world: World, profile: Profile) -> None:
     plots.bars(RESULTS / f"{run.profile}-load.svg", "loading: bills a second", rates)
 
 
-def _road(run: Run, world: World, profile: Profile) -> None:
-    facts, verdicts = road.travelled(world, profile.rounds, say)
+def _end_to_end(run: Run, world: World, profile: Profile) -> None:
+    facts, verdicts = end_to_end.measured(world, profile.rounds, say)
     run.facts |= facts
     run.conclude(verdicts)
 
@@ -80,7 +80,7 @@ PARTS: dict[str, Callable[[Run, World, Profile], None]] = {
     "postgres": _postgres,
     "start": _start,
     "load": _load,
-    "road": _road,
+    "end-to-end": _end_to_end,
     "growth": _growth,
     "growth-to-the-end": _growth_to_the_end,
 }

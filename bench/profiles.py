@@ -52,7 +52,7 @@ FULL = Profile(
         [*each((*OURS, *PEERS, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
         each((*OURS, *PEERS, *COMPILED), ("members", "shops")),
     ),
-    parts=("workers", "mixed", "start", "postgres", "load", "road", "growth"),
+    parts=("workers", "mixed", "start", "postgres", "load", "end-to-end", "growth"),
 )
 GROWTH = Profile(name="growth", command="make bench-growth", bills=10_000, days=31, parts=("growth-to-the-end",))
 PROFILES = {profile.name: profile for profile in (QUICK, FULL, GROWTH)}

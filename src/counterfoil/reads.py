@@ -108,12 +108,20 @@ class Reads:
         scope = caller.key.scope
         if scope.kind == "shop" and scope.id != question.shop_id:
             raise Refused(SHOP_NOT_IN_SCOPE)
-        listing = Listing(caller.key.lineage, f"bills {question.shop_id}", _query(question.selection))
-        stored_cursor = await self._resume_bills(caller, question, listing)
-        page = await self._bill_page(caller, question, stored_cursor)
+        stored_cursor = None
+        if question.cursor is not None:
+            stored_cursor = await self._resume_bills(caller, question, question.cursor)
+        page = await self._query_bills(caller, question, stored_cursor)
+        if page is None:
+            page = await self._page_of_unknown_shop(caller, question, stored_cursor)
         if not page.continues:
             raise Refused(BAD_CURSOR)
-        horizon = stored_cursor.horizon_in(listing) if stored_cursor else caller.horizon or page.horizon
+        horizon = caller.admitted.horizon or page.horizon
+        if stored_cursor:
+            horizon = stored_cursor.horizon_in(_bill_listing(caller, question))
+        next_cursor = None
+        if page.last is not None:
+            next_cursor = await self._next_cursor(_bill_listing(caller, question), page.last, stored_cursor, horizon)
         read: PassPage | None = None
         if isinstance(question.selection, ByChange):
             read = PassPage(caller.key.lineage, CHANGES_OF_SHOP, question.shop_id, horizon, page.last is None)
@@ -121,7 +129,7 @@ class Reads:
             data=[page.bodies] if page.count else [],
             horizon=horizon,
             seal=page.seal,
-            next_cursor=await self._next_cursor(listing, page.last, stored_cursor, horizon),
+            next_cursor=next_cursor,
             page=read,
         )
 
@@ -236,21 +244,18 @@ class Reads:
             raise Refused(MARK_EXPIRED)
         return window, after
 
-    async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> StoredCursor | None:
-        """Return the stored cursor of the request, or None if the request has no cursor."""
-        if question.cursor is None:
-            return None
-        stored_cursor = await self._cursors.find(listing, question.cursor)
+    async def _resume_bills(self, caller: Caller, question: BillList, cursor: str) -> StoredCursor:
+        """Return the stored cursor of the request."""
+        stored_cursor = await self._cursors.find(_bill_listing(caller, question), cursor)
         if stored_cursor is None:
             scope = caller.key.scope
             known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id, caller.reached)
             raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE)
         return stored_cursor
 
-    async def _bill_page(self, caller: Caller, question: BillList, stored_cursor: StoredCursor | None) -> BillPage:
-        page = await self._query_bills(caller, question, stored_cursor)
-        if page:
-            return page
+    async def _page_of_unknown_shop(
+        self, caller: Caller, question: BillList, stored_cursor: StoredCursor | None
+    ) -> BillPage:
         if caller.key.scope.kind == "franchise":
             raise Refused(SHOP_NOT_IN_SCOPE)
         # The key is bound to a shop that was never loaded. Read the horizon, then look for the shop again: if it has
@@ -309,6 +314,10 @@ def require_lookup(key: Key) -> None:
     """Refuse a key without the lookup permission. The permission is checked before the parameters are parsed."""
     if not key.messaging_lookup:
         raise Refused(LOOKUP_NOT_ENABLED)
+
+
+def _bill_listing(caller: Caller, question: BillList) -> Listing:
+    return Listing(caller.key.lineage, f"bills {question.shop_id}", _query(question.selection))
 
 
 def _query(selection: ByDay | ByChange) -> str:

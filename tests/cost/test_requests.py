@@ -88,7 +88,8 @@ CURSOR = 3  # begin, store the cursor, commit
     [
         ("poll", 1),
         ("page", 1 + CURSOR),
-        ("changes", 1 + CURSOR),
+        # A list of changes is read only if a first, cheaper statement finds that there is something to read.
+        ("changes", 2 + CURSOR),
         ("bill", 1),
         ("members", 2 + CURSOR),
         ("member", 1),
@@ -138,7 +139,7 @@ def test_continuing_costs_the_same_however_often_the_first_page_was_requested(me
 
 @pytest.mark.parametrize(
     ("request_", "most"),
-    [("poll", 220), ("page", 250), ("bill", 185), ("members", 1_100), ("member", 215), ("lookup", 210)],
+    [("poll", 175), ("page", 208), ("bill", 154), ("members", 1_050), ("member", 184), ("lookup", 177)],
 )
 def test_a_request_makes_no_more_calls_than_it_needs(measured: Measured, request_: str, most: int) -> None:
     assert measured.grown[request_].calls <= most

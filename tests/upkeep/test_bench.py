@@ -6,8 +6,9 @@ These tests show that this check can fail.
 import gc
 import re
 import socket
+import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def dutiful(service: RunningService, per_min: int) -> tuple[Path, Running, list[
     shop = records.shop(franchiseId=FRANCHISE)
     service.load(shop)
     contestant = Contestant(name="service", title="a service", command=lambda _, __: [], has_duties=True)
-    keys = {duties.LIMITED: [service.key(franchise=FRANCHISE, per_min=per_min)]}
+    keys = {duties.LIMITED: [service.key(franchise=FRANCHISE, per_min=per_min) for _ in range(2)]}
     return service.folder / "store" / "usage.sqlite3", Running(contestant, service.url, 0, keys), ["/ext/v1/shops"]
 
 
@@ -130,20 +131,41 @@ def test_a_service_that_checks_keys_and_counts_and_records_requests_passes_the_c
 
 
 def test_a_contestant_that_does_not_limit_requests_is_not_timed(service: RunningService) -> None:
-    with pytest.raises(duties.Neglected, match="does not limit"):
+    with pytest.raises(duties.DutyNotPerformed, match="does not limit requests per minute"):
         duties.check(*dutiful(service, per_min=100))
 
 
-def test_a_contestant_that_stores_nothing_is_not_timed(service: RunningService, tmp_path: Path) -> None:
+def test_a_contestant_that_limits_only_requests_that_arrive_one_by_one_is_not_timed(service: RunningService) -> None:
+    file, running, paths = dutiful(service, per_min=duties.PER_MIN)
+    unlimited = service.key(franchise=FRANCHISE, per_min=100)
+    keys = {duties.LIMITED: [running.keys[duties.LIMITED][0], unlimited]}
+    with pytest.raises(duties.DutyNotPerformed, match="arrive at the same time"):
+        duties.check(file, Running(running.contestant, running.url, 0, keys), paths)
+
+
+def test_a_contestant_that_does_not_record_requests_is_not_timed(service: RunningService) -> None:
+    file, running, paths = dutiful(service, per_min=duties.PER_MIN)
+    with closing(sqlite3.connect(file)) as usage:
+        usage.executescript("""
+            CREATE TRIGGER no_requests AFTER INSERT ON requests BEGIN DELETE FROM requests; END;
+            CREATE TRIGGER no_recent_requests AFTER INSERT ON recent_requests BEGIN DELETE FROM recent_requests; END;
+        """)
+    with pytest.raises(duties.DutyNotPerformed, match="stored"):
+        duties.check(file, running, paths, wait_sec=0.5)
+
+
+def test_a_contestant_that_answers_before_the_count_is_stored_is_not_timed(
+    service: RunningService, tmp_path: Path
+) -> None:
     _, running, paths = dutiful(service, per_min=duties.PER_MIN)
     duties.prepare(tmp_path / "empty.sqlite3", [FRANCHISE], callers=1)
-    with pytest.raises(duties.Neglected, match="stored"):
+    with pytest.raises(duties.DutyNotPerformed, match="had stored a count of None when it answered request 1"):
         duties.check(tmp_path / "empty.sqlite3", running, paths, wait_sec=0.0)
 
 
 def test_keys_for_a_contestant_are_stored_as_hashes(tmp_path: Path) -> None:
     keys = duties.prepare(tmp_path / "kept.sqlite3", [FRANCHISE], callers=2)
-    assert {name: len(found) for name, found in keys.items()} == {FRANCHISE: 2, duties.LIMITED: 1}
+    assert {name: len(found) for name, found in keys.items()} == {FRANCHISE: 2, duties.LIMITED: 2}
     assert not any(key.encode() in (tmp_path / "kept.sqlite3").read_bytes() for key in keys[FRANCHISE])
 
 

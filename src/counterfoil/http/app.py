@@ -156,7 +156,8 @@ class App:
         if route.handler is None:
             sent = wire.response_headers(exchange.request_id, None)
             return self._success_response(self._document, self._openapi, headers, sent)
-        await self._gate.enter()
+        if not self._gate.try_enter():
+            await self._gate.wait_for_slot()
         try:
             exchange.caller = caller = await self._gate.admit(sole(headers.get_all("authorization")))
             require_quota(caller)
@@ -181,17 +182,16 @@ class App:
     def _success_response(
         self, answer: Answer, body: bytes, headers: RequestHeaders, sent: wire.Headers
     ) -> wire.Response:
-        response = wire.Response(200, sent, body)
         tag = self._tags.of(answer)
-        response.headers.append(("etag", tag))
-        if wire.matches_etag(headers.get("if-none-match"), tag):
-            response.status, response.body = 304, b""
-            return response
-        encoding = wire.choose_encoding(headers.get("accept-encoding"), len(body))
-        if encoding:
-            response.body, response.encoding = wire.compress(body, encoding), encoding
-            response.headers.append(("content-encoding", encoding))
-        return response
+        sent.append(("etag", tag))
+        known_tags = headers.get("if-none-match")
+        if known_tags and wire.matches_etag(known_tags, tag):
+            return wire.Response(304, sent, b"")
+        accepted = headers.get("accept-encoding")
+        if accepted and (encoding := wire.choose_encoding(accepted, len(body) < wire.MIN_COMPRESSED_BYTES)):
+            sent.append(("content-encoding", encoding))
+            return wire.Response(200, sent, wire.compress(body, encoding), encoding)
+        return wire.Response(200, sent, body)
 
     def _error_response(self, refused: Refused, exchange: Exchange) -> wire.Response:
         exchange.error = refused.problem.code

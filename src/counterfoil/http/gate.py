@@ -5,6 +5,8 @@ and its limits.
 """
 
 import asyncio
+from collections import deque
+from hashlib import sha256
 from typing import Protocol
 
 from counterfoil.domain import credentials
@@ -25,6 +27,10 @@ from counterfoil.reads import Caller
 # are then refused without being counted, so that a slow store does not build up a queue that it can never clear.
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
+
+# A worker remembers the hashes of this many Authorization headers with a valid key, and hashes no longer header.
+MAX_VERIFIED_HEADERS = 4_096
+MAX_HASHED_LENGTH = 256
 
 # The version string that the HTTP server passes for HTTP/1.0.
 HTTP_1_0 = "1"
@@ -76,29 +82,46 @@ class Gate:
         self._keys = keys
         self._clock = clock
         self._meter = meter
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._free_slots = MAX_CONCURRENT_REQUESTS
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Keys by the SHA-256 of the Authorization header that they were verified with.
+        self._verified: dict[bytes, StoredKey] = {}
 
-    async def enter(self) -> None:
-        """Take a slot, waiting up to MAX_WAIT_SEC until one is free. `leave` releases it."""
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
+    def try_enter(self) -> bool:
+        """Take a slot and return True, or return False if no slot is free. `leave` releases the slot."""
+        if not self._free_slots:
+            return False
+        self._free_slots -= 1
+        return True
+
+    async def wait_for_slot(self) -> None:
+        """Take a slot as soon as another request leaves. Refuse the request after MAX_WAIT_SEC."""
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
         try:
-            async with asyncio.timeout(MAX_WAIT_SEC):
-                await self._slots.acquire()
-        except TimeoutError:
+            await asyncio.wait([slot], timeout=MAX_WAIT_SEC)
+        except asyncio.CancelledError:
+            if not slot.cancel():
+                self.leave()
+            raise
+        if slot.cancel():
             raise Refused(AUTH_UNAVAILABLE) from StoreUnavailable(
                 f"{MAX_CONCURRENT_REQUESTS} requests are in progress, and none finished within {MAX_WAIT_SEC:.0f} s"
             )
 
     def leave(self) -> None:
-        self._slots.release()
+        """Pass the slot on to the request that has waited longest, or release it if none waits."""
+        while self._waiting:
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
+                return
+        self._free_slots += 1
 
     async def admit(self, authorization: str | None) -> Caller:
         """Check the key and count the request. `require_quota` is separate, because its refusal has quota headers."""
-        credential = credentials.parse_authorization(authorization)
         try:
-            stored = await self._verified_key(credential)
+            stored = await self._stored_key(authorization)
             if stored is None:
                 raise Refused(INVALID_KEY)
             if stored.key.is_revoked(self._clock.now_ms()):
@@ -109,6 +132,27 @@ class Gate:
         if isinstance(verdict, TooFast):
             raise TooManyRequests(stored.key.key_id, verdict.retry_after_sec, stored.key.per_min, WINDOW_SEC)
         return Caller(stored.key, verdict)
+
+    async def _stored_key(self, authorization: str | None) -> StoredKey | None:
+        """Return the key of an Authorization header, or None if the header is not valid.
+
+        The hash of a valid header is remembered, so that later requests need
+        not parse and check the header again. Headers are looked up by their
+        hash, so the time that a lookup takes reveals nothing about a secret.
+        A changed key is another object, so its header is checked again.
+        """
+        header_hash = None
+        if authorization is not None and len(authorization) <= MAX_HASHED_LENGTH:
+            header_hash = sha256(authorization.encode()).digest()
+            known = self._verified.get(header_hash)
+            if known is not None and await self._keys.find(known.key.key_id) is known:
+                return known
+        stored = await self._verified_key(credentials.parse_authorization(authorization))
+        if stored is not None and header_hash is not None:
+            if len(self._verified) >= MAX_VERIFIED_HEADERS:
+                self._verified.clear()
+            self._verified[header_hash] = stored
+        return stored
 
     async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
         """Return the key of a valid credential, or None. An unknown ID and a wrong secret take the same steps."""

@@ -2,9 +2,10 @@
 
 import hashlib
 import re
+from functools import lru_cache
 
 from backports import zstd
-from msgspec import UNSET, Struct, json
+from msgspec import UNSET, Struct, UnsetType, json
 
 from counterfoil.domain import allowance
 from counterfoil.domain.calendar import iso_utc
@@ -56,19 +57,26 @@ def request_id(header: str | None) -> str | None:
 
 def success_body(answer: Answer) -> bytes:
     """Return the body `{"ok":true,"data":…}`. A list always has `nextCursor`, which may be null, as may `mark`."""
-    cursor = b"" if answer.next_cursor is UNSET else b',"nextCursor":%b' % json.encode(answer.next_cursor)
-    mark = b"" if answer.mark is UNSET else b',"mark":%b' % json.encode(answer.mark)
-    tail = b'%b%b,"serverTime":"%b"}' % (cursor, mark, iso_utc(answer.horizon).encode())
+    server_time = iso_utc(answer.horizon).encode()
+    if answer.next_cursor is UNSET and answer.mark is UNSET:
+        tail = b',"serverTime":"%b"}' % server_time
+    else:
+        cursor = _field(b"nextCursor", answer.next_cursor)
+        tail = b'%b%b,"serverTime":"%b"}' % (cursor, _field(b"mark", answer.mark), server_time)
     if isinstance(answer.data, bytes):
         return b'{"ok":true,"data":%b%b' % (answer.data, tail)
     if not answer.data:
-        return b'{"ok":true,"data":[]' + tail
+        return b'{"ok":true,"data":[]%b' % tail
     # The envelope is joined to the first and the last row, so that the list is copied only once.
     if len(answer.data) == 1:
         return b'{"ok":true,"data":[%b]%b' % (answer.data[0], tail)
     rows = [b'{"ok":true,"data":[' + answer.data[0], *answer.data[1:]]
     rows[-1] += b"]" + tail
     return b",".join(rows)
+
+
+def _field(name: bytes, value: str | UnsetType | None) -> bytes:
+    return b"" if value is UNSET else b',"%b":%b' % (name, b"null" if value is None else json.encode(value))
 
 
 def problem_body(refused: Refused) -> bytes:
@@ -94,12 +102,14 @@ def problem_headers(refused: Refused) -> Headers:
 
 def response_headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
     """Return the headers of a response. They include the quota if the request was admitted."""
-    common = [*_FIXED_HEADERS, ("x-request-id", request)]
-    if caller and not (refused and refused.problem.stage is Stage.BEFORE_ADMISSION):
-        left = allowance.remaining(caller.key, caller.admitted.count)
-        common.append(("x-ratelimit-limit", str(caller.key.per_day)))
-        common.append(("x-ratelimit-remaining", str(left)))
-    return common
+    if caller is None or (refused and refused.problem.stage is Stage.BEFORE_ADMISSION):
+        return [*_FIXED_HEADERS, ("x-request-id", request)]
+    return [
+        *_FIXED_HEADERS,
+        ("x-request-id", request),
+        ("x-ratelimit-limit", str(caller.key.per_day)),
+        ("x-ratelimit-remaining", str(allowance.remaining(caller.key, caller.admitted.count))),
+    ]
 
 
 def bare_headers(request: str) -> Headers:
@@ -132,9 +142,7 @@ class EntityTags:
         return f'W/"{hashlib.blake2b(digest, digest_size=TAG_BYTES, key=self._key).hexdigest()}"'
 
 
-def matches_etag(if_none_match: str | None, tag: str) -> bool:
-    if not if_none_match:
-        return False
+def matches_etag(if_none_match: str, tag: str) -> bool:
     if if_none_match.strip() == "*":
         return True
     return tag[2:] in _ENTITY_TAG.findall(if_none_match)
@@ -143,15 +151,16 @@ def matches_etag(if_none_match: str | None, tag: str) -> bool:
 # --- content encodings -------------------------------------------------------
 
 
-def choose_encoding(accept_encoding: str | None, size: int) -> str | None:
+# The result is cached, because a caller sends the same header with every request.
+@lru_cache(maxsize=64)
+def choose_encoding(accept_encoding: str, is_small: bool) -> str | None:
     """Return the encoding that the caller prefers, "zstd" or "gzip", or None if the body is not to be compressed.
 
-    If the caller has no preference, the result is "zstd".
+    If the caller has no preference, the result is "zstd". A small body is
+    compressed only if the caller refuses an uncompressed one.
     """
-    if not accept_encoding:
-        return None
     weights = _weights(accept_encoding)
-    if size < MIN_COMPRESSED_BYTES and weights.get("identity", 1.0) > 0:
+    if is_small and weights.get("identity", 1.0) > 0:
         return None
     wildcard = weights.get("*", 0.0)
     zstd_weight, gzip_weight = weights.get("zstd", wildcard), weights.get("gzip", wildcard)

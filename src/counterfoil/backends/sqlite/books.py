@@ -93,6 +93,16 @@ _BILLS_BY_CHANGE = {
     for kind, number in _NUMBER_OF.items()
 }
 
+# Most polls find nothing new. This statement takes half the time of the one above and says whether there is a bill to
+# read. It returns no row if the shop is not in scope.
+_POLL = {
+    kind: f"""
+    SELECT (SELECT at FROM horizon), EXISTS (SELECT 1 FROM bills WHERE shop = in_scope.number AND updated_at >= ?3)
+    FROM ({number}) AS in_scope
+"""  # noqa: S608 - contains only constants
+    for kind, number in _NUMBER_OF.items()
+}
+
 _BILL_OF = {
     "shop": """
         SELECT (SELECT at FROM horizon), bills.seal, bills.body
@@ -199,6 +209,12 @@ class SqliteBooks:
         limit: int,
         reached: int = 0,  # noqa: ARG002
     ) -> BillPage | None:
+        if after is None:
+            found = row(self._connection, _POLL[scope.kind], (scope.id, shop_id, since))
+            if found is None:
+                return None
+            if not found[1]:
+                return BillPage(found[0], 0, b"", b"", None)
         start = (after.major, after.id) if after else (since, "")
         return self._bill_page(_BILLS_BY_CHANGE[scope.kind], (scope.id, shop_id, *start, until, limit))
 

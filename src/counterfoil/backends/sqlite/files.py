@@ -184,7 +184,12 @@ class writing:  # noqa: N801 - lowercase like `translated`
         self._wait_sec = wait_sec
 
     def __enter__(self) -> None:
-        _wait_for_lock(self._begin, self._wait_sec)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise
+            _wait_for_lock(self._begin, self._wait_sec)
 
     def _begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")

@@ -196,8 +196,8 @@ class SqliteUsage:
         with translated(), writing(self._connection, BRIEFLY_SEC):
             # Read the clocks under the lock, so that admissions are stored in chronological order.
             steady_us = self._clock.steady_us()
-            now, day = steady_us + self._shift, as_number(thai_day(self._clock.now_ms()))
-            verdicts = [self._admit_one(key, now, day) for key in keys]
+            now, today = steady_us + self._shift, thai_day(self._clock.now_ms())
+            verdicts = [self._admit_one(key, now, today, as_number(today)) for key in keys]
             move_due = self._recent >= RECENT_RECORDS or steady_us >= self._moved_us + RECENT_US
             if move_due and self._recent:
                 self._move_recent()
@@ -208,19 +208,18 @@ class SqliteUsage:
             self._recent, self._moved_us = 0, steady_us
         return verdicts
 
-    def _admit_one(self, key: Key, now: int, day: int) -> Admitted | TooFast:
+    def _admit_one(self, key: Key, now: int, today: date, day: int) -> Admitted | TooFast:
         latest = self._connection.execute(_LATEST, (key.key_id, key.per_min)).fetchone()
         n, last, last_day, count, blocking = latest or (0, now, day, 0, None)
         now = max(now, last)
-        wait = wait_before(blocking, now)
-        if wait > 0:
+        if blocking is not None and (wait := wait_before(blocking, now)) > 0:
             return TooFast(retry_after(wait))
         if day != last_day:
             count = self._change_day(key.key_id, last_day, count, day)
         self._connection.execute(_ADMIT, (key.key_id, n + 1, now, day, count + 1))
         if n % FORGET_EVERY == 0:
             self._connection.execute(_FORGET, (key.key_id, now - WINDOW_US, 3 * FORGET_EVERY))
-        return Admitted(date_of(day), count + 1)
+        return Admitted(today, count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
         """Store the last day's count and return the new day's.

@@ -33,34 +33,35 @@ class Step(Struct, frozen=True):
     report: dict[str, Any]
 
 
-def travelled(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[dict[str, object], list[Verdict]]:
+def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[dict[str, object], list[Verdict]]:
     """Run all steps once, and the pull without changes once per round; return the facts and the verdicts."""
-    road = _empty(world)
+    empty = _empty(world)
     tell("load")
-    loaded = _run(road, ["load", str(road.source), "--batch", "2000"], LOADED)
-    bills = _lines(road.source / "bills.ndjson")
-    with running(field()[OURS], road) as service:
-        to = ["--url", f"{service.url}/ext/v1", "--to", str(road.folder / "copy.duckdb"), "--json"]
+    loaded = _run(empty, ["load", str(empty.source), "--batch", "2000"], LOADED)
+    bills = _lines(empty.source / "bills.ndjson")
+    with running(field()[OURS], empty) as service:
+        to = ["--url", f"{service.url}/ext/v1", "--to", str(empty.folder / "copy.duckdb"), "--json"]
         key = {"COUNTERFOIL_KEY": service.keys[GROUP][0]}
         tell("first pull")
-        first = _run(road, ["pull", *to], (0,), key)
+        first = _run(empty, ["pull", *to], (0,), key)
         tell("pulls without changes")
-        idle = [_run(road, ["pull", *to], (0,), key) for _ in range(rounds)]
-        _run(road, ["load", str(_changed(road)), "--batch", "2000"], LOADED)
+        idle = [_run(empty, ["pull", *to], (0,), key) for _ in range(rounds)]
+        _run(empty, ["load", str(_changed(empty)), "--batch", "2000"], LOADED)
         tell("pull with changes")
-        changed = _run(road, ["pull", *to], (0,), key)
+        changed = _run(empty, ["pull", *to], (0,), key)
         tell("reconcile")
-        reconciled = _run(road, ["reconcile", *to], (0,), key)
+        reconciled = _run(empty, ["reconcile", *to], (0,), key)
     first_rate = first.report["billsWritten"] / first.seconds
     idle_sec = statistics.median(step.report["seconds"] for step in idle)
     facts: dict[str, object] = {
-        "road: load": f"{bills / loaded.seconds:,.0f} bills a second",
-        "road: first pull": f"{first_rate:,.0f} bills a second, {_requests(first)}, {first.megabytes:.0f} MB",
-        "road: pull without changes": f"{idle_sec * 1000:,.0f} ms, {_requests(idle[0])} "
+        "end to end: load": f"{bills / loaded.seconds:,.0f} bills a second",
+        "end to end: first pull": f"{first_rate:,.0f} bills a second, {_requests(first)}, {first.megabytes:.0f} MB",
+        "end to end: pull without changes": f"{idle_sec * 1000:,.0f} ms, {_requests(idle[0])} "
         f"({statistics.median(step.seconds for step in idle) * 1000:,.0f} ms with the start of Python)",
-        f"road: pull after {CHANGED:,} changes": f"{changed.seconds * 1000:,.0f} ms, {_requests(changed)}, "
+        f"end to end: pull after {CHANGED:,} changes": f"{changed.seconds * 1000:,.0f} ms, {_requests(changed)}, "
         f"{changed.report['billsWritten']:,} bills written",
-        "road: reconcile": f"{reconciled.report['days']:,} days in {reconciled.seconds:.1f} s, {_requests(reconciled)}",
+        "end to end: reconcile": f"{reconciled.report['days']:,} days in {reconciled.seconds:.1f} s, "
+        f"{_requests(reconciled)}",
     }
     return facts, [
         at_least("first pull into DuckDB: bills per second", 20_000, first_rate),
@@ -71,13 +72,13 @@ def travelled(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[d
 
 def _empty(world: World) -> World:
     """Return a world (the data of a benchmark) with the same source records and no store."""
-    road = World(world.folder / "road")
-    shutil.rmtree(road.folder, ignore_errors=True)
-    road.folder.mkdir()
-    shutil.copy(world.folder / "secret", road.folder)
-    road.source.symlink_to(world.source)
-    road.peers.symlink_to(world.peers)
-    return road
+    empty = World(world.folder / "end-to-end")
+    shutil.rmtree(empty.folder, ignore_errors=True)
+    empty.folder.mkdir()
+    shutil.copy(world.folder / "secret", empty.folder)
+    empty.source.symlink_to(world.source)
+    empty.peers.symlink_to(world.peers)
+    return empty
 
 
 def _run(world: World, words: list[str], accepted: tuple[int, ...], variables: dict[str, str] | None = None) -> Step:
