@@ -1,30 +1,60 @@
-"""Functions for both clients: check the base URL, prepare TLS and the request headers, decompress responses."""
+"""Functions for both clients: check the base URL, prepare TLS and the request headers, decompress responses.
+
+httpx is imported only where it is needed, because importing it takes long.
+"""
 
 import ssl
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from backports import zstd
 
 from counterfoil import API_VERSION
-from counterfoil.client.conversation import HttpResponse
-from counterfoil.client.httpx_import import httpx
+from counterfoil.client.conversation import Call, HttpResponse, NoResponse
+from counterfoil.client.plain_http import PlainHttp
+
+if TYPE_CHECKING:
+    from counterfoil.client.httpx_import import httpx
 
 TIMEOUT_SEC = 30.0
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 
 
+class Connection(Protocol):
+    """Sends the requests of the blocking client."""
+
+    def get(self, call: Call) -> HttpResponse | NoResponse: ...
+
+    def close(self) -> None: ...
+
+
+def open_connection(
+    base_url: str, key: str, timeout_sec: float, transport: "httpx.BaseTransport | None" = None
+) -> Connection:
+    """Return a connection to the service, which opens no socket before the first request."""
+    headers = request_headers(key)
+    if transport is None and _is_plain(base_url):
+        return PlainHttp(base_url, headers, timeout_sec)
+    # Imported here because importing httpx takes long.
+    from counterfoil.client.httpx_connection import HttpxConnection  # noqa: PLC0415
+
+    return HttpxConnection(base_url, headers, timeout_sec, transport)
+
+
 def checked_url(base_url: str) -> str:
     """Return the base URL without its trailing slash. Raise `ValueError` at once if it is invalid."""
     try:
-        url = httpx.URL(base_url)
-    except httpx.InvalidURL as error:
+        url = urlsplit(base_url)
+        is_usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError as error:
         raise ValueError(f"{base_url!r} is not a valid URL: {error}") from error
-    is_usable = url.scheme in ("http", "https") and url.host and not (url.query or url.fragment)
-    if url.userinfo:
+    if url.username is not None:
         raise ValueError(
             "the base URL must not contain a user name or a password, because they would be sent instead of the key"
         )
-    if not is_usable or len(base_url.split()) != 1:
+    has_more = "?" in base_url or "#" in base_url
+    if not is_usable or has_more or len(base_url.split()) != 1 or not base_url.isprintable():
         raise ValueError(f"{base_url!r} is not a valid base URL. Use a URL such as https://example.com/ext/v1")
     return base_url.rstrip("/")
 
@@ -44,15 +74,24 @@ def tls_context(base_url: str) -> ssl.SSLContext:
     """Return the settings for TLS. Without TLS, no certificates are loaded, because that takes tens of milliseconds."""
     if base_url.startswith("http://") and not getproxies():
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It trusts no certificate.
+    from counterfoil.client.httpx_import import httpx  # noqa: PLC0415 - imported late on purpose
+
     return httpx.create_ssl_context()
 
 
-def to_response(response: httpx.Response) -> HttpResponse:
+def to_response(response: "httpx.Response") -> HttpResponse:
     body = response.content
     # httpx decompresses zstd only if the package `zstandard` is installed.
     if response.headers.get("content-encoding") == "zstd" and body.startswith(_ZSTD_FRAME):
         try:
             body = zstd.decompress(body)
         except zstd.ZstdError as error:
+            from counterfoil.client.httpx_import import httpx  # noqa: PLC0415 - imported late on purpose
+
             raise httpx.DecodingError(str(error)) from error
     return HttpResponse(response.status_code, response.headers, body)
+
+
+def _is_plain(base_url: str) -> bool:
+    """Return whether requests need neither TLS nor a proxy nor the encoding of other letters than ASCII."""
+    return base_url.startswith("http://") and base_url.isascii() and not getproxies()

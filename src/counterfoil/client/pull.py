@@ -30,8 +30,8 @@ MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
-# A transaction may contain several batches, because a commit takes as long as writing thousands of rows. It is committed
-# earlier if the next page takes longer than NEXT_PAGE_SEC, so that it does not block others while the pull waits.
+# A transaction may contain several batches, because a commit takes as long as writing thousands of rows. If the next
+# page takes longer than NEXT_PAGE_SEC, it is committed earlier, so that it does not block others while the pull waits.
 COMMIT_SEC = 5.0
 NEXT_PAGE_SEC = 0.25
 MEMBER_LIMIT = 200
@@ -82,8 +82,7 @@ class Puller:
             if is_resumed:
                 # The resumed pass began in an earlier run, so a second pass must read the changes since.
                 self._read_feed(state)
-            current_shops = self._sink.shop_ids() - self._sink.removed_shop_ids()
-            self.tally.shops = self.tally.shops_done = len(current_shops)
+            self.tally.shops = self.tally.shops_done = self._sink.count_shops()
             self._read_members(state)
             self._sink.publish()
         except CounterfoilError as error:

@@ -171,6 +171,10 @@ class SqlSink(ABC):
     def shop_ids(self) -> set[str]:
         return {row[0] for row in self.run("SELECT shop_id FROM shops UNION SELECT shop_id FROM bills")}
 
+    def count_shops(self) -> int:
+        count: int = self.run("SELECT count(*) FROM shops WHERE removed_at IS NULL")[0][0]
+        return count
+
     def removed_shop_ids(self) -> set[str]:
         return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE removed_at IS NOT NULL")}
 
