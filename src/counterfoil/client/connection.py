@@ -3,10 +3,11 @@
 httpx is imported only where it is needed, because importing it takes long.
 """
 
+import os
 import ssl
+import sys
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from backports import zstd
 
@@ -72,7 +73,7 @@ def request_headers(key: str) -> dict[str, str]:
 
 def tls_context(base_url: str) -> ssl.SSLContext:
     """Return the settings for TLS. Without TLS, no certificates are loaded, because that takes tens of milliseconds."""
-    if base_url.startswith("http://") and not getproxies():
+    if base_url.startswith("http://") and not _has_proxy():
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It trusts no certificate.
     from counterfoil.client.httpx_import import httpx  # noqa: PLC0415 - imported late on purpose
 
@@ -94,4 +95,14 @@ def to_response(response: "httpx.Response") -> HttpResponse:
 
 def _is_plain(base_url: str) -> bool:
     """Return whether requests need neither TLS nor a proxy nor the encoding of other letters than ASCII."""
-    return base_url.startswith("http://") and base_url.isascii() and not getproxies()
+    return base_url.startswith("http://") and base_url.isascii() and not _has_proxy()
+
+
+def _has_proxy() -> bool:
+    """Return whether a proxy may be configured, in the environment or, on some systems, in the system settings."""
+    if sys.platform in ("darwin", "win32"):
+        # Imported here because importing it takes long, and because other systems have no such settings.
+        from urllib.request import getproxies  # noqa: PLC0415
+
+        return bool(getproxies())
+    return any(value and name.lower().endswith("_proxy") for name, value in os.environ.items())

@@ -14,7 +14,7 @@ from counterfoil.client.errors import CounterfoilError
 
 JOIN_SEC = 2.0
 # The maximum number of pages in memory that wait to be written. A page is about 2 MB.
-PAGES_AHEAD = 16
+PAGES_AHEAD = 12
 _POLL_SEC = 0.1
 
 

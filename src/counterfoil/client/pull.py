@@ -25,7 +25,7 @@ from counterfoil.client.sinks import Sink
 
 # Pages are written in batches, because writing a batch takes hardly longer than writing a single page. A batch has the
 # pages that arrived while the batch before it was written, but not fewer than the minimum, for which the pull waits.
-PAGES_PER_BATCH = 16
+PAGES_PER_BATCH = 12
 MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
