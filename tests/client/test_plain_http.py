@@ -10,10 +10,10 @@ import pytest
 from backports import zstd
 
 from client.scripted_service import Answer, scripted_service
-from counterfoil.client.connection import open_connection
 from counterfoil.client.conversation import Call, HttpResponse, NoResponse
 from counterfoil.client.httpx_connection import HttpxConnection
 from counterfoil.client.plain_http import PlainHttp
+from counterfoil.client.transports import open_connection
 
 CALL = Call("changes")
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

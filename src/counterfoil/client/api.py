@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from counterfoil.client import calls, models
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
-from counterfoil.client.connection import TIMEOUT_SEC, checked_url, open_connection
+from counterfoil.client.connection import TIMEOUT_SEC, checked_url
 from counterfoil.client.conversation import Call, Environment, HttpResponse, NoResponse, Send, Sleep, conversation
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 from counterfoil.client.pace import Pace
+from counterfoil.client.transports import open_connection
 
 if TYPE_CHECKING:
     from counterfoil.client.httpx_import import httpx

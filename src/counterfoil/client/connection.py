@@ -6,41 +6,19 @@ httpx is imported only where it is needed, because importing it takes long.
 import os
 import ssl
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from backports import zstd
 
 from counterfoil import API_VERSION
-from counterfoil.client.conversation import Call, HttpResponse, NoResponse
-from counterfoil.client.plain_http import PlainHttp
+from counterfoil.client.conversation import HttpResponse
 
 if TYPE_CHECKING:
     from counterfoil.client.httpx_import import httpx
 
 TIMEOUT_SEC = 30.0
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
-
-
-class Connection(Protocol):
-    """Sends the requests of the blocking client."""
-
-    def get(self, call: Call) -> HttpResponse | NoResponse: ...
-
-    def close(self) -> None: ...
-
-
-def open_connection(
-    base_url: str, key: str, timeout_sec: float, transport: "httpx.BaseTransport | None" = None
-) -> Connection:
-    """Return a connection to the service, which opens no socket before the first request."""
-    headers = request_headers(key)
-    if transport is None and _is_plain(base_url):
-        return PlainHttp(base_url, headers, timeout_sec)
-    # Imported here because importing httpx takes long.
-    from counterfoil.client.httpx_connection import HttpxConnection  # noqa: PLC0415
-
-    return HttpxConnection(base_url, headers, timeout_sec, transport)
 
 
 def checked_url(base_url: str) -> str:
@@ -73,7 +51,7 @@ def request_headers(key: str) -> dict[str, str]:
 
 def tls_context(base_url: str) -> ssl.SSLContext:
     """Return the settings for TLS. Without TLS, no certificates are loaded, because that takes tens of milliseconds."""
-    if base_url.startswith("http://") and not _has_proxy():
+    if base_url.startswith("http://") and not has_proxy():
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It trusts no certificate.
     from counterfoil.client.httpx_import import httpx  # noqa: PLC0415 - imported late on purpose
 
@@ -93,12 +71,7 @@ def to_response(response: "httpx.Response") -> HttpResponse:
     return HttpResponse(response.status_code, response.headers, body)
 
 
-def _is_plain(base_url: str) -> bool:
-    """Return whether requests need neither TLS nor a proxy nor the encoding of other letters than ASCII."""
-    return base_url.startswith("http://") and base_url.isascii() and not _has_proxy()
-
-
-def _has_proxy() -> bool:
+def has_proxy() -> bool:
     """Return whether a proxy may be configured, in the environment or, on some systems, in the system settings."""
     if sys.platform in ("darwin", "win32"):
         # Imported here because importing it takes long, and because other systems have no such settings.
