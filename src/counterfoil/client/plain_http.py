@@ -5,7 +5,7 @@ blocking client uses this module where it can: without TLS and without a proxy.
 """
 
 import http.client
-import select
+import selectors
 import socket
 import threading
 import zlib
@@ -89,9 +89,9 @@ def _was_closed(connection: http.client.HTTPConnection) -> bool:
     """Return whether the service has closed an idle connection. Its socket is then readable."""
     if connection.sock is None:
         return True
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def _decompressed(encoding: str | None, body: bytes) -> bytes:
