@@ -266,7 +266,20 @@ def test_another_path_of_the_service_is_a_refusal(call: Caller, key: str, servic
         call(key, "shops", url=f"{service.url}/wrong")
 
 
-@pytest.mark.parametrize("url", ["", "nonsense", "ftp://example.com/v1", "http://", "http://a b/", "http://x/v1?y=1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "ftp://example.com/v1",
+        "http://",
+        "http://a b/",
+        "http://x/v1?y=1",
+        "http://x:port/v1",
+        "http://[::1/v1",
+        "http://x/v1#y",
+    ],
+)
 def test_an_invalid_base_url_is_reported_before_anything_is_sent(call: Caller, key: str, url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
         call(key, "shops", url=url)
@@ -324,7 +337,7 @@ def test_unknown_fields_pass_through(call: Caller, key: str, shop: r.Record) -> 
     assert bill["status"] == "disputed"
 
 
-def test_the_blocking_client_imports_neither_asyncio_nor_the_command_line_of_httpx(
+def test_the_blocking_client_imports_neither_asyncio_nor_httpx_for_an_address_without_tls(
     key: str, service: RunningService
 ) -> None:
     program = (
@@ -334,6 +347,17 @@ def test_the_blocking_client_imports_neither_asyncio_nor_the_command_line_of_htt
         "    api.shops()\n"
         "print(*sorted({'asyncio', 'httpx', 'httpx._main', 'pygments', 'rich'} & set(sys.modules)))\n"
         "from counterfoil.client import AsyncClient\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=key, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_with_tls_the_blocking_client_imports_httpx_without_its_command_line(key: str) -> None:
+    program = (
+        "import sys\n"
+        "from counterfoil.client import Client\n"
+        "Client('https://pos.example.com/ext/v1', sys.stdin.read()).close()\n"
+        "print(*sorted({'asyncio', 'httpx', 'httpx._main', 'pygments', 'rich'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], input=key, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["httpx"]

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,23 @@ def test_a_pull_that_is_stopped_saves_what_it_has_received(copy: Copy) -> None:
     assert copy.rows("SELECT count(*) FROM bills") == [(3,)]
     assert copy.pull(limit=1).bills_added == 16
     assert_equal(copy)
+
+
+def test_a_pull_without_changes_does_not_read_the_bills_of_the_copy(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert copy.pull().shops == 1
+    statements: list[str] = []
+    run = DuckDBSink.run
+
+    def recorded(sink: DuckDBSink, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        statements.append(statement)
+        return run(sink, statement, values)
+
+    monkeypatch.setattr(DuckDBSink, "run", recorded)
+    assert copy.pull(members_every_sec=86_400).shops == 1
+    assert statements
+    assert [statement for statement in statements if "bills" in statement.split()] == []
 
 
 def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_removed_bills(

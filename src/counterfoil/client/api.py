@@ -11,16 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from counterfoil.client import calls, models
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
-from counterfoil.client.connection import TIMEOUT_SEC, checked_url, request_headers, tls_context, to_response
+from counterfoil.client.connection import TIMEOUT_SEC, checked_url
 from counterfoil.client.conversation import Call, Environment, HttpResponse, NoResponse, Send, Sleep, conversation
 from counterfoil.client.errors import Unreachable
-from counterfoil.client.httpx_import import httpx
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 from counterfoil.client.pace import Pace
+from counterfoil.client.transports import open_connection
+
+if TYPE_CHECKING:
+    from counterfoil.client.httpx_import import httpx
 
 Row = TypeVar("Row")
 
@@ -42,14 +45,12 @@ class Client:
         per_min: int | None = None,
         unpaced: int = 0,
         timeout_sec: float = TIMEOUT_SEC,
-        transport: httpx.BaseTransport | None = None,
+        transport: "httpx.BaseTransport | None" = None,
         sleep: Callable[[float], object] | None = None,
         environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
         self.base_url = checked_url(base_url)
-        self._http = httpx.Client(
-            headers=request_headers(key), timeout=timeout_sec, transport=transport, verify=tls_context(self.base_url)
-        )
+        self._connection = open_connection(self.base_url, key, timeout_sec, transport)
         self._pace = Pace(per_min)
         self._limit_lock = threading.Lock()
         self._closed = threading.Event()
@@ -70,7 +71,7 @@ class Client:
     def close(self) -> None:
         """Close the connections, and wake other threads that are waiting in this client."""
         self._closed.set()
-        self._http.close()
+        self._connection.close()
 
     def shops(self) -> list[Shop]:
         return list(self.shop_page().data)
@@ -155,7 +156,4 @@ class Client:
 
     def _send(self, call: Call) -> HttpResponse | NoResponse:
         self.requests += 1
-        try:
-            return to_response(self._http.get(f"{self.base_url}/{call.path}", params=call.query))
-        except httpx.HTTPError as error:
-            return NoResponse(f"{type(error).__name__}: {error}")
+        return self._connection.get(call)

@@ -23,13 +23,17 @@ from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
 from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
-# Pages are written in batches, because writing a batch takes hardly longer than writing a single page.
-PAGES_PER_BATCH = 20
+# Pages are written in batches, because writing a batch takes hardly longer than writing a single page. A batch has the
+# pages that arrived while the batch before it was written, but not fewer than the minimum, for which the pull waits.
+PAGES_PER_BATCH = 12
+MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
-# A transaction may contain several batches, because a commit takes as long as writing thousands of rows.
+# A transaction may contain several batches, because a commit takes as long as writing thousands of rows. If the next
+# page takes longer than NEXT_PAGE_SEC, it is committed earlier, so that it does not block others while the pull waits.
 COMMIT_SEC = 5.0
+NEXT_PAGE_SEC = 0.25
 MEMBER_LIMIT = 200
 MEMBER_PAGES_PER_BATCH = 25
 
@@ -82,8 +86,7 @@ class Puller:
             if is_resumed:
                 # The resumed pass began in an earlier run, so a second pass must read the changes since.
                 self._read_feed(state)
-            current_shops = self._sink.shop_ids() - self._sink.removed_shop_ids()
-            self.tally.shops = self.tally.shops_done = len(current_shops)
+            self.tally.shops = self.tally.shops_done = self._sink.count_shops()
             self._read_members(state)
             self._sink.publish()
         except CounterfoilError as error:
@@ -188,7 +191,7 @@ class Puller:
         while batch.pages < self._options.pages_per_batch and batch.bytes < BATCH_BYTES:
             began = time.monotonic()
             try:
-                page = reader.next_page(BATCH_SEC if batch.pages else None)
+                page = reader.next_page(_wait_sec(batch.pages))
                 if self._is_stopping:
                     raise CounterfoilError("the run was stopped")
             except CounterfoilError as error:
@@ -213,10 +216,17 @@ class Puller:
                 self._write(state, group, batch.time)
             if batch.mark is not None:
                 self._end_pass(state, batch.mark, batch.time)
-            is_time = time.monotonic() - began >= self._options.commit_sec or not reader.has_next()
-            if batch.error is not None or batch.mark is not None or is_time:
+            is_time = time.monotonic() - began >= self._options.commit_sec
+            if batch.error is not None or batch.mark is not None or is_time or not self._has_next(reader):
                 return batch
             batch = self._next_batch(state, reader)
+
+    def _has_next(self, reader: ChangeReader) -> bool:
+        began = time.monotonic()
+        try:
+            return reader.has_next(NEXT_PAGE_SEC)
+        finally:
+            self.tally.waiting_sec += time.monotonic() - began
 
     def _count(self, page: ChangePage) -> None:
         self.tally.requests = self._client.requests
@@ -293,6 +303,13 @@ class Puller:
     def _report_wait(self, reason: str, seconds: float) -> None:
         self.tally.waiting_for, self.tally.waiting_until = reason, time.monotonic() + seconds
         self._on_progress(self.tally)
+
+
+def _wait_sec(pages: int) -> float | None:
+    """Return how long to wait for the next page of a batch that has this many pages. None means any time."""
+    if not pages:
+        return None
+    return BATCH_SEC if pages < MIN_PAGES_PER_BATCH else 0.0
 
 
 def origin_of(client: Client) -> Origin:

@@ -71,6 +71,9 @@ class Sink(Protocol):
     def shop_ids(self) -> set[str]:
         """Return all shops of the copy, including those that are marked as removed."""
 
+    def count_shops(self) -> int:
+        """Return the number of shops that are not marked as removed."""
+
     def removed_shop_ids(self) -> set[str]:
         """Return the shops that are marked as removed."""
 

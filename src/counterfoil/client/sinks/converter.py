@@ -4,24 +4,24 @@ DuckDB parses the objects in memory. It is started only when the first row
 arrives, because most pulls receive no rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from counterfoil.client.sinks import SinkError, missing_package
 from counterfoil.client.sinks.json_rows import JsonRows
 from counterfoil.client.sinks.scratch import ScratchFolder
-from counterfoil.client.sinks.sql import Rows, escape_quotes
+from counterfoil.client.sinks.sql import Fill, Rows, escape_quotes
 from counterfoil.client.tables import Kind, Table
 
-BLOCK_BYTES = 1024 * 1024
 ROWS_PER_BLOCK = 2_000
 
 Convert = Callable[[str, Kind], str]
 
 
 class RowConverter:
-    """Parses objects with `read`, and then returns the rows of each table as CSV or as tuples."""
+    """Parses objects with `read`, and then returns the rows of each table as CSV files or as tuples."""
 
     def __init__(self, target: Path | None = None) -> None:
         """`target` is the file of the copy. Temporary data is stored next to it."""
@@ -40,16 +40,24 @@ class RowConverter:
             self._start()
         self._json.read(rows, tables)
 
-    def csv(self, table: Table, supplied: dict[str, str], convert: Convert, null_text: str) -> Iterator[bytes]:
-        """Yield the table's rows as CSV, in blocks."""
-        file = self._json.folder / "rows.csv"
-        selected = self._json.select(table, supplied, convert)
-        self._run(
-            f"COPY ({selected}) TO '{escape_quotes(str(file))}' (FORMAT csv, HEADER false, NULLSTR '{null_text}')"
-        )
-        with file.open("rb") as opened:
-            while block := opened.read(BLOCK_BYTES):
-                yield block
+    def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
+        """Yield a CSV file with the rows of each table. The next file is written while the caller reads one."""
+
+        def write(number: int) -> Path:
+            # Two names are enough, because at most one file is written while another one is read.
+            file = self._json.folder / f"rows{number % 2}.csv"
+            selected = self._json.select(fills[number].table, fills[number].supplied, convert)
+            target = escape_quotes(str(file))
+            self._run(f"COPY ({selected}) TO '{target}' (FORMAT csv, HEADER false, NULLSTR '{null_text}')")
+            return file
+
+        with ThreadPoolExecutor(1, thread_name_prefix="csv") as pool:
+            following = pool.submit(write, 0)
+            for number in range(len(fills)):
+                file = following.result()
+                if number + 1 < len(fills):
+                    following = pool.submit(write, number + 1)
+                yield file
 
     def tuples(self, table: Table, supplied: dict[str, str], convert: Convert) -> Iterator[Rows]:
         """Yield the table's rows, in blocks."""

@@ -1,6 +1,8 @@
 """A copy in PostgreSQL. DuckDB parses the rows and writes CSV files, which are sent with COPY."""
 
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -8,7 +10,7 @@ import psycopg
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.converter import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
-from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
+from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
 from counterfoil.client.tables import Kind, Table
 
 # Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, which releases
@@ -17,6 +19,7 @@ _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_
 _EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 # This text stands for NULL in the CSV. A value that consists of the same letters is quoted.
 NULL_TEXT = "\\N"
+BLOCK_BYTES = 1024 * 1024
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")
 
 
@@ -72,10 +75,20 @@ class PostgresSink(SqlSink):
         self._converter.read(rows, tables)
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
+        for file in self._converter.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):
+            self._copy(table, target, file)
+
+    def fill_all(self, fills: Sequence[Fill]) -> None:
+        """Insert the rows of several tables. DuckDB converts one table while PostgreSQL stores the one before it."""
+        with closing(self._converter.csv_files(fills, _convert, NULL_TEXT)) as files:
+            for fill, file in zip(fills, files, strict=True):
+                self._copy(fill.table, fill.table.name, file)
+
+    def _copy(self, table: Table, target: str, file: Path) -> None:
         statement = f"COPY {target} ({column_names(table)}) FROM STDIN (FORMAT csv, NULL '{NULL_TEXT}')"
         try:
-            with self._db.cursor() as cursor, cursor.copy(statement) as copy:
-                for block in self._converter.csv(table, supplied, _convert, NULL_TEXT):
+            with self._db.cursor() as cursor, cursor.copy(statement) as copy, file.open("rb") as opened:
+                while block := opened.read(BLOCK_BYTES):
                     copy.write(block)
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {_first_line(error)}") from error

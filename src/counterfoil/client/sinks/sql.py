@@ -58,6 +58,20 @@ class _BillIdentity(Struct):
 _decode_identity = msgspec.json.Decoder(_BillIdentity).decode
 
 
+class Fill(Struct, frozen=True):
+    """A table of the copy to insert rows into. `supplied` has the SQL of some columns."""
+
+    table: Table
+    supplied: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+# How a batch of bills is written. Campaigns and coupons share a table.
+_FILLS_OF_BILLS = (
+    *(Fill(table) for table in (BILLS, *PARTS_OF_BILL) if table is not PROMOTIONS),
+    *(Fill(promotions_of(kind), {"kind": f"'{kind}'"}) for kind in PROMOTION_KINDS),
+)
+
+
 class SqlSink(ABC):
     """The copy's tables in an SQL engine. Statements are written with `?` for values."""
 
@@ -81,6 +95,11 @@ class SqlSink(ABC):
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         """Insert the table's rows that `read` has parsed into `target`. `supplied` has the SQL of some columns."""
+
+    def fill_all(self, fills: Sequence[Fill]) -> None:
+        """Insert the rows of several tables."""
+        for fill in fills:
+            self.fill(fill.table, fill.table.name, fill.supplied)
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
@@ -170,6 +189,10 @@ class SqlSink(ABC):
 
     def shop_ids(self) -> set[str]:
         return {row[0] for row in self.run("SELECT shop_id FROM shops UNION SELECT shop_id FROM bills")}
+
+    def count_shops(self) -> int:
+        count: int = self.run("SELECT count(*) FROM shops WHERE removed_at IS NULL")[0][0]
+        return count
 
     def removed_shop_ids(self) -> set[str]:
         return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE removed_at IS NOT NULL")}
@@ -276,11 +299,7 @@ class SqlSink(ABC):
         known, same = self._replaced()
         if known:
             self._delete_bills("SELECT shop_id, id FROM replaced")
-        for table in (BILLS, *PARTS_OF_BILL):
-            if table is not PROMOTIONS:
-                self.fill(table, table.name, {})
-        for kind in PROMOTION_KINDS:
-            self.fill(promotions_of(kind), PROMOTIONS.name, {"kind": f"'{kind}'"})
+        self.fill_all(_FILLS_OF_BILLS)
         self.changed(BILLS, *PARTS_OF_BILL)
         return Written(len(rows) - known, known - same, same)
 

@@ -1,0 +1,79 @@
+"""The thread that reads the change feed ahead of the writer."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from client.scripted_service import Answer, scripted_service
+from counterfoil.client import Client, NotThisService
+from counterfoil.client.feed import ChangeReader
+
+PAGES = 3
+SOON_SEC = 30.0
+
+
+class Feed:
+    """A service with a feed of three empty pages, which responds only when the test allows it."""
+
+    def __init__(self) -> None:
+        self.allowed = threading.Semaphore(0)
+        self.bodies: list[dict[str, object]] = [
+            {"data": [], "serverTime": str(number), "nextCursor": str(number + 1)} for number in range(PAGES - 1)
+        ]
+        self.bodies.append({"data": [], "serverTime": str(PAGES - 1), "mark": "m"})
+
+    def answer(self, path: str, _headers: object) -> Answer:
+        self.allowed.acquire()
+        number = int(path.rpartition("cursor=")[2]) if "cursor=" in path else 0
+        return 200, {}, json.dumps(self.bodies[number]).encode()
+
+
+@contextmanager
+def reading(feed: Feed) -> Iterator[ChangeReader]:
+    with (
+        scripted_service(feed.answer) as url,
+        Client(url, "key", per_min=1_000) as client,
+        closing(ChangeReader(client, None, None, 1_000)) as reader,
+    ):
+        yield reader
+        feed.allowed.release(PAGES)
+
+
+def test_the_reader_says_whether_the_next_page_has_arrived_and_keeps_it() -> None:
+    feed = Feed()
+    with reading(feed) as reader:
+        assert not reader.has_next(0)
+        assert not reader.has_next(0.05)
+        feed.allowed.release()
+        assert reader.has_next(SOON_SEC)
+        assert reader.has_next(0)
+        page = reader.next_page(0)
+        assert page is not None
+        assert page.server_time == "0"
+        assert reader.next_page(0) is None
+
+
+def test_pages_come_in_the_order_of_the_feed_whether_or_not_the_reader_was_asked_before() -> None:
+    feed = Feed()
+    feed.allowed.release(PAGES)
+    with reading(feed) as reader:
+        times = []
+        for number in range(PAGES):
+            assert number == 1 or reader.has_next(SOON_SEC)
+            page = reader.next_page(SOON_SEC)
+            assert page is not None
+            times.append(page.server_time)
+    assert times == ["0", "1", "2"]
+
+
+def test_the_error_of_a_request_counts_as_arrived_and_is_raised_instead_of_the_page() -> None:
+    feed = Feed()
+    feed.bodies[0] = {"ok": True}
+    feed.allowed.release()
+    with reading(feed) as reader:
+        assert reader.has_next(SOON_SEC)
+        with pytest.raises(NotThisService):
+            reader.next_page(0)
