@@ -144,7 +144,7 @@ class Nowhere:
         """Discard the counts; return no totals."""
         return {}
 
-    def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
+    def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
         """Discard the counts."""
 
     async def offered(self) -> int | None:

@@ -8,6 +8,7 @@ that no worker needs, or only a worker, are imported in the same way.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -30,9 +31,10 @@ from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.machine.clock import SystemClock, random_ids, request_ids
-from counterfoil.observe.events import Event
+from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import (
+    STOP_SAVE_SEC,
     Books,
     Clock,
     Cursors,
@@ -180,7 +182,7 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     meter: Meter = spent
     handed_out: Cursors = stored
     log: RequestLog = spent
-    closing: list[Callable[[], None]] = [spent.close]
+    closing: list[Callable[[float], None]] = [spent.close]
     if settings.meter:
         from counterfoil.backends.redis.bridge import Bridge
         from counterfoil.backends.redis.client import key_prefix
@@ -195,9 +197,14 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
             closing.insert(0, bridge.close)
 
     def close() -> None:
-        for part in closing:
-            with contextlib.suppress(StoreUnavailable):
-                part()
+        give_up = time.monotonic() + STOP_SAVE_SEC
+        for position, part in enumerate(closing):
+            # Each part has an equal share of the remaining time.
+            within = (give_up - time.monotonic()) / (len(closing) - position)
+            try:
+                part(within)
+            except StoreUnavailable as error:
+                observe(ServiceChanged(what="save_failed", detail=str(error)))
 
     return ServingPorts(PostgresBooks(servers), PostgresKeyLookup(servers, node_clock), meter, log, handed_out, close)
 

@@ -25,6 +25,9 @@ from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.request_records import PassPage, RequestRecord
 
+# A worker that stops has this many seconds to store its pending counts and request records.
+STOP_SAVE_SEC = 5.0
+
 
 class StoreUnavailable(Exception):
     """The store cannot be read or written now. The message is for the operator."""

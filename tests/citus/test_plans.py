@@ -4,15 +4,24 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from backends.test_shards import *  # noqa: F403 - every test of the file
 from backends.test_shards import Group
-from citus.cluster import cluster
+from citus.cluster import SHARDS, cluster
 from counterfoil.backends.postgres import books, citus_reads
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 
 SMALL = ("horizon", "shops", "bases")
+# With this many members in a base, the planner prefers an index to reading the whole shard.
+MEMBERS = 2_000
+
+_SHARD = "SELECT get_shard_id_for_distribution_column('members', %s::text)"
+_MANY_MEMBERS = """
+    INSERT INTO members (provider_id, token, created_at, record)
+    SELECT %(base)s, %(base)s || '-' || number, number, '' FROM generate_series(1, %(count)s) AS number
+"""
 
 # These tests do not apply to Citus: one concerns only the address, the other the statements for a single server.
 del test_session_options_in_the_address_are_respected  # noqa: F821
@@ -29,6 +38,35 @@ def test_every_join_of_a_small_and_a_distributed_table_is_split_into_two_stateme
     joined = {text for text in _statements() if _reads(text, SMALL) and _reads(text, DISTRIBUTED)}
     assert joined == citus_reads.PARTS.keys()
     assert not any(_reads(parts.head, DISTRIBUTED) or _reads(parts.rows, SMALL) for parts in citus_reads.PARTS.values())
+
+
+def test_a_member_of_another_base_is_looked_up_like_a_member_that_does_not_exist(group: Group) -> None:
+    ours, theirs = _two_bases_of_one_shard(group)
+    for provider_id in (ours, theirs):
+        group.connection.execute(_MANY_MEMBERS, {"base": provider_id, "count": MEMBERS})
+    group.connection.execute("ANALYZE members")
+    statement = citus_reads.PARTS[books._MEMBER]
+    ((asked, token),) = statement.values_of_rows(([ours], f"{theirs}-7"), [])
+    assert _rows_read(group, statement.rows, asked, token) == _rows_read(group, statement.rows, asked, "nobody")
+    assert _rows_read(group, statement.rows, theirs, token) != _rows_read(group, statement.rows, theirs, "nobody")
+
+
+def _two_bases_of_one_shard(group: Group) -> tuple[str, str]:
+    names = [f"base-{number}" for number in range(SHARDS + 1)]
+    bases: dict[int, str] = {}
+    for name in names:
+        ((shard,),) = group.connection.execute(_SHARD, (name,))
+        if shard in bases:
+            return bases[shard], name
+        bases[shard] = name
+    raise AssertionError(names)
+
+
+def _rows_read(group: Group, statement: str, *values: str) -> list[str]:
+    """Return the scans of the plan and the number of rows that each of them read or discarded."""
+    explain = f"EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF, COSTS OFF) {statement}".encode()
+    plan = psycopg.RawCursor(group.connection).execute(explain, values)
+    return [line.strip() for (line,) in plan if "Scan" in line or "Rows Removed" in line]
 
 
 def _statements() -> Iterator[str]:

@@ -3,6 +3,8 @@
 import inspect
 
 from granian import Granian
+from granian._signals import set_loop_signals
+from granian.server.mp import MPServer
 
 from counterfoil.serving.server import _PersistentServer
 
@@ -16,3 +18,13 @@ def test_granian_still_has_the_attributes_that_report_a_dead_worker() -> None:
     server = Granian("x", workers=1)
     assert (server.interrupt_children, server.respawned_wrks, server.interrupt_signal) == ([], {}, False)
     assert not server.main_loop_interrupt.is_set()
+
+
+def test_granian_still_takes_the_stop_signal_of_a_worker_from_the_same_function() -> None:
+    assert "from granian._signals import set_loop_signals" in inspect.getsource(MPServer._spawn_rsgi_worker)
+    assert list(inspect.signature(set_loop_signals).parameters) == ["loop"]
+
+
+def test_granian_still_stops_its_workers_through_the_same_method() -> None:
+    ours, theirs = (inspect.signature(server._stop_workers) for server in (_PersistentServer, Granian))
+    assert list(ours.parameters) == list(theirs.parameters)

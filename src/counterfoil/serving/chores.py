@@ -16,7 +16,7 @@ PRUNE_SEC = 3600.0
 # Number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
 TOTALS_AT_ONCE = 10
 TOTALS_SEC = 1.0
-# How long to wait for the chores when the service stops. A chore may itself be waiting up to a minute for a load.
+# How long to wait for all chores when the service stops. A chore may itself be waiting up to a minute for a load.
 STOP_SEC = 2.0
 
 
@@ -52,9 +52,10 @@ class Chores:
 
     def stop(self) -> None:
         self._stop.set()
+        give_up = time.monotonic() + STOP_SEC
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(STOP_SEC)
+                thread.join(max(0.0, give_up - time.monotonic()))
         # If a chore is still waiting for another process's lock, leave the stores open: they are closed when this
         # process ends.
         if not any(thread.is_alive() for thread in self._threads):

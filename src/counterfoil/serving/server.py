@@ -8,16 +8,20 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from granian import Granian
+from granian import Granian, _signals
+from granian._granian import WorkerSignal
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.errors import ConfigurationError
 from granian.http import HTTP1Settings
-from granian.log import LogLevels
+from granian.log import LogLevels, logger
 
 from counterfoil.http.app import App
 from counterfoil.machine.signals import stop_signals
+from counterfoil.ports import STOP_SAVE_SEC
+from counterfoil.serving.stopping import SignalSafeEvent, StopDeadline, requests_limit_sec
 
 BACKLOG = 1024
 # Maximum number of open connections per worker. By default, Granian stops accepting connections at backlog / workers,
@@ -32,36 +36,80 @@ OTHER_DESCRIPTORS = 256
 STEADY_SEC = 30.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
 REPORT_AGAIN_SEC = 0.25
+# How long a killed worker may take to end.
+KILL_SEC = 0.2
+# Asks a worker to save its counts and records and to end, although requests are still in progress.
+SAVE_SIGNAL = signal.SIGUSR1
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
 
 class Worker:
-    """The application that a worker process runs, and the function that closes it."""
+    """The application that a worker process runs, and the function that closes it.
 
-    def __init__(self, app: App, close: Callable[[], None]) -> None:
+    `grace_sec` limits how long requests may take if the supervisor was killed.
+    """
+
+    def __init__(self, app: App, close: Callable[[], None], grace_sec: int) -> None:
         self._close = close
+        self._is_closing = False
+        self._grace_sec = requests_limit_sec(grace_sec)
+        self._orphan_deadline: StopDeadline | None = None
         # Use the PID that the supervisor passed on: if the supervisor has already died, getppid() returns another
         # process.
         supervisor = multiprocessing.parent_process()
         self._parent = (supervisor and supervisor.pid) or os.getppid()
         self.__rsgi__ = app.__rsgi__
+        # Granian calls this function when it starts the worker, which is later.
+        _signals.set_loop_signals = _stop_at_first_signal
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         _allow_descriptors(MAX_CONNECTIONS)
         # When a terminal is closed, every process gets SIGHUP. Workers ignore it, because the supervisor stops them.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        loop.add_signal_handler(SAVE_SIGNAL, self._save_and_exit)
         self._stop_if_orphaned(loop)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_closing = True
         self._close()
+
+    def _save_and_exit(self) -> None:
+        """End this worker without waiting any longer for its requests."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._close()
+            os._exit(0)
 
     def _stop_if_orphaned(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop this worker if its supervisor was killed, so that the next supervisor has the port to itself."""
         if os.getppid() != self._parent:
             # The signal is sent at every check, because one that arrives while the worker is starting is lost.
             os.kill(os.getpid(), signal.SIGTERM)
+            if self._orphan_deadline is None:
+                loop.call_later(self._grace_sec, self._save_and_exit)
+                self._orphan_deadline = StopDeadline(self._grace_sec + STOP_SAVE_SEC)
+                self._orphan_deadline.begin()
         loop.call_later(ORPHAN_CHECK_SEC, self._stop_if_orphaned, loop)
+
+
+def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> WorkerSignal:
+    """Return Granian's signal to stop, which is set once.
+
+    Setting it for the third time while requests are in progress blocks the whole
+    worker forever. Several signals are common: systemd and Ctrl-C send one to
+    every process, and so does the supervisor.
+    """
+    stop = WorkerSignal()
+    unset = [stop]
+
+    def set_once() -> None:
+        if unset:
+            unset.pop().set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, set_once)
+    return stop
 
 
 def _allow_descriptors(connections: int) -> None:
@@ -83,12 +131,19 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
     during the pause.
     """
 
-    def __init__(self, **terms: Any) -> None:
+    def __init__(self, *, grace_sec: int = 0, on_stop: Callable[[], None] = lambda: None, **terms: Any) -> None:
         super().__init__(**terms)
+        self._grace_sec = requests_limit_sec(grace_sec)
+        self._on_stop = on_stop
+        self.main_loop_interrupt = SignalSafeEvent()
         self._pauses = Pauses(time.monotonic)
         # Workers whose pause is over but that have not been replaced yet.
         self._paused: set[int] = set()
         self._stops_on_hangup = signal.SIGHUP in stop_signals()
+
+    def signal_handler_interrupt(self, *args: Any, **extra: Any) -> None:
+        self._on_stop()
+        super().signal_handler_interrupt(*args, **extra)
 
     def signal_handler_reload(self, *args: Any, **extra: Any) -> None:
         """Stop when the terminal is closed. By default, Granian would replace the workers and keep running."""
@@ -103,6 +158,34 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         super()._respawn_workers(due, spawn_target, target_loader, delay)
         # Granian stops the service if a worker in this list dies again soon, so the list is cleared.
         self.respawned_wrks.clear()
+        if self.interrupt_signal:
+            # Granian clears the event just before it calls this method, so a signal at that moment would be lost.
+            self.main_loop_interrupt.set()
+
+    def _stop_workers(self) -> None:
+        """Give requests `grace_sec` to finish and workers STOP_SAVE_SEC to save their counts. Then kill the workers."""
+        for worker in self.wrks:
+            worker.terminate()
+        give_up = time.monotonic() + self._grace_sec
+        for worker in self.wrks:
+            worker.join(max(0.0, give_up - time.monotonic()))
+        for worker in self.wrks:
+            if worker.is_alive():
+                with suppress(ProcessLookupError):
+                    os.kill(worker.inner.pid, SAVE_SIGNAL)
+        give_up = time.monotonic() + STOP_SAVE_SEC
+        for worker in self.wrks:
+            worker.join(max(0.0, give_up - time.monotonic()))
+        self.kill_workers()
+        self.wrks.clear()
+
+    def kill_workers(self) -> None:
+        """Kill the workers that still run."""
+        for worker in self.wrks:
+            if worker.is_alive():
+                logger.warning(f"Killing worker-{worker.idx + 1}, because it did not stop in time")
+                worker.kill()
+                worker.join(KILL_SEC)
 
     def _postpone(self, worker: int) -> bool:
         """Return whether the worker must not be replaced yet. If so, report it as dead again after its pause."""
@@ -147,6 +230,7 @@ class HttpServer:
     """Listens on the port and keeps `workers` processes running. Each process calls `load` to get its application.
 
     `logging` configures Granian's own messages, as in `logging.config.dictConfig`.
+    `on_stop` is called in the signal handler when the service is asked to stop.
     """
 
     def __init__(
@@ -157,6 +241,7 @@ class HttpServer:
         grace_sec: int,
         load: Callable[[], Worker],
         logging: dict[str, object] | None = None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         # Workers start in a new interpreter, because the supervisor runs threads, which do not survive a fork.
         multiprocessing.set_start_method("spawn", force=True)
@@ -176,8 +261,12 @@ class HttpServer:
             log_level=LogLevels.warning,
             log_dictconfig=logging,
             respawn_failed_workers=True,
-            workers_kill_timeout=max(1, grace_sec),
+            grace_sec=grace_sec,
+            on_stop=on_stop,
         )
+
+    def kill_workers(self) -> None:
+        self._server.kill_workers()
 
     def run(self) -> None:
         """Serve until the process receives SIGINT, SIGTERM, or SIGHUP unless that is ignored."""

@@ -24,6 +24,7 @@ from counterfoil.serving.listeners import require_free_ports
 from counterfoil.serving.log_output import open_log, server_logging
 from counterfoil.serving.report import metrics, probe, readiness
 from counterfoil.serving.server import HttpServer
+from counterfoil.serving.stopping import StopDeadline, stop_limit_sec
 from counterfoil.serving.worker import worker
 from counterfoil.settings import Settings, SettingsError
 
@@ -80,6 +81,7 @@ def _serve(
     log = open_log(settings, _call_now)
     chores = Chores(settings, log)
     admin = _admin(settings, counters)
+    deadline = StopDeadline(stop_limit_sec(settings.grace_sec), lambda: _report_and_kill(server, log))
     server = HttpServer(
         settings.host,
         settings.port,
@@ -87,6 +89,7 @@ def _serve(
         settings.grace_sec,
         partial(worker, settings, counters, pages),
         server_logging(settings),
+        deadline.begin,
     )
     try:
         chores.start()
@@ -99,6 +102,12 @@ def _serve(
         chores.stop()
         if admin:
             admin.stop()
+
+
+def _report_and_kill(server: HttpServer, log: Callable[[Event], None]) -> None:
+    """Kill the workers and report that the service did not stop by itself."""
+    server.kill_workers()
+    log(ServiceChanged(what="stop_failed", detail="the service did not stop in time and was ended"))
 
 
 def _admin(settings: Settings, counters: Path) -> Admin | None:

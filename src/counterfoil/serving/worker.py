@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from counterfoil import bootstrap
@@ -39,7 +39,7 @@ def _reason(error: Exception) -> str:
 
 def _worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None) -> Worker:
     counter_file = CounterFile(counters, LAYOUT, SystemClock().now_ms)
-    log = open_log(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
+    log = open_log(settings, _schedule)
 
     def observe(event: Event) -> None:
         counter_file(event)
@@ -51,4 +51,14 @@ def _worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] 
         service.close()
         log.flush()
 
-    return Worker(service.app, close)
+    return Worker(service.app, close, settings.grace_sec)
+
+
+def _schedule(delay: float, call: Callable[[], None]) -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        # The worker is stopping and its event loop has ended.
+        call()
+    else:
+        loop.call_later(delay, call)

@@ -69,7 +69,13 @@ _MEMBERS = _PAGE.format(
         ORDER BY created_at, token LIMIT $4
     """,
 )
-_MEMBER = "SELECT provider_id, coalesce(form, record) FROM members WHERE provider_id = ANY($1) AND token = $2"
+# Citus cannot join an array of bases with the members of several shards, so this statement runs once for each base. The
+# comment on `books._MEMBER` explains why base and token are compared as a pair.
+_MEMBER = """
+    SELECT provider_id, coalesce(form, record) FROM members
+    WHERE provider_id = $1 AND (provider_id, token) BETWEEN ($1, $2) AND ($1, $2)
+    ORDER BY provider_id, token LIMIT 1
+"""
 _ACCOUNTS = """
     SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2 ORDER BY created_at DESC, token DESC
 """
@@ -99,7 +105,8 @@ class SplitStatement(Struct, frozen=True):
     """A statement in two parts: the head (on the coordinator) and the rows (on a shard).
 
     `of_head` and `of_rows` select the values for each part; `joined` combines
-    the results.
+    the results. If `for_each` is true, the first value for the rows is an array,
+    and their statement runs once for each of its elements.
     """
 
     head: str
@@ -107,6 +114,12 @@ class SplitStatement(Struct, frozen=True):
     of_head: Callable[[Values], Values]
     of_rows: Callable[[Values, Rows], Values]
     joined: Callable[[Rows, Rows], Rows]
+    for_each: bool = False
+
+    def values_of_rows(self, values: Values, head: Rows) -> list[Values]:
+        """Return the values of each statement that reads rows."""
+        first, *others = asked = self.of_rows(values, head)
+        return [(element, *others) for element in first] if self.for_each else [asked]
 
 
 def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
@@ -158,7 +171,7 @@ def _parts_of_bills(kind: str) -> dict[str, SplitStatement]:
 PARTS: Mapping[str, SplitStatement] = {
     books._BILL: SplitStatement(books._HORIZON, _BILL, _first(0), _all, _head_behind(2)),
     books._MEMBERS: SplitStatement(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_around_there),
-    books._MEMBER: SplitStatement(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases),
+    books._MEMBER: SplitStatement(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases, for_each=True),
     books._ACCOUNTS: SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2)),
     **_parts_of_bills("shop"),
     **_parts_of_bills("franchise"),
@@ -178,7 +191,11 @@ class _InParts:
         if parts is None:
             return await self._pool.rows(statement, *values, within=within)
         head = await self._pool.rows(parts.head, *parts.of_head(values), within=within)
-        rows = await self._pool.rows(parts.rows, *parts.of_rows(values, head), within=within)
+        rows = [
+            row
+            for asked in parts.values_of_rows(values, head)
+            for row in await self._pool.rows(parts.rows, *asked, within=within)
+        ]
         return parts.joined(head, rows)
 
     async def _feed_rows(

@@ -7,8 +7,9 @@ The connections of loaders and commands are in admin_connections.py.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
+from threading import Thread
 from typing import Any, TypeVar
 
 import asyncpg
@@ -93,8 +94,17 @@ def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
 
 def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Run a coroutine on a new event loop and return its result. The loop that served requests may have stopped."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(work())).result()
+    outcome: Future[Result] = Future()
+
+    async def run() -> None:
+        # The result is passed on before the loop is closed, because closing it waits for name servers to answer.
+        try:
+            outcome.set_result(await work())
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the result
+            outcome.set_exception(error)
+
+    Thread(target=lambda: asyncio.run(run()), name="new loop", daemon=True).start()
+    return outcome.result()
 
 
 class Pool:

@@ -263,18 +263,31 @@ class Servers:
             raise StoreUnreachable(NO_PRIMARY)
         return await self._ask(self._primary, ask)
 
-    def write_now(self, write: Callable[[Any], Awaitable[None]]) -> None:
-        """Run a transaction on the primary from outside the event loop, over a new connection."""
-        run_in_new_loop(lambda: self._write_apart(write))
+    def write_now(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
+        """Run a transaction on the primary from outside the event loop, over a new connection.
 
-    async def _write_apart(self, write: Callable[[Any], Awaitable[None]]) -> None:
+        It is given up after `within` seconds.
+        """
+        run_in_new_loop(lambda: self._write_in_time(write, within))
+
+    async def _write_in_time(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
         if self._primary is None:
             raise StoreUnreachable(NO_PRIMARY)
+        try:
+            async with asyncio.timeout(within):
+                await self._write_apart(self._primary, write)
+        except TimeoutError as error:
+            raise StoreUnreachable(f"PostgreSQL: no answer within {max(0.0, within):.1f} s") from error
+
+    async def _write_apart(self, primary: DatabaseServer, write: Callable[[Any], Awaitable[None]]) -> None:
         with translated():
-            connection = await open_connection(self._url, self._primary.address, self._limits)
+            connection = await open_connection(self._url, primary.address, self._limits)
             try:
-                async with connection.transaction():
-                    await write(connection)
+                # If this fails, the server rolls back because the connection ends. A ROLLBACK would first wait for the
+                # statement before it, which a silent server never answers.
+                await connection.execute("BEGIN")
+                await write(connection)
+                await connection.execute("COMMIT")
             finally:
                 connection.terminate()
 

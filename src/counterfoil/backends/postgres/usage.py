@@ -6,7 +6,9 @@ window exact across all nodes. Admissions use the server's clock.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -18,7 +20,7 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import as_number, date_of, thai_day
 from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
-from counterfoil.ports import StoreUnavailable, StoreUnreachable
+from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
@@ -89,17 +91,23 @@ class PostgresUsage:
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
         self._tally = RequestTally()
+        # Records and counts whose writing has begun, by `id`. If it has not ended when the worker stops, they are
+        # written over a new connection.
+        self._records_in_flight: dict[int, list[RequestRecord]] = {}
+        self._tallies_in_flight: dict[int, RequestTally] = {}
         self._months: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def close(self) -> None:
+    def close(self, within: float = STOP_SAVE_SEC) -> None:
+        """Write pending records and counts, and close the connections. Fail after `within` seconds."""
+        give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()
-        self._finish_flushing()
+        self._finish_writing(min(GATE_SEC, within / 2))
         self._servers.close()
-        self.flush()
+        self.flush(give_up - time.monotonic())
 
     # --- the meter -----------------------------------------------------------
 
@@ -136,16 +144,12 @@ class PostgresUsage:
         if offered is not None:
             statement, recording = _ADMIT_WITH_HORIZON, _ADMIT_WITH_HORIZON_AND_RECORD
             asked += ([key.lineage for key in keys], offered)
-        records, self._records = self._records, []
-        try:
-            if records:
+        if self._records:
+            with self._records_to_write() as records:
                 await self._make_months(records)
                 rows = await self._servers.primary.rows(recording, *_columns(records), *asked, within=GATE_SEC)
-            else:
-                rows = await self._servers.primary.rows(statement, *asked, within=GATE_SEC)
-        except BaseException:
-            self._records[:0] = records
-            raise
+        else:
+            rows = await self._servers.primary.rows(statement, *asked, within=GATE_SEC)
         if self._flushing:
             await asyncio.wait({self._flushing})
         verdicts: list[Admitted | TooFast] = [TooFast(1)] * len(keys)
@@ -177,9 +181,9 @@ class PostgresUsage:
         higher = await self._servers.primary.rows(_HIGHER, *columns)
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
-    def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """Like `raise_totals`, but callable from outside the event loop."""
-        self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)))
+    def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
+        """Like `raise_totals`, but callable from outside the event loop. It fails after `within` seconds."""
+        self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)), within)
 
     # --- request records -------------------------------------------------------
 
@@ -214,40 +218,54 @@ class PostgresUsage:
         self._flushing = self._start(self._flush_later())
 
     async def _flush_later(self) -> None:
-        records, self._records = self._records, []
         try:
-            if records:
-                await self._make_months(records)
-                await self._servers.primary.do(_RECORD, *_columns(records))
-                records = []
-            await self._write_tally()
-        except BaseException as error:
+            with self._records_to_write() as records:
+                if records:
+                    await self._make_months(records)
+                    await self._servers.primary.do(_RECORD, *_columns(records))
+            with self._tally_to_write() as tally:
+                for statement, columns in _tally_statements(tally):
+                    await self._servers.primary.do(statement, *columns)
+        except StoreUnavailable:
             # The next admission or the next flush writes them.
-            self._records[:0] = records
-            if not isinstance(error, StoreUnavailable):
-                raise
             self._flush_soon()
         finally:
             self._flushing = None
 
-    async def _write_tally(self) -> None:
-        """Write the counts of errors and passes. If the write fails, the counts stay pending."""
-        tally, self._tally = self._tally, RequestTally()
+    @contextmanager
+    def _records_to_write(self) -> Iterator[list[RequestRecord]]:
+        """Yield the pending records. If they cannot be written, they are pending again."""
+        records, self._records = self._records, []
+        self._records_in_flight[id(records)] = records
         try:
-            for statement, columns in _tally_statements(tally):
-                await self._servers.primary.do(statement, *columns)
+            yield records
         except BaseException:
-            self._tally.add_all(tally)
+            if id(records) in self._records_in_flight:
+                self._records[:0] = records
             raise
+        finally:
+            self._records_in_flight.pop(id(records), None)
 
-    def _finish_flushing(self) -> None:
-        """Wait for records that are being written, so that none of them is lost or written twice."""
-        flushing = self._flushing
-        if flushing is None:
-            return
-        loop = flushing.get_loop()
-        if not loop.is_closed() and not loop.is_running():
-            loop.run_until_complete(asyncio.wait({flushing}, timeout=GATE_SEC))
+    @contextmanager
+    def _tally_to_write(self) -> Iterator[RequestTally]:
+        """Yield the pending counts of errors and passes. If they cannot be written, they are pending again."""
+        tally, self._tally = self._tally, RequestTally()
+        self._tallies_in_flight[id(tally)] = tally
+        try:
+            yield tally
+        except BaseException:
+            if id(tally) in self._tallies_in_flight:
+                self._tally.add_all(tally)
+            raise
+        finally:
+            self._tallies_in_flight.pop(id(tally), None)
+
+    def _finish_writing(self, within: float) -> None:
+        """Wait for records that are being written, so that none of them is written twice."""
+        running = {task for task in self._tasks if not task.done()}
+        for loop in {task.get_loop() for task in running}:
+            if not loop.is_closed() and not loop.is_running():
+                loop.run_until_complete(asyncio.wait(running, timeout=within))
 
     async def _make_months(self, records: Sequence[RequestRecord]) -> None:
         for month in {_month(record.at) for record in records} - self._months:
@@ -261,12 +279,29 @@ class PostgresUsage:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def flush(self) -> None:
+    def flush(self, within: float = STOP_SAVE_SEC) -> None:
         """Write pending records and counts from outside the event loop. If the write fails, they stay pending."""
-        if self._records or self._tally:
-            self._servers.write_now(self._write_all)
-            self._records.clear()
-            self._tally = RequestTally()
+        self._take_back()
+        if not (self._records or self._tally):
+            return
+        try:
+            self._servers.write_now(self._write_all, within)
+        except StoreUnavailable as error:
+            errors = self._tally.errors.total()
+            raise type(error)(
+                f"{error}. Not stored: {len(self._records):,} request records and {errors:,} errors"
+            ) from error
+        self._records.clear()
+        self._tally = RequestTally()
+
+    def _take_back(self) -> None:
+        """Make records and counts pending again if it is unknown whether they were written."""
+        for records in self._records_in_flight.values():
+            self._records[:0] = records
+        for tally in self._tallies_in_flight.values():
+            self._tally.add_all(tally)
+        self._records_in_flight.clear()
+        self._tallies_in_flight.clear()
 
     async def _write_all(self, connection: Any) -> None:
         for at in {_month(record.at): record.at for record in self._records}.values():

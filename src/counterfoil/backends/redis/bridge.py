@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from msgspec import DecodeError, Struct, json
 
-from counterfoil.backends.redis.client import RedisClient, Script, translated
+from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.domain.request_records import PassPage, RequestRecord
 from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
@@ -91,10 +91,10 @@ class Bridge:
         self._mark, self._deferred = f"{prefix}:{{bridge}}:mark", f"{prefix}:{{bridge}}:deferred"
         self._maintenance: asyncio.Task[None] | None = None
 
-    def close(self) -> None:
+    def close(self, within: float = DISCONNECT_SEC) -> None:
         if self._maintenance is not None and not self._maintenance.get_loop().is_closed():
             self._maintenance.cancel()
-        self._client.close()
+        self._client.close(min(within, DISCONNECT_SEC))
 
     # --- cursors -------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ from counterfoil.ports import StoreUnavailable
 # Time limit for a script, including connecting, so that a request fails soon if the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
+# A stopping worker waits this long for its connections to be closed.
+DISCONNECT_SEC = 0.5
 CONNECTIONS = 32
 PORT, SENTINEL_PORT = 6379, 26379
 
@@ -110,13 +112,12 @@ class RedisClient:
             self._clients = open_clients(self._url)
         return self._clients[0]
 
-    def close(self) -> None:
+    def close(self, within: float = DISCONNECT_SEC) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            disconnecting = disconnect(self._clients)
-            if self._loop.is_running():
-                self._disconnecting = self._loop.create_task(disconnecting)
-            else:
-                self._loop.run_until_complete(disconnecting)
+            self._disconnecting = self._loop.create_task(disconnect(self._clients))
+            if not self._loop.is_running():
+                # If a connection cannot be closed in time, it is closed when the process ends.
+                self._loop.run_until_complete(asyncio.wait({self._disconnecting}, timeout=within))
         self._clients = []
 
 

@@ -6,17 +6,18 @@ counts of one second are lost. The event `counts_reseeded` reports this.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import Any, Protocol
 
-from counterfoil.backends.redis.client import GATE_SEC, RedisClient, Script, translated
+from counterfoil.backends.redis.client import DISCONNECT_SEC, GATE_SEC, RedisClient, Script, translated
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 
 # Delay between a change of the counts and writing them to the store.
 SAVE_SEC = 0.5
@@ -37,7 +38,7 @@ class DayTotals(Protocol):
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
         """Raise the stored counts to the given ones; return the stored counts that are higher."""
 
-    def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
+    def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None: ...
 
 
 class Horizons(Protocol):
@@ -75,11 +76,13 @@ class RedisMeter:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def close(self) -> None:
+    def close(self, within: float = STOP_SAVE_SEC) -> None:
+        """Write counts that are not stored yet and close the connections. Fail after `within` seconds."""
+        give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()
-        self._client.close()
-        self.flush()
+        self._client.close(min(within / 2, DISCONNECT_SEC))
+        self.flush(give_up - time.monotonic())
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         verdict = await self._ask(key)
@@ -150,15 +153,16 @@ class RedisMeter:
 
     async def _save(self) -> None:
         self._timer = None
-        counts, self._unsaved = self._unsaved, {}
+        counts = dict(self._unsaved)
         try:
             higher = await self._totals.raise_totals(counts)
         except StoreUnavailable:
             # The meter still holds these counts, and later counts include them, so nothing is lost.
-            for key_and_day, count in counts.items():
-                self._unsaved[key_and_day] = max(count, self._unsaved.get(key_and_day, 0))
             self._save_soon()
         else:
+            for key_and_day, count in counts.items():
+                if self._unsaved.get(key_and_day) == count:
+                    del self._unsaved[key_and_day]
             # Usually another node has already reported a later count. Otherwise the meter was restored from an old
             # snapshot.
             for (key_id, day), count in higher.items():
@@ -170,10 +174,13 @@ class RedisMeter:
         if await _RAISE.run(self._client.opened(), [name], (_number(day), count)):
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
-    def flush(self) -> None:
+    def flush(self, within: float = STOP_SAVE_SEC) -> None:
         """Write all counts that are not stored yet, from outside the event loop."""
         if self._unsaved:
-            self._totals.raise_totals_now(self._unsaved)
+            try:
+                self._totals.raise_totals_now(self._unsaved, within)
+            except StoreUnavailable as error:
+                raise StoreUnavailable(f"{error}. Only the meter has {len(self._unsaved):,} daily counts") from error
             self._unsaved = {}
 
     def _start(self, work: Any) -> None:

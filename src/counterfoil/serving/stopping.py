@@ -1,0 +1,76 @@
+"""Limits the time that a process takes to stop if a server, a client or the reader of the log does not respond."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from counterfoil.ports import STOP_SAVE_SEC
+from counterfoil.serving.chores import STOP_SEC
+
+# How long the last line of the log may take.
+REPORT_SEC = 0.5
+# What the supervisor needs apart from waiting.
+MARGIN_SEC = 1.0
+
+
+def requests_limit_sec(grace_sec: int) -> float:
+    """Return how long a stopping service waits for requests in progress."""
+    return max(1.0, grace_sec)
+
+
+def stop_limit_sec(grace_sec: int) -> float:
+    """Return the time within which the service stops: for requests, for the workers to save, and for the supervisor."""
+    return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
+
+
+class SignalSafeEvent:
+    """An event that a signal handler can set.
+
+    A signal handler runs between two steps of the main thread. If that thread
+    holds the lock of a `threading.Event` at this moment, setting the event in
+    the handler blocks forever.
+    """
+
+    def __init__(self) -> None:
+        self._set: SimpleQueue[None] = SimpleQueue()
+
+    def set(self) -> None:
+        self._set.put(None)
+
+    def is_set(self) -> bool:
+        return not self._set.empty()
+
+    def clear(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._set.get_nowait()
+
+    def wait(self) -> None:
+        self._set.get()
+        self._set.put(None)
+
+
+class StopDeadline:
+    """Ends the process if it still runs `limit_sec` after `begin`, which a signal handler can call."""
+
+    def __init__(self, limit_sec: float, before_end: Callable[[], None] = lambda: None) -> None:
+        self._limit_sec = limit_sec
+        self._before_end = before_end
+        self._begun = SignalSafeEvent()
+        # The thread already runs when the signal arrives, because a signal handler cannot safely start one.
+        Thread(target=self._run, name="stop deadline", daemon=True).start()
+
+    def begin(self) -> None:
+        self._begun.set()
+
+    def _run(self) -> None:
+        self._begun.wait()
+        time.sleep(self._limit_sec)
+        # This may block too, for example if it writes to a log that is not read.
+        last = Thread(target=self._before_end, name="before end", daemon=True)
+        last.start()
+        last.join(REPORT_SEC)
+        os._exit(1)
