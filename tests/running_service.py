@@ -28,7 +28,9 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source
 from counterfoil.observe.events import Event
 from counterfoil.serving.server import BACKLOG, LIMITS
+from empty_store import copy_empty_store
 from openapi_check import openapi_document
+from quick_client import QuickClient
 from waiting import until
 
 SECRET = "a deployment secret for tests only, long enough"
@@ -100,6 +102,8 @@ class RunningService:
         self.events: list[Event] = []
         flags = {"store": str(folder / "store"), "secret": SECRET, **overrides}
         self.settings = settings.load(flags, environment={})
+        if not (self.settings.database or self.settings.store.exists()):
+            copy_empty_store(self.settings.store)
         bootstrap.prepare(self.settings, self.clock)
         self.ledger = bootstrap.ledger(self.settings, self.clock)
         self.key_store = bootstrap.key_store(self.settings)
@@ -211,7 +215,7 @@ class ServerThread:
     def __init__(self, service: bootstrap.Service) -> None:
         self.service = service
         self.port = free_port()
-        self.client = httpx.Client(timeout=10)
+        self.client = QuickClient(self.port)
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()

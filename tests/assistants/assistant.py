@@ -1,15 +1,19 @@
-"""An assistant: the MCP SDK's own client, which starts `counterfoil mcp` as a process and calls its tools."""
+"""An assistant: the MCP SDK's own client, which starts `counterfoil mcp` as a process and calls its tools.
+
+The SDK takes more than a second to import. Every test process collects all tests,
+so the SDK is imported by the first test that uses it.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp_types import TextContent
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 Json = dict[str, Any]
 
@@ -21,10 +25,12 @@ class Refused(Exception):
 class Assistant:
     """A connected client. Each call returns the structured content of the answer."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: "Client") -> None:
         self.client = client
 
     async def ask(self, tool: str, **arguments: Any) -> Json:
+        from mcp_types import TextContent  # noqa: PLC0415
+
         result = await self.client.call_tool(tool, arguments)
         text = "".join(block.text for block in result.content if isinstance(block, TextContent))
         if result.is_error:
@@ -35,6 +41,9 @@ class Assistant:
 
 def with_assistant(copy: Path, talk: Callable[[Assistant], Coroutine[Any, Any, None]]) -> None:
     """Start the server on this copy, pass a connected client to `talk`, and stop the server."""
+    from mcp import Client  # noqa: PLC0415
+    from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415
+
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "counterfoil", "mcp", "--copy", str(copy)],

@@ -62,6 +62,13 @@ def read_page(process: "subprocess.Popen[str]") -> list[str]:
     raise AssertionError("the demo ended before its page did")
 
 
+@pytest.fixture(scope="module")
+def printing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
+    """A demo that prints its page and then its log, and the lines of the page. Starting one takes seconds."""
+    with demo(*SMALL, scratch=tmp_path_factory.mktemp("scratch"), log=subprocess.STDOUT) as process:
+        yield process, read_page(process)
+
+
 def ask(address: str, key: str) -> httpx.Response:
     return httpx.get(address, headers={"Authorization": f"Bearer {key}"})
 
@@ -118,31 +125,31 @@ def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> Non
     assert found == {"memberId": ids["memberId"]}
 
 
-def test_every_curl_line_of_the_page_works_when_pasted(tmp_path: Path) -> None:
-    with demo(*SMALL, scratch=tmp_path) as process:
-        page = read_page(process)
-        (address,) = (line.split()[-1] for line in page if line.startswith("API reference"))
-        assert httpx.get(address).status_code == 200
-        lines = [shlex.split(line) for line in page if line.startswith("curl ")]
-        assert len(lines) == 11
-        for words in lines:
-            headers = dict([words[3].split(": ", 1)]) if "-H" in words else {}
-            answer = httpx.get(words[-1], headers=headers)
-            assert answer.status_code == 200, words[-1]
-            assert answer.json().get("data", True)
+def test_every_curl_line_of_the_page_works_when_pasted(printing: tuple["subprocess.Popen[str]", list[str]]) -> None:
+    _, page = printing
+    (address,) = (line.split()[-1] for line in page if line.startswith("API reference"))
+    assert httpx.get(address).status_code == 200
+    lines = [shlex.split(line) for line in page if line.startswith("curl ")]
+    assert len(lines) == 11
+    for words in lines:
+        headers = dict([words[3].split(": ", 1)]) if "-H" in words else {}
+        answer = httpx.get(words[-1], headers=headers)
+        assert answer.status_code == 200, words[-1]
+        assert answer.json().get("data", True)
 
 
-def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(tmp_path: Path) -> None:
-    with demo(*SMALL, scratch=tmp_path, log=subprocess.STDOUT) as process:
-        page = read_page(process)
-        assert not any(line.startswith("{") for line in page)
-        httpx.get(page[-1].split("'")[1], headers={"X-Request-Id": "mine"})
-        assert process.stdout
-        assert process.stdout.readline() == "\n"
-        assert process.stdout.readline() == "Press Ctrl-C to stop the demo. The log follows.\n"
-        logged = iter(process.stdout)
-        assert json.loads(next(logged))["what"] == "ready"
-        assert any(json.loads(line).get("request_id") == "mine" for line in logged)
+def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(
+    printing: tuple["subprocess.Popen[str]", list[str]],
+) -> None:
+    process, page = printing
+    assert not any(line.startswith("{") for line in page)
+    httpx.get(page[-1].split("'")[1], headers={"X-Request-Id": "mine"})
+    assert process.stdout
+    assert process.stdout.readline() == "\n"
+    assert process.stdout.readline() == "Press Ctrl-C to stop the demo. The log follows.\n"
+    logged = iter(process.stdout)
+    assert json.loads(next(logged))["what"] == "ready"
+    assert any(json.loads(line).get("request_id") == "mine" for line in logged)
 
 
 def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(

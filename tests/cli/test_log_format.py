@@ -80,7 +80,10 @@ def test_no_color_leaves_the_text_without_colours(counterfoil: Command, store: P
     assert "Z ready            127.0.0.1:" in pieces[0]
 
 
-@pytest.mark.parametrize(("log_format", "is_json"), [("auto", True), ("json", True), ("text", False)])
+@pytest.mark.parametrize(
+    ("log_format", "is_json"),
+    [("auto", True), pytest.param("json", True, marks=pytest.mark.long), ("text", False)],
+)
 def test_a_file_gets_json_unless_text_is_requested(
     counterfoil: Command, store: Path, tmp_path: Path, log_format: str, is_json: bool
 ) -> None:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from client.copy_contents import Json, plain
+from client.forked_program import run_forked
 from client.scripted_service import Answer, scripted_service
 from running_service import RunningService
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
 # With this date there are three windows per shop instead of fourteen, which saves time: every page starts curl and jq.
 FIRST_DAY = "2025-12-01"
+PATIENCE_SEC = 120
 
 
 def example_code(language: str) -> str:
@@ -43,14 +45,16 @@ class Client:
     def start(self, *arguments: str, url: str = "") -> "subprocess.CompletedProcess[str]":
         """Run the client once; return the finished process."""
         environment = {"COUNTERFOIL_URL": url or self.url, "COUNTERFOIL_KEY": self.key, "FIRST_DAY": self.first_day}
-        command = [*self.command, "example", *arguments]
+        return self._started(["example", *arguments], environment)
+
+    def _started(self, words: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            command,
+            [*self.command, *words],
             cwd=self.folder,
             env=os.environ | environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SEC,
             check=False,
         )
 
@@ -77,8 +81,13 @@ class Client:
 
 
 class PythonClient(Client):
+    """Runs in a process that is forked from one with `requests`, because the import takes longer than most runs."""
+
     language = "python"
     command = (sys.executable,)
+
+    def _started(self, words: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+        return run_forked(self.folder, words, environment, PATIENCE_SEC)
 
     def marks(self) -> dict[str, str]:
         return dict(self._rows("SELECT id, mark FROM shops WHERE mark IS NOT NULL"))

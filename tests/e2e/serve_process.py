@@ -20,6 +20,7 @@ from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from empty_store import copy_empty_store
 from running_service import SECRET, RecordSource, free_port
 from waiting import PATIENCE_SEC, until
 
@@ -40,6 +41,8 @@ class Deployment:
         self.counters = folder / "tmp"
         self.counters.mkdir(exist_ok=True)
         self.settings = settings.load({**self.addresses, "secret": SECRET}, environment={})
+        if not (self.settings.database or self.store.exists()):
+            copy_empty_store(self.store)
         bootstrap.prepare(self.settings)
 
     # --- the operator --------------------------------------------------------------

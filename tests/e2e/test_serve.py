@@ -388,7 +388,8 @@ def test_a_wrong_secret_is_refused_and_not_repeated(deployment: Deployment, secr
     assert secret not in sentence
 
 
-@pytest.mark.parametrize("name", ["books", "keys", "usage"])
+# Each case starts a process, so `make test` runs one of them.
+@pytest.mark.parametrize("name", ["books", *(pytest.param(name, marks=pytest.mark.long) for name in ("keys", "usage"))])
 def test_a_store_of_a_newer_version_is_refused_and_not_changed(deployment: Deployment, name: str) -> None:
     with deployment.database(name) as database:
         database.execute("PRAGMA user_version = 99")

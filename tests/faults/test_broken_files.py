@@ -36,12 +36,39 @@ def longer(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.long)
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    deployment = Deployment(tmp_path)
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """A deployment with bills and a key, which tests only copy."""
+    deployment = Deployment(tmp_path_factory.mktemp("loaded"))
     deployment.load(SHOP, *BILLS)
     deployment.issue({"k": {"per_min": 100_000, "per_day": 100_000}})
     return deployment
+
+
+def copied(loaded: Deployment, folder: Path) -> Deployment:
+    shutil.copytree(loaded.store, folder / "store")
+    deployment = Deployment(folder)
+    deployment.keys |= loaded.keys
+    return deployment
+
+
+@pytest.fixture
+def deployment(loaded: Deployment, tmp_path: Path) -> Deployment:
+    return copied(loaded, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def recovering(loaded: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """A running service for the tests after which it works as before. Starting one takes most of such a test."""
+    running = copied(loaded, tmp_path_factory.mktemp("recovering")).start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def shared(recovering: ServeProcess) -> ServeProcess:
+    assert recovering.get("shops", recovering.key("k")).status_code == 200
+    return recovering
 
 
 @pytest.fixture
@@ -79,13 +106,13 @@ def unknown_key() -> str:
 # --- locks ---------------------------------------------------------------------------
 
 
-def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(running: ServeProcess) -> None:
-    with locked(running.deployment.store / "keys.sqlite3"):
+def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(shared: ServeProcess) -> None:
+    with locked(shared.deployment.store / "keys.sqlite3"):
         # This is long enough for the service to try to read its cached keys again.
-        throughout(0.6, lambda: running.get("shops", running.key("k")).status_code == 200, "a known key works")
-        answers = call_concurrently(running, running.key("k"))
-        document, took = timed(lambda: running.get("openapi.json"))
-        strangers = call_concurrently(running, unknown_key())
+        throughout(0.6, lambda: shared.get("shops", shared.key("k")).status_code == 200, "a known key works")
+        answers = call_concurrently(shared, shared.key("k"))
+        document, took = timed(lambda: shared.get("openapi.json"))
+        strangers = call_concurrently(shared, unknown_key())
     assert Counter(status for status, _ in answers) == {200: CALLERS}
     assert max(took for _, took in answers) < AT_ONCE_SEC
     assert (document, took < AT_ONCE_SEC) == (200, True)
@@ -95,35 +122,35 @@ def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(runn
 
 
 def test_a_service_with_a_locked_key_file_stays_ready_while_it_may_use_the_keys_in_memory(
-    running: ServeProcess,
+    shared: ServeProcess,
 ) -> None:
-    with locked(running.deployment.store / "keys.sqlite3"):
-        ready, took = timed(lambda: running.admin("ready"))
-        assert running.get("shops", running.key("k")).status_code == 200
+    with locked(shared.deployment.store / "keys.sqlite3"):
+        ready, took = timed(lambda: shared.admin("ready"))
+        assert shared.get("shops", shared.key("k")).status_code == 200
     assert (ready, took < AT_ONCE_SEC) == (200, True)
 
 
-def test_a_locked_usage_file_refuses_each_request_in_a_second_and_blocks_no_other(running: ServeProcess) -> None:
-    with running.deployment.database("usage") as usage:
+def test_a_locked_usage_file_refuses_each_request_in_a_second_and_blocks_no_other(shared: ServeProcess) -> None:
+    with shared.deployment.database("usage") as usage:
         usage.execute("BEGIN IMMEDIATE")
         with ThreadPoolExecutor(1) as pool:
-            refused = pool.submit(call_concurrently, running, running.key("k"))
+            refused = pool.submit(call_concurrently, shared, shared.key("k"))
             public = []
             while not refused.done():
-                public.append(timed(lambda: running.get("openapi.json")))
+                public.append(timed(lambda: shared.get("openapi.json")))
             answers = refused.result()
         usage.execute("ROLLBACK")
     assert Counter(status for status, _ in answers) == {503: CALLERS}
     assert max(took for _, took in answers) < REFUSED_SEC
     assert len(public) > 5
     assert max(took for _, took in public) < AT_ONCE_SEC
-    assert running.get("shops", running.key("k")).status_code == 200
+    assert shared.get("shops", shared.key("k")).status_code == 200
 
 
 # --- files that are missing ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["books", "keys", "usage"])
+@pytest.mark.parametrize("name", ["books", longer("keys"), longer("usage")])
 def test_a_store_that_has_lost_a_file_is_not_served(deployment: Deployment, name: str) -> None:
     for file in deployment.store.glob(f"{name}.sqlite3*"):
         file.unlink()
@@ -159,20 +186,20 @@ def test_a_mistyped_path_is_refused_and_no_store_is_created_there(deployment: De
 
 
 @pytest.mark.parametrize("name", ["books", longer("usage")])
-def test_a_missing_file_is_reported_by_name_and_nobody_gets_an_empty_answer(running: ServeProcess, name: str) -> None:
-    files = list(running.deployment.store.glob(f"{name}.sqlite3*"))
+def test_a_missing_file_is_reported_by_name_and_nobody_gets_an_empty_answer(shared: ServeProcess, name: str) -> None:
+    files = list(shared.deployment.store.glob(f"{name}.sqlite3*"))
     for file in files:
         file.rename(file.with_suffix(".away" + file.suffix))
     try:
-        until(lambda: running.get("shops", running.key("k")).status_code == 503, "the file was missed", 5)
-        assert running.get("shops", running.key("k")).json()["error"] == "auth_unavailable"
-        ready = running.admin("ready")
+        until(lambda: shared.get("shops", shared.key("k")).status_code == 503, "the file was missed", 5)
+        assert shared.get("shops", shared.key("k")).json()["error"] == "auth_unavailable"
+        ready = shared.admin("ready")
         assert ready.status_code == 503
         assert ready.json()["notReady"][name].startswith(f"{name}.sqlite3 is missing or empty")
     finally:
         for file in files:
             file.with_suffix(".away" + file.suffix).rename(file)
-    until(lambda: running.get("shops", running.key("k")).status_code == 200, "the file was found again", 5)
+    until(lambda: shared.get("shops", shared.key("k")).status_code == 200, "the file was found again", 5)
 
 
 @pytest.mark.long
@@ -185,19 +212,19 @@ def test_a_replaced_file_is_reported_by_name_and_not_partly_used(running: ServeP
     assert "was replaced" in running.admin("ready").json()["notReady"]["books"]
 
 
-def test_the_key_file_of_another_store_makes_nobody_known(running: ServeProcess, tmp_path: Path) -> None:
+def test_the_key_file_of_another_store_makes_nobody_known(shared: ServeProcess, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Deployment(tmp_path / "other")
     other.issue({"stranger": {}})
     with other.database("keys") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    keys = running.deployment.store / "keys.sqlite3"
+    keys = shared.deployment.store / "keys.sqlite3"
     shutil.copy(keys, tmp_path / "kept")
     shutil.copy(other.store / "keys.sqlite3", keys)
-    until(lambda: running.get("shops", running.key("k")).status_code == 503, "the foreign file was noticed", 5)
-    assert running.get("shops", other.keys["stranger"]).json()["error"] == "auth_unavailable"
+    until(lambda: shared.get("shops", shared.key("k")).status_code == 503, "the foreign file was noticed", 5)
+    assert shared.get("shops", other.keys["stranger"]).json()["error"] == "auth_unavailable"
     shutil.copy(tmp_path / "kept", keys)
-    until(lambda: running.get("shops", running.key("k")).status_code == 200, "the file was restored", 5)
+    until(lambda: shared.get("shops", shared.key("k")).status_code == 200, "the file was restored", 5)
 
 
 # --- files that are damaged ----------------------------------------------------------------

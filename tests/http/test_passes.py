@@ -317,7 +317,7 @@ def test_a_first_page_requested_a_hundred_times_allows_each_pass_to_continue(
     # The cursor's row moves to the end. New readers are not given its ID while an earlier reader may still use it.
     service.clock.advance(1)
     service.load(bill(2, closedAt="2026-01-30T12:00:00+07:00"))
-    for _ in range(40):
+    for _ in range(15):
         ids, after, _ = page(service, key, limit=5, **query)
         assert [*ids, *rest(service, key, after, limit=5, **query)] == ["b1", "b3", "b4", "b5", "b6", "b2"]
         read = list(rest(service, key, cursor, limit=2, **query))

@@ -4,7 +4,6 @@ import json
 import random
 import signal
 from collections.abc import Iterator, Sequence
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,11 @@ from ingest.loaders import (
     load_file,
     visible_world,
 )
+from new_processes import new_processes
 from ports.backends import BACKENDS, Store
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 from running_service import ManualClock
 
-SPAWN = get_context("spawn")
 PATIENCE_SEC = 30
 
 
@@ -260,7 +259,7 @@ def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed
     path = _world(tmp_path)
     draw = random.Random(4)  # noqa: S311 - chooses batches, not secrets
     for _ in range(3):
-        victim = SPAWN.Process(target=load_and_kill_itself, args=(store, str(path), 20, draw.randint(1, 28)))
+        victim = new_processes().Process(target=load_and_kill_itself, args=(store, str(path), 20, draw.randint(1, 28)))
         victim.start()
         victim.join(PATIENCE_SEC)
         assert victim.exitcode == -signal.SIGKILL
@@ -273,8 +272,8 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
     path = _world(tmp_path)
     draw = random.Random(5)  # noqa: S311
     for _ in range(3):
-        ours, theirs = SPAWN.Pipe(duplex=False)
-        victim = SPAWN.Process(target=load_and_report, args=(store, str(path), 7, theirs))
+        ours, theirs = new_processes().Pipe(duplex=False)
+        victim = new_processes().Process(target=load_and_report, args=(store, str(path), 7, theirs))
         victim.start()
         theirs.close()
         for _ in range(draw.randint(1, 30)):
@@ -296,7 +295,7 @@ def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
     halves = [tmp_path / "1.ndjson", tmp_path / "2.ndjson"]
     for number, half in enumerate(halves):
         half.write_bytes(b"\n".join([*standing, *bills[number::2]]))
-    loaders = [SPAWN.Process(target=load_file, args=(store, str(half), 11)) for half in halves]
+    loaders = [new_processes().Process(target=load_file, args=(store, str(half), 11)) for half in halves]
     for loader in loaders:
         loader.start()
     for loader in loaders:
@@ -317,7 +316,7 @@ def test_when_two_loaders_disagree_on_a_shop_its_bills_follow_one_of_them(
         for n in range(40):
             records += [shop(timezone=zones[number]), bill(f"b_{n % 25}", cashier=f"{number} {n}")]
         file.write_bytes(b"\n".join(json.dumps(record).encode() for record in records))
-    loaders = [SPAWN.Process(target=load_file, args=(store, str(file), 5)) for file in files]
+    loaders = [new_processes().Process(target=load_file, args=(store, str(file), 5)) for file in files]
     for loader in loaders:
         loader.start()
     for loader in loaders:

@@ -1,6 +1,5 @@
 """Tests for metrics: they include the counts of all workers, even dead ones, in a format that Prometheus reads."""
 
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, CounterFile, last_store_failure_ms, totals
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
 from counterfoil.observe.metrics import gauge, request_metrics
+from new_processes import new_processes
 from observe.counting_workers import LAYOUT, count, served
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -153,8 +153,7 @@ def test_bytes_crashes_and_store_failures_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: Path) -> None:
-    spawn = get_context("spawn")
-    workers = [spawn.Process(target=count, args=(tmp_path, n, n == 200)) for n in (100, 200, 300)]
+    workers = [new_processes().Process(target=count, args=(tmp_path, n, n == 200)) for n in (100, 200, 300)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ports.backends import BACKENDS, Postgres16Store, Store
+from empty_store import copy_empty_store
+from ports.backends import BACKENDS, Postgres16Store, SqliteStore, Store
 from ports.open_store import OpenStore
 from running_service import ManualClock
 
@@ -36,10 +37,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
+def new_store(backend: Callable[[Path], Store], folder: Path) -> Store:
+    """Return an empty store on this back end."""
+    if backend is SqliteStore:
+        copy_empty_store(folder)
+    return backend(folder)
+
+
 @pytest.fixture(params=backend_params(BACKENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
     """An empty store on each back end in turn. It is closed before the event loop."""
-    made: Store = request.param(tmp_path / "store")
+    made = new_store(request.param, tmp_path / "store")
     yield made
     made.close()
 

@@ -1,4 +1,4 @@
-"""Functions that other processes run on a store during a test. They must be importable for `spawn`."""
+"""Functions that other processes run on a store during a test. They must be importable."""
 
 import asyncio
 from multiprocessing.connection import Connection

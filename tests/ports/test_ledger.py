@@ -1,7 +1,6 @@
 """Tests for writing the books: what counts as a change, and stamps that no reader misses."""
 
 import threading
-from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from counterfoil.domain.changes import Outcome, PutBill
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from new_processes import new_processes
 from ports import other_processes
 from ports.backends import Store
 from ports.conftest import Run
@@ -700,7 +700,7 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
 ) -> None:
     """Two loaders and a ticker run in other processes. Everything up to a reported horizon must be complete."""
     open_store.put(shop())
-    context = get_context("spawn")
+    context = new_processes()
     done = context.Event()
     loaders = [context.Process(target=other_processes.load_bills, args=(store, f"till {n}", 150)) for n in (1, 2)]
     ticker = context.Process(target=other_processes.advance_horizon_until, args=(store, done), daemon=True)

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,9 +20,10 @@ from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
+from new_processes import new_processes
 from ports import other_processes
 from ports.backends import METERS, OpenUsage, Store
-from ports.conftest import Run, backend_params
+from ports.conftest import Run, backend_params, new_store
 from running_service import ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3, per_day=1000)
@@ -35,7 +35,7 @@ PATIENCE_SEC = 20
 @pytest.fixture(params=backend_params(METERS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
     """An empty store with each meter in turn."""
-    made: Store = request.param(tmp_path / "store")
+    made = new_store(request.param, tmp_path / "store")
     yield made
     made.close()
 
@@ -347,7 +347,7 @@ def test_a_full_disk_admits_nobody_uncounted(store: Store, clock: ManualClock, r
 
 
 def _start(store: Store, target: Any, *arguments: Any) -> tuple[BaseProcess, Connection]:
-    context = get_context("spawn")
+    context = new_processes()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=target, args=(store, *arguments, theirs))
     process.start()
