@@ -22,10 +22,10 @@ WRK_MISSING = "wrk is not installed: `apt-get install wrk` (Debian), `brew insta
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Counterfoil beside what else one might use.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Compare Counterfoil with its alternatives.")
     parser.add_argument("profile", choices=sorted(PROFILES))
-    parser.add_argument("--folder", type=Path, help="keep the data here, and use what is there")
-    parser.add_argument("--parts", nargs="+", choices=sorted(PARTS), help="only these, into the results that are there")
+    parser.add_argument("--folder", type=Path, help="folder for the data; existing data is reused")
+    parser.add_argument("--parts", nargs="+", choices=sorted(PARTS), help="rerun only these parts of the last run")
     given = parser.parse_args()
     if not shutil.which("wrk"):
         raise SystemExit(WRK_MISSING)
@@ -95,7 +95,7 @@ def rounds(profile: Profile, made: World, contestants: dict[str, Contestant], ru
         for one in started.values():
             if one.contestant.has_duties:
                 duties.check(one.contestant.duties_file(made), one, phrased(one, questions["bill"]))
-                say(f"{one.contestant.title}: the duties are done")
+                say(f"{one.contestant.title}: performs all duties")
         for group in profile.groups:
             matches = [
                 (started[pair.contestant], questions[pair.workload]) for pair in group if pair.contestant in started

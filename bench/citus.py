@@ -80,7 +80,7 @@ def questions(service: RunningService, key: str, of: Record) -> Iterator[tuple[s
     yield "page of 200 bills by change", "transactions", page | {"updatedSince": EVER}
     yield "page of 200 bills by day", "transactions", page | {"from": "20260101", "to": "20260131"}
     yield "poll without a change", "transactions", page | {"updatedSince": "2026-06-01T00:00:00Z"}
-    yield f"one bill, key of {SHOPS} shops", f"transactions/{bill_id}", {}
+    yield f"one bill, key for {SHOPS} shops", f"transactions/{bill_id}", {}
     yield "page of 200 members", "members", {"providerId": of["providerId"], "limit": 200}
     yield "shops", "shops", {}
 
@@ -102,7 +102,7 @@ def asked(services: dict[str, RunningService], keys: dict[str, str], path: str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures Citus beside plain PostgreSQL.")
+    parser = argparse.ArgumentParser(description="Compare Citus with plain PostgreSQL.")
     parser.add_argument("--bills", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()

@@ -6,7 +6,7 @@ Starts the service, sends one request at a time, and prints the age of `serverTi
 on arrival (so it includes the network time). At the end, a loader is frozen while
 it holds the lock. While it is frozen, `serverTime` must not advance, and changes
 that become visible later must be newer than that `serverTime`. Prints one line of
-JSON on standard output. The exit status is 1 if the promise is broken.
+JSON on standard output. The exit status is 1 if either condition is violated.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Service:
         return ages
 
     def changes(self, since: str) -> dict[tuple[str, str], str]:
-        """Return the `updatedAt` of each bill that has changed since then, keyed by shop and bill ID."""
+        """Return the `updatedAt` of each bill that has changed since this mark, keyed by shop and bill ID."""
         return {
             (shop_id, bill["id"]): str(bill["updatedAt"])
             for shop_id in self.shops
@@ -63,8 +63,8 @@ class Service:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How far serverTime is behind the clock.")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long each phase is measured")
+    parser = argparse.ArgumentParser(description="Measure how far serverTime is behind the clock.")
+    parser.add_argument("--seconds", type=float, default=20.0, help="duration of each phase")
     parser.add_argument("--bills", type=int, default=5000)
     parser.add_argument("--loaders", type=int, default=2)
     given = parser.parse_args()
@@ -85,7 +85,7 @@ def measured(folder: Path, bills: int, loaders: int, seconds: float) -> dict[str
         with loading(store, sources) as processes:
             result[f"{loaders} loaders"] = told(f"{loaders} loaders", service.ages(seconds))
             held, recovered = frozen(service, processes)
-    say(f"frozen inside a transaction  serverTime stood still, promise held: {held}; back after {recovered:.2f} s")
+    say(f"frozen inside a transaction  serverTime correct: {held}; recovered after {recovered:.2f} s")
     return result | {"promiseHeld": held, "recoveredSeconds": round(recovered, 3)}
 
 
@@ -138,7 +138,7 @@ def loading(store: Path, sources: list[list[Path]]) -> Iterator[list["subprocess
 
 
 def frozen(service: Service, processes: list["subprocess.Popen[bytes]"]) -> tuple[bool, float]:
-    """Freeze a loader while it holds the lock; return whether the promise held, and how many seconds the recovery took.
+    """Freeze a loader while it holds the lock; return whether serverTime was correct, and the seconds until recovery.
 
     The loader is frozen at random moments until `serverTime` stops advancing, which
     shows that the loader holds the lock.
@@ -154,7 +154,7 @@ def frozen(service: Service, processes: list["subprocess.Popen[bytes]"]) -> tupl
             break
         os.killpg(processes[0].pid, signal.SIGCONT)
     else:
-        raise SystemExit("no loader was caught with the lock")
+        raise SystemExit("no loader could be frozen while it held the lock")
     before = service.changes(began)
     time.sleep(FROZEN_SEC)
     vouched = service.server_time()

@@ -44,10 +44,10 @@ def compared(
     with_loader = statistics.median(one.p99_us for one, _ in busy)
     facts: dict[str, object] = {
         "mixed load, p99 without a loader": f"{without / 1000:.2f} ms",
-        "mixed load, p99 beside a loader": f"{with_loader / 1000:.2f} ms",
+        "mixed load, p99 with a loader": f"{with_loader / 1000:.2f} ms",
         "bills a second loaded meanwhile": round(statistics.median(rate for _, rate in busy)),
     }
-    return facts, at_most("mixed load, p99 beside a loader over p99 without", 2, with_loader / without)
+    return facts, at_most("mixed load, p99 with a loader divided by p99 without", 2, with_loader / without)
 
 
 def _mixed(questions: dict[str, Workload]) -> list[Question]:

@@ -1,4 +1,4 @@
-"""Draws bar and line charts as SVG text, without a library."""
+"""Renders bar and line charts as SVG, without a library."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -12,7 +12,7 @@ STYLE = "font-family:system-ui,sans-serif;font-size:13px"
 
 
 def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
-    """Draw a bar per name, longest first, with its value. Our bars and the upper limits have their own colours."""
+    """Render one bar per name, longest first, with its value. Our bars and the upper limits have their own colours."""
     ordered = sorted(values.items(), key=lambda pair: -pair[1])
     most = max(values.values(), default=1.0)
     body = []

@@ -1,6 +1,6 @@
-"""Measures polls of the application on its import path, in a separate process that bench.versions starts.
+"""Measures polls of the application on the import path. bench.versions starts this module as a separate process.
 
-For every line with a number on standard input, it answers that many polls, one
+Each line of standard input is a number of polls. The module answers that many, one
 after the other, and prints the processor time per poll in microseconds. Between
 rounds, it checkpoints the write-ahead log, as the supervisor does.
 """

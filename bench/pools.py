@@ -1,7 +1,7 @@
 """Compare our connection pool with asyncpg's own pool: `PYTHONPATH=src:tests:. python -m bench.pools`.
 
 Both serve the same requests through the whole application, on one PostgreSQL server
-on this machine, in alternating rounds. Then each is put through the same faults:
+on this machine, in alternating rounds. Then both are exposed to the same faults:
 the server ends its sessions, freezes, is killed, and has no free connection.
 """
 
@@ -214,7 +214,7 @@ def main() -> None:
             "one bill": Request(f"{lists}/{sold[0]['id']}", "", headers),
         }
         uvloop.run(compare(service, questions, args.rounds, args.seconds))
-    print("\n| fault | pool | what 8 requests get (1 where all connections are in use) |\n|---|---|---|")
+    print("\n| fault | pool | results of 8 requests (of 1 request while all connections are in use) |\n|---|---|---|")
     for name, kind in POOLS.items():
         uvloop.run(break_and_ask(name, server, database, kind(url)))
     server.remove()

@@ -8,7 +8,7 @@ from bench.rounds import Pair
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A profile. The pairs in a group are measured in alternating rounds; `parts` are the other experiments."""
+    """A benchmark profile. The pairs in a group are measured in alternating rounds; `parts` are other experiments."""
 
     name: str
     command: str

@@ -1,4 +1,4 @@
-"""`python -m bench.publish`: draw the plots for the last full run, and write its targets to docs/performance.md."""
+"""`python -m bench.publish`: render the plots of the last full run, and write its targets to docs/performance.md."""
 
 import re
 from pathlib import Path

@@ -43,15 +43,13 @@ IDLE_RUNS = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How fast a pull fills a copy.")
+    parser = argparse.ArgumentParser(description="Measure how fast a pull fills a copy.")
     parser.add_argument("--bills", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=1, help="worker processes of the service")
-    parser.add_argument("--folder", type=Path, help="folder of the store; a store that exists there is used again")
+    parser.add_argument("--folder", type=Path, help="folder for the store; an existing store is reused")
     parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
     parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
-    parser.add_argument(
-        "--rounds", type=int, default=1, help="how often to repeat the first pull; the best result counts"
-    )
+    parser.add_argument("--rounds", type=int, default=1, help="number of first pulls; the best result counts")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.folder or Path(scratch)
@@ -94,7 +92,7 @@ def new_target(to: str, folder: Path, name: str) -> str:
     if "://" not in to:
         return str(folder / f"{name}.{to}")
     psql = shutil.which("psql")
-    assert psql, "a copy in PostgreSQL needs psql, to create its schema"
+    assert psql, "psql is not installed; it creates the schema of a copy in PostgreSQL"
     create = f"DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}"
     subprocess.run([psql, "-q", to, "-c", create], check=True, stdout=subprocess.DEVNULL)
     return f"{to}?options=-csearch_path%3D{name}"

@@ -28,7 +28,7 @@ CALLS = ("shops", "transactions?shopId=s&limit=5&updatedSince=2026-01-01T00:00:0
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long to ask at each lag")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of the measurement at each lag")
     seconds = parser.parse_args().seconds
     answered: Counter[ServerRole] = Counter()
     _count_answers(answered)

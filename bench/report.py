@@ -31,7 +31,7 @@ class Run(Struct, kw_only=True):
     verdicts: list[Verdict] = msgspec.field(default_factory=list)
 
     def conclude(self, verdicts: Sequence[Verdict]) -> None:
-        """Add verdicts. A new verdict replaces an old one with the same `what`."""
+        """Add verdicts. A verdict with the same `what` as an earlier one replaces it."""
         self.verdicts = list({one.what: one for one in (*self.verdicts, *verdicts)}.values())
 
 
@@ -55,7 +55,7 @@ def read(profile: str, folder: Path = RESULTS) -> Run:
 
 
 def draw(run: Run, folder: Path = RESULTS) -> list[Path]:
-    """Draw a plot for each workload with several contestants. Contestants on PostgreSQL get separate plots."""
+    """Render a plot for each workload with several contestants. Contestants on PostgreSQL get separate plots."""
     bars: dict[str, dict[str, float]] = {}
     for pair, one in run.measured.items():
         if pair.contestant != TWO_WORKERS:

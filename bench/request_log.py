@@ -3,8 +3,8 @@
     PYTHONPATH=tests .venv/bin/python -m bench.request_log --records 10000000 --folder DIR
 
 Fills an embedded store, or with --postgresql a database on a server that this
-program starts, and measures each kind of search. With --upgrade, the records are those
-of the previous schema, and the migration and the indexing afterwards are
+program starts, and measures each kind of search. With --upgrade, the records are
+written in the previous schema, and the migration and the indexing afterwards are
 measured too. Prints one line of JSON with the fastest and the median time of ten
 runs in milliseconds. The folder can be deleted afterwards.
 """

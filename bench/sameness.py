@@ -52,7 +52,7 @@ def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload
                 if not same(expected, answered):
                     path = other.contestant.phrase(question)
                     raise Differs(
-                        f"{other.contestant.title} answers {path} otherwise: {difference(expected, answered)}"
+                        f"{other.contestant.title} answers {path} differently: {difference(expected, answered)}"
                     )
     return compared
 

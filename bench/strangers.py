@@ -1,4 +1,4 @@
-"""Measure what requests without a valid key cost the service, compared with a customer's: `python -m bench.strangers`.
+"""Measure the cost of requests without a valid key, compared with a customer's: `python -m bench.strangers`.
 
 All callers take turns in one run, so that the ratios are valid whatever else the
 machine is doing. With `--folder`, the data is kept for the next run.

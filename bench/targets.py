@@ -9,7 +9,7 @@ from bench.rounds import Measured, Pair
 OURS = "counterfoil"
 PEERS = ("fastapi", "litestar", "fastify", "datasette")
 SMALL = {"poll": "poll", "bill": "one bill", "member": "one member", "lookup": "lookup"}
-# Contestants with the same duties as our service. They are also measured without duties, but without a target.
+# Contestants with the same duties as our service. They are also measured without duties, but no target applies then.
 WITH_DUTIES = {"bun-duties": "Bun", "go-duties": "Go"}
 
 Results = Mapping[Pair, Measured]
@@ -23,7 +23,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     ratio: float | None
     reached: bool | None
     by_processor: float | None = None
-    """The same ratio in processor time, which other programs on the machine do not disturb."""
+    """The same ratio in processor time, which other programs on the machine do not affect."""
 
 
 def at_least(what: str, wanted: float, ratio: float | None, by_processor: float | None = None) -> Verdict:

@@ -153,7 +153,7 @@ def _over_http(services: list[Service], count: int, seconds: int, connections: i
 
 
 def _alternate(count: int, measure: Callable[[int], Result]) -> Iterator[tuple[Result, Result]]:
-    """Yield the result of both trees in each round. The trees take turns to be first. Warm-up rounds are left out."""
+    """Yield the results of both trees per round, without the warm-up rounds. The trees take turns going first."""
     for number in range(count + WARM_UP):
         order = (0, 1) if number % 2 else (1, 0)
         results = {place: measure(place) for place in order}

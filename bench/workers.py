@@ -1,4 +1,4 @@
-"""Compare two workers with one."""
+"""Compare a service with two workers to a service with one."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ ASKED = ("page-gzip", "page", "poll")
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[Pair, Measured], list[Verdict]]:
-    """Measure both.
+    """Measure both services; return the results of the one with two workers, and the verdicts.
 
     No process is pinned to a core, so wrk competes with the workers, especially if
     responses are cheap.

@@ -55,7 +55,7 @@ def target_of(name: str) -> Iterator[str]:
     if name != "singer":
         yield "copy.duckdb"
         return
-    import servers  # This module is in tests/.
+    import servers  # `make connect-singer` adds tests/ to the import path.
 
     server = servers.postgres(18)
     server.command("CREATE DATABASE copy_of_the_demo")

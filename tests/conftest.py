@@ -15,7 +15,7 @@ ENOUGH_BYTES = 2_000_000_000
 
 
 def pytest_configure() -> None:
-    # Generating examples takes longer on a busy machine, and one store serves all examples of a test.
+    # Examples are generated slowly on a busy machine, and all examples of a test share one store.
     tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None)
     settings.load_profile("counterfoil")
@@ -25,7 +25,8 @@ def pytest_configure() -> None:
     # No test uses TLS, and loading all certificate authorities takes a client longer than sending its requests.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-    # Creating and filling a store waits for the disk about thirty times, and tests create thousands of stores.
+    # Creating and filling a store waits for the disk about thirty times, and tests create thousands of stores, so keep
+    # them in memory if possible.
     if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ENOUGH_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 

@@ -84,7 +84,7 @@ class Listing:
         self._load(numbers)
 
     def move_all(self) -> None:
-        """Give every row a new position without changing their order."""
+        """Give every row a new position without changing the order of the rows."""
         self._load(range(1, self.size + 1))
 
     def edit(self, number: int) -> None:
@@ -148,7 +148,7 @@ class Listing:
         query = {"shopId": self.branch["id"], "updatedSince": mark.isoformat(), "limit": 200}
         # A new key shares no cursors with the readers.
         body = self.service.get_unchecked("transactions", self.new_key(), **query).json()
-        assert body["nextCursor"] is None, "more changes than this test can tell"
+        assert body["nextCursor"] is None, "more changes than fit on one page"
         return {self._numbers[row["id"]] for row in body["data"]}
 
     def error(self, cursor: str, *, key: str | None = None, **query: Any) -> str | None:

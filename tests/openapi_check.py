@@ -33,10 +33,10 @@ class OpenApiDocument:
         """Fail unless the document describes this response to `method` on `/v1/{path}`."""
         template = self._template(path)
         if template is None:
-            assert answer.status_code in (403, 404), f"{path} is no route, and yet: {answer.status_code}"
+            assert answer.status_code in (403, 404), f"{path} is not a route, but got {answer.status_code}"
             return
         if method not in METHODS:
-            assert answer.status_code in (403, 405), f"{method} is not a method, and yet: {answer.status_code}"
+            assert answer.status_code in (403, 405), f"{method} is not allowed, but got {answer.status_code}"
         where = ("paths", template, "get", "responses", str(answer.status_code))
         described = self._at(where)
         assert described is not None, f"{method} {template} answered {answer.status_code}, which is not documented"
@@ -60,16 +60,16 @@ class OpenApiDocument:
             steps = tuple(header["$ref"].removeprefix("#/").split("/")) if "$ref" in header else ()
             known[name.lower()] = self._at(steps) if steps else header
         for name, header in known.items():
-            assert name in sent or not header["required"], f"the header {name} is documented and missing"
+            assert name in sent or not header["required"], f"the documented header {name} is missing"
             if name in sent and header["schema"]["type"] == "integer":
-                assert sent[name].isdigit(), f"the header {name} is documented as a number, and is {sent[name]!r}"
+                assert sent[name].isdigit(), f"the header {name} is documented as a number, but is {sent[name]!r}"
         undocumented = set(sent) - set(known) - PLAIN_HTTP
         assert not undocumented, f"headers that are not documented: {undocumented}"
 
     def _check_body(self, where: tuple[str, ...], described: Json, method: str, answer: httpx.Response) -> None:
         content = described.get("content")
         if method == "HEAD" or content is None:
-            assert answer.content == b"", "an answer without a body has one"
+            assert answer.content == b"", "a response that must not have a body has one"
             return
         assert answer.headers["content-type"] in content, f"undocumented: {answer.headers['content-type']}"
         schema = (*where, "content", answer.headers["content-type"], "schema")

@@ -117,7 +117,7 @@ class Server:
             )
 
     def await_answer(self, ask: Callable[[], object], *failures: type[Exception]) -> None:
-        """Repeat `ask` until it succeeds. These failures mean that the server is not ready yet."""
+        """Call `ask` until it succeeds. Exceptions of the types in `failures` mean that the server is not ready yet."""
 
         def succeeds() -> bool:
             with contextlib.suppress(*failures):
@@ -127,7 +127,7 @@ class Server:
             assert self.process.poll() is None, self.log.read_text("utf-8", "replace")
             return False
 
-        until(succeeds, f"the server answers; its log is {self.log}", PATIENCE_SEC)
+        until(succeeds, f"the server responds (see its log, {self.log})", PATIENCE_SEC)
 
     def signal(self, number: int) -> None:
         if self.process and self.process.poll() is None:

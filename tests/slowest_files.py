@@ -1,7 +1,7 @@
-"""Lists the test files that take longest, slowest first. They run first.
+"""The test files that take longest, slowest first. They are started first.
 
 Otherwise one test process would still be running a long file when the others
-have nothing left to do.
+have finished.
 """
 
 SLOWEST_FIRST = (

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-# A machine that is busy with other work may need more.
+# The default may be too short for a machine that is busy with other work.
 PATIENCE_SEC = float(os.environ.get("TEST_PATIENCE_SEC", "30"))
 PAUSE_SEC = 0.01
 

@@ -1,6 +1,6 @@
 """The parts of the Airbyte source that a manifest cannot express.
 
-The mark of the change feed is an opaque text, and the CDK's cursors can store
+The mark of the change feed is an opaque string, and the CDK's cursors can store
 only a time or a number. So the retriever adds the mark to the state of the
 cursor, next to the time of the pass. The property `state` of a cursor is public,
 but the CDK does not promise to keep what a component adds to it. `store_in_state`
@@ -94,7 +94,7 @@ def store_in_state(cursor: Cursor, **values: Any) -> None:
 
 
 class _Attempt:
-    """One attempt at a pass. `shops` has `completeSince` and `inScope` of every shop, and the attempt updates it."""
+    """One attempt at a pass. It updates `shops`, which has `completeSince` and `inScope` of every shop."""
 
     def __init__(self, since: str | None, shops: dict[str, Any]) -> None:
         self.mark: str | None = None
@@ -105,7 +105,7 @@ class _Attempt:
         self._missing = set() if since else set(shops)
 
     def rows(self, element: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the row of an element. A page without elements is passed in whole, and yields no row."""
+        """Yield the row of an element. A page without elements is passed as if it were one, and yields no row."""
         self.has_begun = True
         self.mark = element.pop("mark", None) or self.mark
         self._time = element.get("passTime") or element.get("serverTime") or self._time

@@ -30,7 +30,7 @@ def main() -> int:
     ):
         command += [f"--{option}", str(FOLDER / name)]
     command += ["--state", str(state)] if state.exists() else []
-    # The CDK runs components.py only if this variable is set.
+    # The CDK runs components.py only if this environment variable is set.
     environment = os.environ | {"AIRBYTE_ENABLE_UNSAFE_CODE": "true"}
     source = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
     loader = subprocess.Popen([sys.executable, str(FOLDER / "to_duckdb.py"), str(target)], stdin=source.stdout)

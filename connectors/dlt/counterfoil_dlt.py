@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# dlt sends usage statistics to its vendor unless this variable is set before dlt is imported.
+# dlt sends usage statistics to its vendor unless this environment variable is set before dlt is imported.
 os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
 
 import dlt
@@ -113,7 +113,7 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
         # An earlier run was interrupted. `run` would only load the rows of that run and then ignore the source.
         pipeline.run()
     source = counterfoil(url, key, page_size)
-    # By default, dlt converts texts that look like times. This setting keeps them as texts.
+    # By default, dlt converts strings that look like times. This setting keeps them as strings.
     source.schema.remove_type_detection("iso_timestamp")
     pipeline.run(source)
     # dlt creates a table only when it loads the table's first row.
@@ -123,9 +123,9 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
 
 
 def _remove_doubled_packages(folder: Path) -> None:
-    """Delete each normalised package whose extracted form still exists, so that dlt can normalise it again.
+    """Delete each normalised package that also still exists as extracted, so that dlt can normalise it again.
 
-    dlt renames a package that it has normalised, and then deletes the extracted form. If it is killed in between,
+    dlt renames a package that it has normalised, and then deletes the extracted one. If it is killed in between,
     every later run fails, because the new name is taken. Such a package has not been loaded yet: dlt loads packages
     only after it has normalised all of them.
     """

@@ -102,7 +102,7 @@ class Connector:
         raise NotImplementedError
 
     def query(self, database: Path, statement: str) -> list[Json]:
-        """Return rows by column name. Instants are texts, because DuckDB needs another package to convert them."""
+        """Return rows keyed by column. Instants are strings, because DuckDB needs another package to convert them."""
         with closing(duckdb.connect(str(database), read_only=True)) as connection:
             columns = connection.execute(f"DESCRIBE {statement}").fetchall()
             names = [f'"{name}"::VARCHAR' if "ZONE" in kind else f'"{name}"' for name, kind, *_ in columns]

@@ -117,7 +117,7 @@ def at_feed_page(number: int, action: Callable[[], Answer | None]) -> Callable[[
 
 
 def has_worked(process: "subprocess.Popen[str]", seconds: float) -> bool:
-    """Return whether a process has ended, or has used this much CPU time together with its children."""
+    """Return whether a process has ended, or has used this much CPU time, including its children."""
     return process.poll() is not None or cpu_seconds(process.pid) >= seconds
 
 
@@ -248,7 +248,7 @@ class ConnectorTests:
         paths: list[str] = []
         with proxy(world.service, paths.append) as url:
             world.copy.run(url)
-        assert len(feed_requests(paths)) == 1, "the copy was started again"
+        assert len(feed_requests(paths)) == 1, "the copy started from the beginning"
         world.assert_equal()
 
     def test_a_copy_whose_mark_has_expired_is_read_again_in_full(self, world: World) -> None:

@@ -10,8 +10,8 @@ except KeyboardInterrupt:
 
 
 def run() -> None:
-    # Until the command can handle Ctrl-C, let it end the process without a traceback. If SIGINT is ignored, as in a
-    # background job of a shell, keep it so.
+    # Until the command handles Ctrl-C itself, Ctrl-C ends the process without a traceback. If SIGINT is ignored, as in
+    # a background job of a shell, it stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from counterfoil.cli import main

@@ -2,7 +2,8 @@
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
 modules that need them are imported inside the functions that use them. Modules
-that no worker needs, or only a worker, are imported in the same way.
+that only workers need, and modules that no worker needs, are imported in the
+same way.
 """
 
 from __future__ import annotations

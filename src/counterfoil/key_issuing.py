@@ -58,7 +58,7 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key, and its credential as the text that clients send."""
+    """A key, and its credential as the string that clients send."""
 
     key: Key
     text: str

@@ -60,7 +60,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
-    """A stored request record. Records of earlier versions have no request ID."""
+    """A stored request record. Records written by earlier versions have no request ID."""
 
     number: int
     at: int

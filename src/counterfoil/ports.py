@@ -422,7 +422,7 @@ class Inspection(Protocol):
         ...
 
     def quota_use(self, now_ms: int) -> list[float]:
-        """Return, for each active key, the used fraction of today's quota, which is at least 1 if it is used up."""
+        """Return the used fraction of today's quota for each active key: 1 or more if the quota is used up."""
         ...
 
     def permissions(self) -> Permissions | None:

@@ -60,7 +60,7 @@ TABLE = (
     Setting(
         "replica_lag_ms",
         5_000,
-        "Maximum replica lag, in milliseconds. A replica further behind is not read from until it has caught up.",
+        "Maximum replica lag, in milliseconds. A replica that lags further behind gets no reads until it catches up.",
     ),
     Setting(
         "pool_size",
@@ -145,8 +145,8 @@ TABLE = (
     Setting(
         "converters",
         3,
-        "Maximum number of processes that convert bills during a large `load`. It never starts more of them than there "
-        "are free cores; 0 turns them off.",
+        "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per free "
+        "core; 0 turns them off.",
     ),
     Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),

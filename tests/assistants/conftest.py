@@ -9,7 +9,7 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
 from running_service import RunningService
 
-# Each of these texts is in the copy and must not be in any answer.
+# Each of these strings is in the copy and must not be in any answer.
 CANARIES = {
     "phone": "0899999999",
     "email": "canary.person@example.com",

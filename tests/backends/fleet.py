@@ -185,7 +185,7 @@ class Reader:
             return None
         if "cursor" not in query:
             given = instant(body["serverTime"])
-            assert given >= self.highest, f"{path} reported {self.highest - given} ms less than was given before"
+            assert given >= self.highest, f"{path} reported a serverTime {self.highest - given} ms earlier than before"
             self.highest = given
         return body
 
@@ -195,7 +195,7 @@ class Reader:
             if holds():
                 return
             self.run()
-        raise AssertionError("it does not come to hold")
+        raise AssertionError("the condition did not become true")
 
     def has_seen(self, horizon: int) -> bool:
         return self.highest >= horizon

@@ -1,4 +1,4 @@
-"""Cursors from the previous version give bad_cursor, and their IDs are not reused while clients may hold them."""
+"""Cursors issued by the previous version are refused with bad_cursor, and their IDs are not reused too early."""
 
 import asyncio
 import sqlite3

@@ -41,7 +41,7 @@ def revoke(service: RunningService, key_id: str) -> None:
 
 
 async def begun(lookup: KeyLookup, key_id: str) -> "asyncio.Task[object]":
-    """Start to look up a key; return when the keys are being read."""
+    """Start looking up a key; return the task once the keys are being read."""
     task = asyncio.ensure_future(lookup.find(key_id))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -49,7 +49,7 @@ async def begun(lookup: KeyLookup, key_id: str) -> "asyncio.Task[object]":
 
 
 async def ended(lookup: PostgresKeyLookup, key_id: str) -> None:
-    """Look up a key until the keys have been read, but not long enough for the callbacks of that read to run."""
+    """Look up a key. Return as soon as the keys have been read, before the callbacks of that read have run."""
     task = asyncio.ensure_future(lookup.find(key_id))
     while lookup._lookup is None or not lookup._lookup.done():  # noqa: ASYNC110 - no event says that a task is done
         await asyncio.sleep(0)

@@ -71,19 +71,19 @@ class Cluster:
     def until(self, holds: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + PATIENCE_SEC
         while not holds():
-            assert time.monotonic() < end, f"it took too long until {what}: {self.roles()}"
+            assert time.monotonic() < end, f"timed out waiting until {what}: {self.roles()}"
 
     def until_role(self, server: Postgres, role: str) -> None:
         self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
 
     def bridged(self) -> None:
-        """Wait until the bridge vouches for all cursors from now on and the replicas have caught up."""
+        """Wait until the bridge stores every cursor that is handed out from now on, and the replicas have caught up."""
         self.until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
         self.tick(SETTLING_MS / 1000 + 1)
         self.settled()
 
     def carried_over(self) -> None:
-        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:deferred") == b":0", "all was carried over")
+        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:deferred") == b":0", "everything was written back")
 
     @property
     def bridge(self) -> str:
@@ -199,7 +199,7 @@ def test_the_primary_is_asked_for_rows_that_a_replica_does_not_have_yet(cluster:
     cluster.load(sister)
     cluster.settled()
     replica.pause_replay()
-    # The replica knows the franchise, but not yet this branch or its base.
+    # The replica has the franchise, but not yet this branch or its base.
     of = branch(franchiseId=sister["franchiseId"])
     early, late = bills(of, 2)
     person = member(of)
@@ -367,7 +367,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refuse
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
     assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    # After this, neither the cursor nor its holder's floor is known anywhere.
+    # After this, neither the cursor nor the floor of its holder is stored anywhere.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"

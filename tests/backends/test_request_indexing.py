@@ -1,4 +1,4 @@
-"""Request records of an earlier version get indexed without blocking requests, and can then be found by key."""
+"""Request records written by an earlier version are indexed in the background, and can then be found by key."""
 
 import sqlite3
 from contextlib import closing

@@ -51,7 +51,7 @@ def divided(major: int) -> str:
 
 
 class Group:
-    """Two franchises on a divided store, and the statements that the service ran for a key to the first one."""
+    """Two franchises on a divided store. The tests use keys for the first one."""
 
     def __init__(self, folder: Path, store: str) -> None:
         self.service = RunningService(folder, store=store)
@@ -81,7 +81,7 @@ class Group:
         self.service.close()
 
     def parts_planned(self, asked: list[Asked]) -> set[str]:
-        """Return the parts that PostgreSQL would read, judging by the values alone."""
+        """Return the partitions that PostgreSQL would read. It decides by the values of the statements alone."""
         cursor = psycopg.RawCursor(self.connection)
         plans = [
             row[0] for statement, values in asked for row in cursor.execute(f"EXPLAIN {statement}".encode(), values)

@@ -99,7 +99,7 @@ def ids(folder: Path) -> set[int]:
 
 
 def unmarked(folder: Path) -> None:
-    """Remove the store ID from the files, as in a store from an earlier version."""
+    """Remove the store ID from the files, because stores created by earlier versions have none."""
     for name in NAMES:
         with closing(sqlite3.connect(path_of(folder, name))) as connection:
             connection.execute("PRAGMA application_id = 0")

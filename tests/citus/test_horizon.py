@@ -125,7 +125,7 @@ class TwoShops:
             return ledger.advance_horizon()
 
     def ticks_past(self, stamp: int) -> None:
-        """Tick until the horizon is above this stamp."""
+        """Tick until the horizon has reached this stamp."""
 
         def is_past() -> bool:
             try:

@@ -64,11 +64,11 @@ class Watcher:
         told = datetime.fromisoformat(body["serverTime"])
         found = {bill["id"]: bill["updatedAt"] for bill in body["data"]}
         if told < self._told:
-            self.broken.append(f"{shop_id}: told {told} after {self._told}")
+            self.broken.append(f"{shop_id}: reported {told} after {self._told}")
         before, known = self._seen.get(shop_id, (None, {}))
         for bill_id, changed in found.items():
             if before and datetime.fromisoformat(changed) <= before and known.get(bill_id) != changed:
-                self.broken.append(f"{shop_id}: {bill_id} of {changed} appeared after {before} was told")
+                self.broken.append(f"{shop_id}: {bill_id}, changed at {changed}, appeared after {before} was reported")
         self._told = max(self._told, told)
         self._seen[shop_id] = told, found
 

@@ -52,7 +52,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
-    """Check that both have the same objects, field for field. The failure message names one difference on one line."""
+    """Check that copy and service have the same objects, field for field. The message names one difference."""
     only_here, only_there = held.keys() - served.keys(), served.keys() - held.keys()
     assert not only_here, f"only in the copy: {only_here}"
     assert not only_there, f"only in the service: {only_there}"
@@ -145,7 +145,7 @@ def _record(table: Table, row: Json) -> Json:
 
 
 def _as_served(value: Any, kind: Kind) -> Any:
-    """Convert a value of any engine to the form in which a response is compared."""
+    """Convert a value read from any database engine to the type that `plain` uses for responses."""
     if value is None:
         return None
     match kind:

@@ -448,7 +448,7 @@ def test_a_difference_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
 
 def test_a_target_that_was_never_pulled_is_not_a_copy(copy_owner: CopyOwner) -> None:
     assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
-    assert not (copy_owner.folder / "counterfoil.duckdb").exists(), "a comparison makes no target"
+    assert not (copy_owner.folder / "counterfoil.duckdb").exists(), "reconcile must not create a target"
     copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
     copy_owner("pull", status=1)
     assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr

@@ -102,11 +102,11 @@ class Operator:
         return answer.json()
 
     def hidden(self, page: str, action: str) -> dict[str, str]:
-        """Return the hidden fields of the first form on a page that has this action."""
+        """Return the hidden fields of the first form with this action on a page."""
         for found in _FORM.finditer(page):
             if f'action="{action}"' in found["form"]:
                 return {name: unescape(value) for name, value in _HIDDEN.findall(found[0])}
-        raise AssertionError(f"no form sends to {action}")
+        raise AssertionError(f"no form has the action {action}")
 
     def send(self, action: str, fields: dict[str, str], **headers: str) -> httpx.Response:
         body = urlencode(fields).encode()

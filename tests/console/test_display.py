@@ -1,4 +1,4 @@
-"""Charts say what they show, and times are unambiguous."""
+"""Charts are labelled, and times are unambiguous."""
 
 import re
 from datetime import UTC, date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Another web site cannot read the console or make an operator's browser change anything."""
+"""Cross-site requests can neither read the console nor change anything with an operator's session."""
 
 import socket
 

@@ -265,7 +265,7 @@ def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: di
     (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
     assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
     page = alice.page(f"/keys/{used['key_id']}")
-    assert "The copy is in step for every shop." in page
+    assert "The copy is up to date for every shop." in page
     assert '<a href="#copy">' in page.partition("<section")[0]
 
 

@@ -1,4 +1,4 @@
-"""Nobody sees a page without a session. A link begins a session once, and sessions end."""
+"""No page is shown without a session. A sign-in link works once, and sessions end."""
 
 from contextlib import closing
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every text of the console exists in English and Thai, and every text is used."""
+"""Every string of the console is translated into English and Thai, and none is unused."""
 
 import re
 from pathlib import Path

@@ -27,7 +27,7 @@ TRIES = 3
 
 
 class Request(Struct):
-    """A request in the form that the server passes to the application."""
+    """A request as the server passes it to the application."""
 
     path: str
     query_string: str
@@ -37,7 +37,7 @@ class Request(Struct):
 
 
 class Response(Struct):
-    """A response in the form that the application passes to the server."""
+    """A response as the application passes it to the server."""
 
     status: int = 0
     body: bytes = b""
@@ -70,7 +70,7 @@ class Worker:
         self._runner.run(_called(self._application.close))
 
     def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
-        """Return the lowest cost of several requests: some also delete old admissions or write buffered records."""
+        """Send a request several times; return the lowest cost. Some of the requests also write buffered records."""
         question = self._question(path, key, encoding, query)
         counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
         counted.calls = min(self._counting_calls(question) for _ in range(TRIES))

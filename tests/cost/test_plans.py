@@ -32,7 +32,7 @@ SMALL = {
     "recent_requests",
     "migrations",
 }
-# These statements run for the operator, who asks for the whole table.
+# These statements run for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
 # The supervisor runs these once an hour. The tables hold a minute of admissions and the latest admission of every key,
 # and a row for each shop that a lineage reads.
@@ -107,9 +107,8 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
         for line in plan_of(store, database, text)
         if (scan := re.match(r"SCAN (\w+)", line))
         and scan[1] not in SMALL | {"CONSTANT", "base"}  # the list of bases that a key covers
-        # These indexes contain only the shops and days that are asked for.
         and not any(words in text for words in HOURLY)
-        # This index contains only the shops whose bills have to be rewritten.
+        # These partial indexes contain only the shops and days that have to be recomputed.
         and "shops_to_rewrite" not in line
         and "stale_days" not in line
     }

@@ -16,7 +16,7 @@ NEEDS = {shell: needs_program(shell, shell) for shell in SHELLS}
 
 
 def completed(words: str, number: int, *, cwd: Path) -> list[str]:
-    """Return the completions that bash offers when Tab is pressed in the word with this number."""
+    """Return the completions that bash offers when Tab is pressed in the word at this index."""
     asked = {VARIABLE: "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     return output_of(*COMMAND, cwd=cwd, env=os.environ | asked).splitlines()
 

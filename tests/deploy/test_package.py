@@ -217,7 +217,7 @@ def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_works(
     )
     refused = subprocess.run([command, "demo"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
-    assert "is part of the extra `server`" in refused.stderr
+    assert "is part of the `server` extra" in refused.stderr
     assert "pip install 'FILE.whl[server]'" in refused.stderr
 
     install(environment, f"{wheel}[server]")

@@ -1,4 +1,4 @@
-"""Keys that nobody uses, or that are older or more powerful than needed, are pointed out to the operator."""
+"""The operator is warned about keys that nobody uses, or that are older or more powerful than needed."""
 
 from typing import Any
 

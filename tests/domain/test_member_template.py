@@ -1,4 +1,4 @@
-"""A completed template equals the published member: at any time, under any base, for any caller."""
+"""A template that is filled in gives the same JSON as the published member, for any time, base and caller."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fresh cursors look like the IDs in their list."""
+"""A fresh cursor has the same format as the row IDs of its list."""
 
 import re
 import string

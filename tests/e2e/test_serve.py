@@ -108,7 +108,7 @@ def test_several_workers_share_the_minute_window_and_the_day_count_exactly(servi
     assert told == {None: 20, "quota_exceeded": 10, "rate_limited": 40}
     left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status_code == 200)
     assert left == list(range(20))
-    assert all(file.read_bytes() != counted for file, counted in before.items()), "one worker did all the work"
+    assert all(file.read_bytes() != counted for file, counted in before.items()), "one worker answered all requests"
 
 
 def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
@@ -265,7 +265,7 @@ def test_a_full_disk_admits_nobody_uncounted_and_the_meter_recovers_automaticall
     assert statuses(answers) == {503: 10}
     assert {answer.json()["error"] for answer in answers} == {"auth_unavailable"}
     assert used(service, key) == 2
-    assert service.pids() == set(limits), "a worker died of it"
+    assert service.pids() == set(limits), "a worker died because of it"
 
 
 # --- processes that die -------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
         running.process.send_signal(signal.SIGTERM)
         until(lambda: is_pending(worker, signal.SIGTERM), "the supervisor has told the worker to stop")
         os.kill(worker, signal.SIGCONT)
-        assert select.select([caller], [], [], 0)[0] == [], "it was answered before it could be counted"
+        assert select.select([caller], [], [], 0)[0] == [], "the request was answered before it could be counted"
         usage.execute("ROLLBACK")
         assert caller.recv(100).startswith(b"HTTP/1.1 200 OK")
     assert running.stop() == 0

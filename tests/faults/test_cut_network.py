@@ -30,7 +30,7 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
 
     def all_ask_again() -> None:
         asked = [len(caller.seen) for caller in callers]
-        until(lambda: all(len(c.seen) > n for c, n in zip(callers, asked, strict=True)), "all had felt it")
+        until(lambda: all(len(c.seen) > n for c, n in zip(callers, asked, strict=True)), "every caller was affected")
 
     def one_round() -> None:
         for befall in befallen:
@@ -74,4 +74,4 @@ def test_a_slow_store_causes_slow_answers_but_no_wrong_ones(multi_node: MultiNod
         (500, True),
     }
     node.store_proxy.restore()
-    assert until(lambda: client.ask(BY_DAY).status == 200, "the store was quick again")
+    assert until(lambda: client.ask(BY_DAY).status == 200, "the store was fast again")

@@ -30,7 +30,7 @@ def test_a_flushed_meter_gives_nobody_a_new_quota(multi_node: MultiNodeDeploymen
     multi_node.valkey.command("FLUSHALL")
     assert spend(node, 4) == [(200, None)] * 2 + [(429, "quota_exceeded")] * 2
     assert node.running.metric("counts_reseeded_total") == 1
-    assert until(lambda: reseeded(node), "the log said so") == [PER_DAY - 2]
+    assert until(lambda: reseeded(node), "the loss was logged") == [PER_DAY - 2]
 
 
 def reseeded(node: Node) -> list[int]:
@@ -67,7 +67,7 @@ def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(
     multi_node.valkey.kill()
     multi_node.valkey.start()
     until(lambda: spend(node, 1) == [(200, None)], "the meter was found again")
-    until(lambda: node.running.metric("counts_reseeded_total") == 1, "the meter was brought up")
+    until(lambda: node.running.metric("counts_reseeded_total") == 1, "the meter was updated from the store")
     assert int(multi_node.valkey.everything(f"HVALS {days_of(multi_node)}").split()[-1]) >= 203
 
 

@@ -22,12 +22,12 @@ def test_only_the_requests_under_way_fail_and_every_count_stays_exact(
     with ExitStack() as at_work:
         for caller in (*doomed, *lasting):
             at_work.enter_context(caller)
-        until(lambda: all(len(caller.seen) > 30 for caller in (*doomed, *lasting)), "everybody was at work")
+        until(lambda: all(len(caller.seen) > 30 for caller in (*doomed, *lasting)), "every caller had been answered")
         first.kill()
         seen_then = [len(caller.seen) for caller in lasting]
         until(
             lambda: all(len(caller.seen) > then + 30 for caller, then in zip(lasting, seen_then, strict=True)),
-            "the other node went on",
+            "the other node kept responding",
         )
     others = [call for caller in lasting for call in caller.seen]
     assert {call.status for call in others} == {200}

@@ -38,9 +38,9 @@ def replica_of(primary: Valkey, *settings: str) -> Valkey:
 def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valkey) -> None:
     """Kill the primary under load: another server takes over; until then nobody is admitted and no request hangs."""
     with RepeatingClient(node.port, multi_node.key(), "shops", every_sec=0.02) as caller:
-        until(lambda: len(caller.seen) > 20, "it was at work")
+        until(lambda: len(caller.seen) > 20, "requests were being answered")
         doomed.kill()
-        until(lambda: caller.seen[-1].status == 503, "the loss was felt")
+        until(lambda: caller.seen[-1].status == 503, "the loss was noticed")
         until(lambda: caller.seen[-1].status == 200, "the new primary was found")
     assert {call.status for call in caller.seen} == {200, 503}
     assert max(call.took for call in caller.seen) < 3
@@ -99,11 +99,11 @@ def make_cluster(started: list[Valkey]) -> list[Valkey]:
     for server in servers[1:]:
         servers[0].command(f"CLUSTER MEET 127.0.0.1 {server.port}")
     for server in servers:
-        until(lambda s=server: b"cluster_known_nodes:6" in s.everything("CLUSTER INFO"), "all had met")  # type: ignore[misc]
+        until(lambda s=server: b"cluster_known_nodes:6" in s.everything("CLUSTER INFO"), "all joined")  # type: ignore[misc]
     for primary, replica in zip(primaries, replicas, strict=True):
         name = primary.everything("CLUSTER MYID").decode().split()[1]
         replica.command(f"CLUSTER REPLICATE {name}")
-        until(lambda r=replica: b"master_link_status:up" in r.everything("INFO replication"), "it followed")  # type: ignore[misc]
+        until(lambda r=replica: b"master_link_status:up" in r.everything("INFO replication"), "it synced")  # type: ignore[misc]
     for server in servers:
         until(lambda s=server: b"cluster_state:ok" in s.everything("CLUSTER INFO"), "the cluster was whole")  # type: ignore[misc]
     return primaries

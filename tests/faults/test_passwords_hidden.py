@@ -17,7 +17,7 @@ from waiting import until
 CANARY = "canary-bird"
 CLOSED = "127.0.0.1:1"
 STORE = f"postgresql://u@{CLOSED}/db"
-# Passwords that were not percent-encoded, and other mistakes in addresses.
+# Addresses whose password is not percent-encoded, and addresses with other mistakes.
 SLIPS = [
     f"postgresql://u:{CANARY}@{CLOSED}/db",
     f"postgresql://u:{CANARY}/x@{CLOSED}/db",

@@ -1,5 +1,5 @@
 """The attack campaign: attacks by hostile or careless callers, and broken disks and dying servers.
 
-`python -m hostile` runs it with totals of your choice; docs/security.md explains
+`python -m hostile` runs it with any number of requests; docs/security.md explains
 what each part proves.
 """

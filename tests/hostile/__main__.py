@@ -1,4 +1,4 @@
-"""Run the attack campaign with totals of your choice and print the results.
+"""Run the attack campaign with any number of requests and print the results.
 
 PYTHONPATH=tests python -m hostile all
 PYTHONPATH=tests python -m hostile requests --total 1000000 --seed 7 --store postgres
@@ -75,11 +75,11 @@ def _soak(store: str, minutes: float, folder: Path) -> Result:
 @click.command()
 @click.argument("part", type=click.Choice(["all", *DEFAULTS, "canaries", "limits", "outages", "soak"]))
 @click.option("--store", type=click.Choice(BOTH), multiple=True, help="Back end to attack; both by default.")
-@click.option("--total", type=int, help="Requests, triples, samples per pair, revocations or sockets.")
+@click.option("--total", type=int, help="Number of requests, triples, samples per pair, revocations or sockets.")
 @click.option("--seed", default=1, show_default=True, help="The same seed sends the same requests.")
 @click.option("--only", type=int, help="Send only the request with this number.")
-@click.option("--seconds", default=150.0, show_default=True, help="How long the limits are tried.")
-@click.option("--minutes", type=float, help="How long a soak lasts (10 by default), or requests or triples at most.")
+@click.option("--seconds", default=150.0, show_default=True, help="How long the limits are tested.")
+@click.option("--minutes", type=float, help="Length of a soak (default 10); maximum for requests and triples.")
 @click.option("--folder", default="soak", show_default=True, type=Path, help="Where a soak writes its CSV and SVG.")
 @click.option("--slices", type=Path, help="Add the totals to this file, and continue the requests after the last one.")
 def main(
@@ -93,7 +93,7 @@ def main(
     folder: Path,
     slices: Path | None,
 ) -> None:
-    """Start a service on loopback, attack it, and print totals. Exit with 1 if a promise was broken."""
+    """Start a service on loopback, attack it, and print totals. Exit with status 1 if there were faults."""
     kept = Slices(slices)
     at_most = math.inf if minutes is None else minutes
 

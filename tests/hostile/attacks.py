@@ -152,9 +152,9 @@ def run(port: int, attack: Attack, checker: Checker) -> Outcome:
     by_service = [answer for answer in answers if answer.header("x-request-id") is not None]
     first = by_service[0].status if by_service else 0
     if first not in attack.allowed:
-        found.append(f"answered {first}, allowed are {sorted(attack.allowed)}")
+        found.append(f"answered {first}; allowed: {sorted(attack.allowed)}")
     if len(by_service) > attack.most:
-        found.append(f"{len(by_service)} answers of the service instead of {attack.most}")
+        found.append(f"{len(by_service)} responses from the service instead of {attack.most}")
     if attack.most == 1 and any(answer.header("x-request-id") == SMUGGLED for answer in by_service):
         found.append("a hidden request was answered")
     for answer in answers:

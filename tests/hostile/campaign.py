@@ -1,4 +1,4 @@
-"""The parts of the campaign, for the tests and for `python -m hostile`. The caller chooses the totals."""
+"""The parts of the campaign, for the tests and for `python -m hostile`. The caller chooses the number of requests."""
 
 import math
 import re
@@ -38,8 +38,8 @@ class UnderAttack(Struct):
 class Result(Struct):
     """One line of the totals, with the faults that were found.
 
-    Totals of several slices are combined: whole numbers are added up, and of the
-    others the largest is kept. `next_number` is the first request that was not sent.
+    Totals of several slices are combined: integers are summed, and of other numbers
+    the maximum is kept. `next_number` is the first request that was not sent.
     """
 
     part: str
@@ -124,7 +124,7 @@ def crashes(site: Attacked) -> list[str]:
 def triples(
     site: Attacked, world: World, *, total: int | None, seconds: float = math.inf, processes: int = 2
 ) -> Result:
-    """Check this many triples, or all of them, from several processes, or as many as can be checked in `seconds`."""
+    """Check all triples or this many of them, from several processes. Stop after `seconds`."""
     checker = checker_for(site)
     matrix = scope.Matrix(world, site.ports, scope.issued(world, site), checker)
     matrix.learn_tokens()

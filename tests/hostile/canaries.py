@@ -95,8 +95,8 @@ def _beginning(forms: list[bytes]) -> bytes:
 def disguises(text: str) -> list[bytes]:
     plain = text.encode()
     forms = [plain, plain.hex().encode(), text.encode("utf-16-le"), plain[::-1]]
-    # The base64 form of a text depends on its offset modulo 3, so all three are searched for. The ends are cut off
-    # because they also depend on the neighbouring bytes.
+    # The base64 encoding of a string depends on its offset modulo 3, so all three are searched for. The ends are cut
+    # off because they also depend on the neighbouring bytes.
     forms += [base64.b64encode(b"\0" * offset + plain)[trimmed:-4] for offset, trimmed in enumerate((0, 2, 3))]
     escaped_text = quote(text, safe="").encode()
     return forms if escaped_text == plain else [*forms, escaped_text]
@@ -201,6 +201,6 @@ def files_hits(finder: Finder, folder: Path, allowed: Iterable[str] = ()) -> lis
 
 
 def written(records: list[dict[str, object]], path: Path) -> Path:
-    """Write a delivery of source records."""
+    """Write a delivery of source records; return its path."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     return path

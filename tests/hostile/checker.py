@@ -137,7 +137,7 @@ class Checker:
         return found
 
     def _same_object(self, body: bytes) -> bytes:
-        """Return an earlier object with the same bytes, if any, because an object computes its hash only once."""
+        """Return an earlier object with the same bytes, if any, because a bytes object caches its hash."""
         if len(body) < _LONG_BODY:
             return body
         return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]
@@ -146,9 +146,9 @@ class Checker:
         self, answer: Answer, body: bytes, template: str, method: str, request_id: str | None
     ) -> list[str]:
         found = [*self._header_faults(answer, request_id), *self._pair_faults(answer, body)]
-        found += [f"the body tells of internals: {trace!r}" for trace in TRACES if trace in body and template != DOC]
+        found += [f"the body reveals internals: {trace!r}" for trace in TRACES if trace in body and template != DOC]
         if answer.status >= 500 and not self.trouble:
-            found.append(f"{answer.status} without trouble")
+            found.append(f"{answer.status} although the store works")
         if answer.status == 200 and self._foreign and self._foreign.search(body):
             found.append("the answer contains data of another key's scope")
         if template == ANY_ROUTE:
@@ -175,7 +175,7 @@ class Checker:
         found = [f"the header {name} is sent {names.count(name)} times" for name in set(names) if names.count(name) > 1]
         expected = ONCE if answer.status != 304 else ONCE - {"content-length", "content-type"}
         found += [f"the header {name} is missing" for name in sorted(expected - set(names))]
-        found += [f"a header for web pages: {name}" for name in names if name.startswith("access-control-")]
+        found += [f"a CORS header: {name}" for name in names if name.startswith("access-control-")]
         if answer.header("cache-control") != "private, no-cache":
             found.append(f"Cache-Control is {answer.header('cache-control')!r}")
         vary = (answer.header("vary") or "").lower()
@@ -199,12 +199,12 @@ class Checker:
         found = self._limit_faults(answer, error)
         limited = error == "rate_limited"
         if limited != (answer.header("retry-after") is not None):
-            found.append("Retry-After goes with rate_limited, and with nothing else")
+            found.append("Retry-After must be sent with rate_limited, and only then")
         if limited and json.loads(body)["retryAfterSec"] != int(answer.header("retry-after") or 0):
             found.append("Retry-After is not retryAfterSec")
         for status, name in ((405, "allow"), (401, "www-authenticate")):
             if (answer.status == status) != (answer.header(name) is not None):
-                found.append(f"{name} goes with {status}, and with nothing else")
+                found.append(f"{name} must be sent with {status}, and only then")
         return found
 
     @staticmethod
@@ -216,7 +216,7 @@ class Checker:
             found = ["one X-RateLimit header without the other"] if alone else []
             return found + ([f"{error} without the X-RateLimit headers"] if must else [])
         if not limit.isdigit() or not remaining.isdigit():
-            return [f"X-RateLimit headers that are no numbers: {limit!r}, {remaining!r}"]
+            return [f"X-RateLimit headers that are not numbers: {limit!r}, {remaining!r}"]
         found = ["more remaining than the limit"] if int(remaining) > int(limit) else []
         return found + ([f"X-RateLimit headers with {error}"] if error in BEFORE_ADMISSION else [])
 
@@ -244,7 +244,7 @@ class Checker:
         return found + self._body_faults(template, answer.status, body)
 
     def _body_faults(self, template: str, status: int, body: bytes) -> list[str]:
-        """Validate a body, unless a body that differs only in numbers that change all the time was valid before."""
+        """Validate a body. Skip this if it differs from a valid one only in numbers that change with every response."""
         same = _checked_body(body, template)
         name = (template, status, _NUMBERS.sub(b"0", same) if status == 429 else same)
         if name in self._known_bodies:
@@ -309,7 +309,7 @@ def _checked_headers(answer: Answer, request_id: str | None) -> tuple[object, ..
 
 
 def _checked_body(body: bytes, template: str) -> bytes:
-    """Return a body without serverTime, if it is a time, and without the counts of the usage."""
+    """Return a body without serverTime, if it is a time, and without the usage counts."""
     place = body.rfind(b'"serverTime":"', -_LONGEST_END)
     time = _SERVER_TIME.match(body, place) if place >= 0 else None
     same = body[:place] + body[time.end() :] if time else body

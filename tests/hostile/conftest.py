@@ -1,4 +1,4 @@
-"""One service for the short form of the campaign. The full form starts its own services."""
+"""One service for the short campaign. The full campaign starts its own services."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def _importable_in_other_processes() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def under_attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderAttack]:
-    """Two workers on SQLite that the short tests share. Both deliveries of the world are loaded."""
+    """Two workers on SQLite that the tests of the short campaign share. Both deliveries of the world are loaded."""
     world = World()
     with on_sqlite(tmp_path_factory.mktemp("hostile")) as site:
         site.load(*world.first)

@@ -18,7 +18,7 @@ OUR_SHOPS = "SELECT {} FROM shops WHERE franchise_id = 'ours'"
 
 
 class Statement(Struct, frozen=True):
-    """A statement of the service: its text, a query for the value of the scope with its type, and the kind of ID."""
+    """A statement of the service: its SQL, a query for the scope, the type of the scope, and the kind of ID."""
 
     text: str
     scope: str
@@ -35,7 +35,7 @@ STATEMENTS = {
     "a member": Statement(books._MEMBER, OUR_SHOPS.format("array_agg(provider_id)"), "text[]", "member"),
 }
 
-# `ids` begins with the nonexistent IDs. All statements before the time is taken are the same for both groups, because
+# `ids` begins with the nonexistent IDs. All statements before the measurement are the same for both groups, because
 # even one more call would change what the processor's caches contain.
 _SAMPLER = """
     CREATE OR REPLACE FUNCTION pg_temp.sampled(samples integer, scope {scope_type}, ids text[])
@@ -59,7 +59,7 @@ _SAMPLES = """
 
 @contextmanager
 def connected(store: str) -> Iterator[psycopg.Connection[Any]]:
-    """Yield a connection with the settings of the service, which forces generic plans."""
+    """Yield a connection with the session settings of the service, which force generic plans."""
     options = "-c search_path=counterfoil -c plan_cache_mode=force_generic_plan -c jit=off"
     with psycopg.connect(store, autocommit=True, options=options) as connection:
         connection.execute("ANALYZE")

@@ -20,10 +20,11 @@ from hostile.raw_http import Answer, Line, Malformed
 MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
 MOST_CONNECTIONS = 6
-# The server may wait for the rest of a broken request, so we wait at least this long for a response, and no longer if
-# it has not come by then.
+# The server may wait for the rest of a broken request. If there is no response after this time, the connection is
+# half-closed.
 QUIET_SEC = 0.03
-# The server closes a connection that is idle for this long. That happens if this process gets no processor time.
+# The server closes a connection that has been idle for this long, which can happen if this process gets no processor
+# time.
 IDLE_SEC = 10.0
 # A run stops after this many faults, because nobody reads more than the first few.
 MOST_FAULTS = 20
@@ -142,7 +143,7 @@ class Fuzzer:
         self._idle.append(line)
 
     def _resend(self, cases: list[Case]) -> None:
-        """Send cases on a new connection, because the server had closed an idle one, as it may."""
+        """Send cases on a new connection, because the server has closed the old one after it was idle for too long."""
         self.report.reconnected += 1
         line = Line(self._port)
         line.send(b"".join(one.data for one in cases))
@@ -167,7 +168,7 @@ class Fuzzer:
         patience = sent.sent_at + QUIET_SEC
         silent = []
         for case, line in zip(sent.cases, sent.lines, strict=True):
-            # However the bytes are parsed, there cannot be more responses than requests. Smuggling would break this.
+            # However the bytes are parsed, there cannot be more responses than requests, except by smuggling.
             most = max(1, case.data.count(b"HTTP/1."))
             try:
                 answers, closed = line.so_far(max(0.0, patience - time.monotonic()), 2 * most + 1)
@@ -190,7 +191,7 @@ class Fuzzer:
     def _check_broken(self, case: Case, most: int, answers: list[Answer]) -> None:
         self.report.hung_up += not answers
         if len([answer for answer in answers if answer.header("x-request-id")]) > most:
-            self._report(f"more than {most} answers of the service", case)
+            self._report(f"more than {most} responses from the service", case)
         for answer in answers:
             self._check(answer, case, None)
 

@@ -30,7 +30,7 @@ class Report(Struct):
 
 
 def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
-    """Return the minutes that definitely held more than the limit, no matter when each call was counted.
+    """Return the minutes that definitely had more requests than allowed, no matter when each call was counted.
 
     A call was counted between its start and its end, so only admitted calls that
     both began and ended within the 60 seconds are counted here.
@@ -90,7 +90,7 @@ def run(
     minute because the minute window is full.
     """
     key = site.issue("shop", "sh-0-1", per_min=per_min, per_day=PER_DAY)
-    pause(0.6)  # every worker knows a key half a second after the key was issued
+    pause(0.6)  # every worker accepts a new key half a second after it was issued
     callers = [Caller(site.ports[number % len(site.ports)], key, "shops", checker=checker) for number in range(clients)]
     concurrent = ConcurrentCallers(callers, EVERY_SEC)
     killed = 0

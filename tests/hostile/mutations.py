@@ -15,8 +15,7 @@ from hostile.checker import ANY_ROUTE, ROOT, Document
 
 Item = TypeVar("Item")
 
-# One request in this many is broken. Each broken request needs its own connection, so broken requests take most of the
-# time.
+# One request in this many is broken. Each broken request needs its own connection, so they take most of the time.
 BROKEN_EVERY = 8
 HUGE = 50_000
 # The HTTP server refuses a head of more than 64 kB.
@@ -273,5 +272,5 @@ class Generator:
 
 
 def _one_of(random: Random, among: Sequence[Item]) -> Item:
-    """Return a random element. `Random.choice` takes three times as long, and the campaign draws 30 times a request."""
+    """Return a random element. `Random.choice` takes three times as long, and a request needs about 30 choices."""
     return among[int(random.random() * len(among))]

@@ -107,7 +107,7 @@ class OutageRun:
             pause(0.2)
         faults = [*concurrent.faults, *self._wrong_statuses(callers)]
         if died and name != WORKER_KILLED:
-            faults.append(f"{len(died)} processes died of it")
+            faults.append(f"{len(died)} processes died")
         if recovered > RECOVERY_SEC:
             faults.append("not recovered")
         counts: dict[int, int] = {}
@@ -116,7 +116,7 @@ class OutageRun:
         return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _all_workers_started(self) -> bool:
-        """Return whether every worker has opened an embedded store, because a damaged one would stop its start."""
+        """Return whether every worker has opened the embedded store: a worker cannot start with a damaged store."""
         workers = [pid for name, pid in self.site.processes().items() if name.startswith("worker")]
         return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 

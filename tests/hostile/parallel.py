@@ -37,7 +37,7 @@ class Report(Struct):
 
 
 class Fuzzing(Struct):
-    """The values from which every process makes the same requests and checks."""
+    """The values from which every process generates the same requests and checks."""
 
     ports: list[int]
     seed: int
@@ -47,7 +47,7 @@ class Fuzzing(Struct):
 
 
 class Scope(Struct):
-    """The values from which every process makes the same triples."""
+    """The values from which every process generates the same triples."""
 
     world: World
     known: Known
@@ -59,7 +59,7 @@ class Scope(Struct):
 
 
 def send(fuzzing: Fuzzing, numbers: range, *, seconds: float, processes: int) -> Report:
-    """Send requests until all are sent, the time is over or too many faults are found."""
+    """Send requests until all are sent, the time is up or too many faults are found."""
     begins = range(numbers.start, numbers.stop, REQUESTS_AT_ONCE)
     pieces = [range(begin, min(begin + REQUESTS_AT_ONCE, numbers.stop)) for begin in begins]
     report, done = _run(_begin_fuzzing, fuzzing, _fuzz, pieces, seconds, processes)
@@ -68,9 +68,9 @@ def send(fuzzing: Fuzzing, numbers: range, *, seconds: float, processes: int) ->
 
 
 def check(scope: Scope, total: int | None, *, seconds: float, processes: int) -> Report:
-    """Check all triples, or those of as many keys as are needed for a total, until the time is over.
+    """Check all triples, or the triples of enough keys to reach a total, until the time is up.
 
-    All keys have equally many triples.
+    All keys have the same number of triples.
     """
     keys = list(scope.known.keys)
     each = sum(1 for _ in scope.matrix().triples_of(keys[0]))
@@ -88,7 +88,7 @@ def _run(
     seconds: float,
     processes: int,
 ) -> tuple[Report, int]:
-    """Work through the pieces; return the totals and how many pieces were done, which are always the first ones."""
+    """Process the pieces in order until the time is up; return the totals and the number of pieces processed."""
     report, running, done = Report(), set[Future[Report]](), 0
     end = time.monotonic() + seconds
     # A forked process would share the parent's threads and connections, so new ones are started.

@@ -60,7 +60,7 @@ class SpoiledApp:
 
 
 class PlantedService:
-    """A service with a defect to attack. Parts have the names that `bootstrap` gives them."""
+    """A service with a defect, to be attacked. `parts` replaces classes of `bootstrap` by name."""
 
     def __init__(self, folder: Path, *, spoil: Spoil | None = None, **parts: type) -> None:
         self.folder = folder

@@ -36,12 +36,12 @@ class Line:
         # Received bytes, and where in them the next response begins.
         self._received = bytearray()
         self._begin = 0
-        # Whether the server has reset the connection, which discards what it had not sent yet.
+        # Whether the server has reset the connection, which discards the data that it had not sent yet.
         self.was_reset = False
         self._used_at = [time.monotonic()] * 2
 
     def idle_sec(self) -> float:
-        """Return how many seconds have passed since the use of this connection before the last one."""
+        """Return the seconds since the last send but one. The connection cannot have been idle for longer."""
         return time.monotonic() - self._used_at[0]
 
     def send(self, data: bytes) -> None:
@@ -79,7 +79,7 @@ class Line:
         return Answer(status, headers, body)
 
     def answers(self, most: int, method: str = "GET") -> list[Answer]:
-        """Read at most this many responses, until the server closes the connection."""
+        """Read responses until the server closes the connection. Fail if there are more than `most`."""
         found: list[Answer] = []
         while (answer := self.answer(method)) is not None:
             found.append(answer)

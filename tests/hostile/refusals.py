@@ -23,7 +23,8 @@ from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService, backend_settings
 
-# The number of IDs per kind and owner. An ID belongs to our franchise, to the other franchise, or to nobody.
+# The number of IDs per kind and owner: our franchise, the other franchise, or nobody. Of our own shops and bases, only
+# eight are used.
 NUMBER = 300
 SCOPES = ("franchise", "shop")
 
@@ -57,7 +58,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
 
 
 class TwoFranchises(Struct):
-    """IDs of our franchise, IDs of the other franchise, and nonexistent IDs of the same form."""
+    """IDs of our franchise, IDs of the other franchise, and nonexistent IDs in the same format."""
 
     reads: Reads
     run: Run
@@ -68,7 +69,7 @@ class TwoFranchises(Struct):
     store: str
 
     def asking(self, name: str, scope: str) -> Ask:
-        """Return a function that makes a request with an ID and requires that it is refused."""
+        """Return a function that makes a request with an ID and fails unless the request is refused."""
         _, question = QUESTIONS[name]
         within = Scope("shop", self.ours["shop"][0]) if scope == "shop" else Scope("franchise", "ours")
         caller = Caller(Key(key_id="k", scope=within, messaging_lookup=True), Admitted(date(2026, 1, 1), 1))
@@ -79,7 +80,7 @@ class TwoFranchises(Struct):
                 run(question(reads, caller, asked))
             except Refused:
                 return
-            raise AssertionError("it must be refused")
+            raise AssertionError("the request was not refused")
 
         return ask
 
@@ -91,7 +92,7 @@ def _ids(kind: str, draw: random.Random) -> Iterator[list[str]]:
 
 
 def _group(franchise: str, ids: Ids) -> list[Record]:
-    """Return shops, each with its own base; eight of them have members and bills."""
+    """Return the records of a franchise: shops with a base each. Members and bills belong to the first eight."""
     shops = [
         branch(id=shop_id, franchiseId=franchise, providerId=base_id)
         for shop_id, base_id in zip(ids["shop"], ids["base"], strict=True)
@@ -126,7 +127,7 @@ def two_franchises(folder: Path, deployment: str) -> Iterator[TwoFranchises]:
             clock=service.clock,
             new_id=lambda: "0123456789abcdef",
         )
-        # On SQLite nothing is awaited, so no event loop is needed, which would make the measurement less precise.
+        # On SQLite nothing is awaited, so no event loop is used: it would make the measurement less precise.
         run: Run = (lambda asked: asked.send(None)) if deployment == "sqlite" else runner.run
         yield TwoFranchises(reads, run, theirs, nobodys, ours, service.settings.database or str(service.settings.store))
         parts.close()

@@ -10,7 +10,7 @@ from hostile.callers import Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.targets import Attacked, Site, key_id
 
-# No worker accepts a key half a second after `keys revoke` has returned. See "Keys" in docs/operate.md.
+# No worker accepts a key this long after `keys revoke` has returned. docs/operate.md promises a full second.
 BOUND_SEC = 0.5
 # Callers continue for this long after the revocation.
 WATCHED_SEC = 1.0
@@ -22,13 +22,13 @@ class Report(Struct):
     revocations: int = 0
     calls: int = 0
     latest_sec: float = 0.0
-    # Requests that were answered with 503, because the keys could not be read in time. A busy machine causes that.
+    # Requests that were answered with 503, because the keys could not be read in time. This happens on a busy machine.
     unavailable: int = 0
     faults: list[str] = field(default_factory=list)
 
 
 def late(calls: list[Call], revoked_at: float, bound_sec: float = BOUND_SEC) -> list[str]:
-    """Return the successes that began later than the bound allows, and the refusals for any other reason."""
+    """Return the faults: successes that began after the bound, and refusals other than `key_revoked`."""
     found = []
     for call in calls:
         after = call.began - revoked_at

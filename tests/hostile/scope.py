@@ -52,7 +52,7 @@ def issued(world: World, site: Attacked) -> dict[KeySpec, str]:
 
 
 class Known(Struct):
-    """Ports, keys and member tokens, from which another process makes the same matrix."""
+    """Ports, keys and member tokens, from which another process builds the same matrix."""
 
     ports: list[int]
     keys: dict[KeySpec, str]
@@ -60,7 +60,7 @@ class Known(Struct):
 
 
 class Matrix:
-    """Sends the requests for a world's triples and compares the responses."""
+    """Sends a request for each triple of a world and compares the responses with the expected ones."""
 
     def __init__(
         self,

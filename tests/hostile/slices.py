@@ -22,7 +22,7 @@ class Slice(Struct):
 
 
 class Slices:
-    """The slices in a file. Without a file, slices are not kept."""
+    """The slices in a file. Without a file, slices are not stored."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -41,7 +41,7 @@ class Slices:
         return max((one.next_number for one in found), default=0)
 
     def combined(self, part: str, store: str) -> Slice:
-        """Return the totals of all slices of a part: whole numbers added up, and of the others the largest."""
+        """Return the totals of all slices of a part: the sums of integers and the maxima of other numbers."""
         found = [one for one in self._slices if (one.part, one.store) == (part, store)]
         result = Result(part)
         for one in found:

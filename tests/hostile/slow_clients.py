@@ -138,11 +138,11 @@ def run(
     waiting.close()
     for one in slow:
         one.close()
-    # The workers may not yet have closed the connections of ordinary callers, so a few more descriptors than before are
+    # The workers may not have closed all connections of ordinary callers yet, so a few more descriptors than before are
     # allowed.
     faults = [*ordinary.faults, *_failures(ordinary.calls, worst_ms)]
     try:
-        until(lambda: descriptors(site) <= before + 4, "the descriptors were back", returned_sec)
+        until(lambda: descriptors(site) <= before + 4, "the descriptors were closed", returned_sec)
     except AssertionError:
         faults.append(f"{before} descriptors before, {descriptors(site)} after")
     took = [call.took * 1000 for call in ordinary.calls]

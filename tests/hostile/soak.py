@@ -97,7 +97,7 @@ def run(
 
 
 def _taken(group: list[Caller]) -> list[Call]:
-    """Return the calls since the last sample and delete them, because this process must not grow either."""
+    """Return the calls since the last sample and delete them, so that this process does not grow either."""
     found = []
     for caller in group:
         calls, caller.calls = caller.calls, []

@@ -1,4 +1,4 @@
-"""The admin listener answers only requests for its own host names, and none from a web page."""
+"""The admin listener answers only requests for its own host names, and refuses cross-origin requests."""
 
 import socket
 from collections.abc import Iterator

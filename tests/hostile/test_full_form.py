@@ -1,4 +1,4 @@
-"""The campaign in its full form, on SQLite and on PostgreSQL with Valkey. `python -m hostile` accepts larger totals."""
+"""The full campaign, on SQLite and on PostgreSQL with Valkey. `python -m hostile --total` sends more requests."""
 
 import subprocess
 import sys

@@ -1,11 +1,11 @@
-"""The generator makes the requests that the campaign needs."""
+"""The generator generates the requests that the campaign needs."""
 
 from hostile.checker import Document
 from hostile.mutations import Generator, Stock
 
 DOCUMENT = Document(b'{"servers":[{"url":"/ext"}],"paths":{"/v1/shops":{}}}')
 STOCK = Stock(["cf_live_a"], ["cf_live_b"], ["sh"], ["b1"], ["mb"], ["m1_x"])
-# In these requests with seed 7, a long target, a long key and long headers come together.
+# In these requests with seed 7, a long target, a long key and long headers occur together.
 LONG = (171_583, 849_388, 968_419, 1_002_262, 1_227_468, 1_252_204, 1_420_002)
 
 

@@ -1,4 +1,4 @@
-"""docs/security.md names tests and attacks that exist."""
+"""The tests that docs/security.md names exist, and it states the correct number of attacks."""
 
 import ast
 import re

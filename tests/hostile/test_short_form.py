@@ -1,4 +1,4 @@
-"""The campaign in its short form: every kind of attack once, against one service on SQLite."""
+"""The short campaign: every kind of attack once, against one service on SQLite."""
 
 from itertools import islice
 

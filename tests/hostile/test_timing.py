@@ -1,4 +1,4 @@
-"""Refusing somebody else's record takes as long as refusing one that does not exist (in process, without HTTP)."""
+"""Refusing another franchise's record takes as long as refusing a nonexistent one (in process, without HTTP)."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
         found.append(compare(ask, estate.nobodys[kind], estate.theirs[kind], samples, seed=attempt))
         if not found[-1].differs:
             return
-    raise AssertionError(f"{name} for a key of one {scope} differs every time (bound {BOUND}): {found}")
+    raise AssertionError(f"{name} for a key of one {scope} differs in every comparison (bound {BOUND}): {found}")
 
 
 @pytest.mark.parametrize("name", ["member", "bill"])

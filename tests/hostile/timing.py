@@ -2,7 +2,7 @@
 
 Samples of both are taken in random order, so that other load slows both down
 equally. The untrimmed t is the textbook statistic; the trimmed one drops the
-slowest tenth of both, which is mostly interruptions, and so detects much smaller
+slowest tenth of both, most of which were interrupted, and so detects much smaller
 differences.
 """
 
@@ -45,7 +45,7 @@ def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int,
     for asked in [*first, *second]:
         ask(asked)
     for _ in range(samples):
-        # The group and the element are chosen in the same way for both, so the cache favours neither.
+        # Elements of both groups are chosen in the same way, so the cache favours neither group.
         which = draw.getrandbits(1)
         asked = draw.choice(second if which else first)
         began = clock()
@@ -67,7 +67,7 @@ def _welch(first: Sequence[int], second: Sequence[int]) -> float:
 
 
 def busy(microseconds: float) -> None:
-    """Spin for this long, to simulate an unnecessary read of a row."""
+    """Busy-wait for this long, to simulate an unnecessary read of a row."""
     until = time.perf_counter_ns() + round(microseconds * 1000)
     while time.perf_counter_ns() < until:
         pass

@@ -1,4 +1,4 @@
-"""Requests from a web page are refused before anything else and without a CORS header."""
+"""Cross-origin requests from browsers are refused before any other check, without a CORS header."""
 
 from typing import Any
 

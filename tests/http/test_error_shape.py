@@ -1,4 +1,4 @@
-"""Every error has the form, code, status and headers given in the error table."""
+"""Every error has the structure, code, status and headers given in the error table."""
 
 from collections.abc import Callable
 from typing import Any

@@ -47,7 +47,7 @@ def rest(service: RunningService, key: str, cursor: str | None, **query: Any) ->
             return
         ids, cursor, _ = page(service, key, cursor, **query)
         yield from ids
-    raise AssertionError("the walk does not end")
+    raise AssertionError("the pass does not end")
 
 
 def test_a_full_page_returns_the_id_of_its_last_row_as_cursor(service: RunningService, key: str) -> None:

@@ -37,7 +37,7 @@ def test_rows_of_a_bill_become_its_lines_in_any_order(tmp_path: Path) -> None:
 
 
 def test_a_row_that_cannot_be_read_rejects_the_bills_of_the_rows_next_to_it(tmp_path: Path) -> None:
-    """Nobody knows whose row it is, and a bill is converted whole or not at all."""
+    """The row may belong to either bill, and a bill is converted completely or not at all."""
     rows = (
         "A1,14/11/2026 18:05,Khao soi,2,190.00,290.00\n"
         "A1,14/11/2026 18:05,Pad thai, large,1,100.00,290.00\n"

@@ -133,7 +133,7 @@ class Store(Protocol):
     def find_keys_again(self) -> None: ...
 
     def outdate_keys(self) -> None:
-        """Give the keys a schema that this program does not know."""
+        """Set the schema version of the keys to one that this program was not built for."""
 
     def close(self) -> None:
         """Close everything that tests left open."""
@@ -219,7 +219,7 @@ class SharedTime:
         self._latest = 0
 
     def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
-        """Return a function that reads the instant and the day from this clock, or None to use the server's clock."""
+        """Return a function that returns this clock's instant and day, or None to use the server's own clock."""
         if isinstance(clock, SystemClock):
             return None
         boot = clock.boot_id()
@@ -261,7 +261,7 @@ class WholeUsage:
 
 
 class WholeCursors:
-    """Both parts of cursors on PostgreSQL."""
+    """The cursors on PostgreSQL: for serving and for the operator."""
 
     def __init__(self, served: PostgresCursors, admin: PostgresCursorAdmin) -> None:
         self.find, self.hand_out, self.close = served.find, served.hand_out, served.close

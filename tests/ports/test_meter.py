@@ -411,7 +411,7 @@ def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, 
     usage = store.usage(SystemClock())
     today = thai_day(SystemClock().now_ms())
     counted = sum(run(usage.counts(KEY, [today])).values())
-    assert len(set(heard)) == len(heard), "a number was given twice"
+    assert len(set(heard)) == len(heard), "two admissions got the same count"
     # Each of the three processes may have been granted one more admission that it could not report.
     assert len(heard) <= counted <= len(heard) + 3
     assert max(heard) <= counted

@@ -55,8 +55,8 @@ class FeedReader:
         state.copied.apply(page["data"])
         if fate == "half stored":
             return
-        assert len(page["data"]) == self.limit or page["nextCursor"] is None, "a page with a successor is not full"
-        assert (page["mark"] is None) == (page["nextCursor"] is not None), "the last page and no other has a mark"
+        assert len(page["data"]) == self.limit or page["nextCursor"] is None, "a page before the last is not full"
+        assert (page["mark"] is None) == (page["nextCursor"] is not None), "exactly the last page must have a mark"
         assert not state.cursor or page["serverTime"] == state.time, "a later page has a later serverTime"
         state.cursor, state.time = page["nextCursor"], page["serverTime"]
         if state.cursor is None:

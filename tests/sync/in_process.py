@@ -115,12 +115,12 @@ class InProcessServiceOnPostgres(InProcessService):
     """The same service on PostgreSQL, with only the shipped parts."""
 
     def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
-        assert parts == StoreParts(), "faulty parts are for SQLite"
+        assert parts == StoreParts(), "only SQLite supports faulty parts"
         return bootstrap.serving_ports(self.settings, lambda _: None, self.clock)
 
 
 class Request:
-    """A request in the form that the server passes to the application."""
+    """A request as the server passes it to the application."""
 
     method = "GET"
     http_version = "1.1"
@@ -132,7 +132,7 @@ class Request:
 
 
 class Reply:
-    """A response in the form that the application passes to the server."""
+    """A response as the application passes it to the server."""
 
     status = 0
     headers: list[tuple[str, str]]
@@ -143,7 +143,7 @@ class Reply:
 
 
 class InProcess(httpx.BaseTransport):
-    """HTTP without a network. `before` is called before each request, and may do anything or raise."""
+    """An HTTP transport without a network. `before` is called before each request; it may change anything, or raise."""
 
     def __init__(self, service: InProcessService, before: Callable[[], None] = lambda: None) -> None:
         self._service = service

@@ -88,7 +88,7 @@ class PulledCopy:
     def reconcile(self) -> None:
         with self._client(lambda: None) as client:
             differences = list(Reconciler(client, self.sink, limit=self.limit).run())
-        assert differences == [], "a pull has missed something"
+        assert differences == [], "a pull has missed a change"
 
     def _client(self, before: Callable[[], None]) -> Client:
         return Client("http://service/ext/v1", self.key, transport=InProcess(self.service, before))

@@ -182,7 +182,7 @@ class MeterWithFloors:
 
 
 class LaggingReplicaService(InProcessService):
-    """Two nodes on a primary and two replicas. The test chooses which node is asked next."""
+    """Two nodes on a primary and two replicas. The test chooses which node answers next."""
 
     servers: type[Servers] = Servers
     meter: type[MeterWithFloors] = MeterWithFloors

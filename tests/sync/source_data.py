@@ -149,20 +149,20 @@ class SourceData:
     ) -> None:
         """Compare a copy with the service, ignoring differences that no list can show.
 
-        These are bills that the POS removed, and bills imported as history after
-        the copy had read their shop for the first time.
+        Such differences are bills that the POS removed, and bills imported as
+        history after the copy had read their shop for the first time.
         """
         held = {identity: bill for identity, bill in held.items() if identity[0] in shops}
         for identity in held.keys() - served.keys():
-            assert identity in self.once_removed or identity in self.imported, f"{identity} is in the copy alone"
-            assert identity not in self.bills or self._is_hidden(identity), f"{identity} is there, but no list shows it"
+            assert identity in self.once_removed or identity in self.imported, f"{identity} is only in the copy"
+            assert identity not in self.bills or self._is_hidden(identity), f"{identity} exists, but no list shows it"
         for identity, bill in served.items():
             if identity in held:
                 assert held[identity] == bill, identity
             else:
                 late = self.imported.get(identity, -1) >= begun.get(identity[0], 0)
                 assert bill["updatedAt"] is None, f"{identity} is missing from the copy"
-                assert late, f"{identity} was there before the copy and is missing from it"
+                assert late, f"{identity} is older than the copy, but missing from it"
 
     def _is_hidden(self, identity: Identity) -> bool:
         """Return whether no list shows the bill: it is history and has no date."""

@@ -165,7 +165,7 @@ class SyncMachine(RuleBasedStateMachine):
         horizon = self.service.ledger.advance_horizon()
         self.load(self.source_data.everything())
         changed = self.ask("transactions", shopId=SHOPS[0], updatedSince=iso_utc(horizon + 1))
-        assert changed["data"] == [], "a reload of the same records moved something"
+        assert changed["data"] == [], "loading the same records again changed a bill"
 
     @rule(bills=bills_drawn())
     def a_loader_pauses_before_it_commits(self, bills: list[Json]) -> None:
@@ -382,7 +382,7 @@ class SyncMachine(RuleBasedStateMachine):
         assert not missing, f"members are missing from a pass through {read.base}: {missing}"
         if read.number == self.number:
             held = {(read.base, token): plain(member) for token, member in read.members.items()}
-            assert held.keys() == served.keys(), "a quiet pass does not have the members that are served"
+            assert held.keys() == served.keys(), "a pass without changes does not have the members that are served"
 
     def served(self) -> Json:
         """Return what the service shows to a key that nobody else uses."""
@@ -410,20 +410,20 @@ class SyncMachine(RuleBasedStateMachine):
         assert {(held[bill]["billDate"], held[bill]["updatedAt"]) for bill in in_no_list} <= {(None, None)}
         assert_same({bill: row for bill, row in held.items() if bill not in in_no_list}, served["bills"])
         expected_bills = {bill for bill in self.source_data.bills if bill[0] in served["shops"]}
-        assert held.keys() == expected_bills, f"bills are missing from the copy, or too many: {expected_bills}"
+        assert held.keys() == expected_bills, f"the copy has too few or too many bills, expected: {expected_bills}"
 
     def compare_feed(self, reader: FeedReader) -> None:
         """Check that a copy kept from the feed equals the service's data exactly, including removals and history."""
         covered = {shop_id: shop for shop_id, shop in self.source_data.shops.items() if reader.covers(shop)}
         listed = {shop_id for shop_id, shop in covered.items() if not shop.get("gone")}
         copied = reader.state.copied
-        assert copied.shops.keys() == listed, f"shops are missing from the feed, or too many: {listed}"
+        assert copied.shops.keys() == listed, f"the feed has too few or too many shops, expected: {listed}"
         for shop_id in listed:
             (served,) = self.ask("shops", with_key=self.shop_keys[shop_id])["data"]
             assert copied.shops[shop_id] == served, f"a change of {shop_id} is missing from the feed"
         held = {identity: bill for identity, bill in copied.readable_bills().items() if identity[0] in covered}
         expected_bills = {identity for identity in self.source_data.bills if identity[0] in covered}
-        assert held.keys() == expected_bills, f"bills are missing from the feed, or too many: {expected_bills}"
+        assert held.keys() == expected_bills, f"the feed has too few or too many bills, expected: {expected_bills}"
         for (shop_id, bill_id), bill in held.items():
             served = self.ask(f"transactions/{bill_id}", with_key=self.shop_keys[shop_id])["data"]
             assert bill == served, f"a change of {(shop_id, bill_id)} is missing from the feed"

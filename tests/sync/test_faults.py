@@ -95,7 +95,7 @@ def changes_on_the_way(machine: SyncMachine) -> None:
             return
         machine.time_passes(1)
         machine.bills_come_or_change([bill(page % 6, cashier=f"Nok {page}")])
-    raise AssertionError("the walk does not end")
+    raise AssertionError("the pass does not end")
 
 
 def a_change_behind_the_reader(machine: SyncMachine) -> None:

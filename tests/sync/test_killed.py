@@ -1,4 +1,4 @@
-"""Loader, server and clients are killed with -9 at random points: nothing is lost, duplicated or in need of repair."""
+"""Loader, server and clients are killed with -9 at random points: nothing is lost or duplicated, or needs repair."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
         processes.start("server", version)
         while processes.kills.total() < kills or min(processes.kills[victim] for victim in WORK_SEC) < kills / 8:
             version += 1
-            assert version <= kills, f"too few could be killed at work: {processes.kills}"
+            assert version <= kills, f"too few processes were killed while they were working: {processes.kills}"
             processes.start("loader", version)
             processes.start("puller", version)
             processes.start("follower", version)

@@ -59,7 +59,7 @@ def _page(ctx: click.Context) -> str:
     if isinstance(ctx.command, click.Group):
         lines += _subcommands(ctx, ctx.command)
     if ctx.parent is None:
-        lines += [".SH ENVIRONMENT", "A flag overrides a variable, and a variable overrides the settings file."]
+        lines += [".SH ENVIRONMENT", "A flag overrides an environment variable, which overrides the settings file."]
         lines += _terms({setting.variable: setting.help for setting in TABLE})
         lines += [".SH EXIT STATUS", *_terms(STATUSES)]
     else:

@@ -14,7 +14,7 @@ PAUSES = {
     "latency": 0,
 }
 SHELL_PAUSE = "sleep"
-# Most files contain none of these words, so they are searched first, which is much faster than parsing.
+# Most files contain none of these words. Searching for them first is much faster than parsing every file.
 _MAY_PAUSE = re.compile(r"sleep|wait\b|wait_for|select|sigtimedwait|latency")
 
 
@@ -74,7 +74,7 @@ def _is_fresh_event(node: ast.AST) -> bool:
 
 
 def _events(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that this source assigns a new event to."""
+    """Yield the names of the variables that this source assigns a new event to."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and _is_fresh_event(node.value):
             yield from (ast.unparse(target) for target in node.targets)
@@ -86,7 +86,7 @@ def _suppresses_timeouts(node: ast.With) -> bool:
 
 
 def _starts_shell_pause(node: ast.expr) -> bool:
-    """Return whether this is a command line, as a list or as text, whose program is `sleep`."""
+    """Return whether this is a command line, as a list or as a string, whose program is `sleep`."""
     if isinstance(node, ast.List | ast.Tuple) and node.elts:
         node = node.elts[0]
         return isinstance(node, ast.Constant) and node.value == SHELL_PAUSE

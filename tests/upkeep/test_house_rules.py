@@ -215,4 +215,4 @@ def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
         assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors"}, test.name
     text = path.read_text("utf-8")
     assert not re.search(r"\bskip|\bxfail|importorskip", text)
-    assert "sqlite" not in text.lower(), "a test of the ports names a back end"
+    assert "sqlite" not in text.lower(), "a port test names a back end"

@@ -1,4 +1,4 @@
-"""The reference page on the API's port is off by default, needs no key, and refuses requests from other web pages."""
+"""The reference page on the API's port is off by default, needs no key, and refuses cross-origin requests."""
 
 from collections.abc import Iterator
 from pathlib import Path

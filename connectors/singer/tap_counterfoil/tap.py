@@ -23,8 +23,8 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": ["string", "null"]}
 FLAG: Schema = {"type": ["boolean", "null"]}
 INSTANT: Schema = {"type": ["string", "null"], "format": "date-time"}
-# Many targets store JSON numbers as binary floating point. A text is exact everywhere, and targets that know the
-# format `x-singer.decimal`, as those made with the SDK do, store it as a decimal.
+# Many targets store JSON numbers as binary floating point. A string is exact everywhere, and targets that support the
+# format `x-singer.decimal`, such as those made with the SDK, store it as a decimal.
 DECIMAL: Schema = {"type": ["string", "null"], "format": "x-singer.decimal"}
 TYPES: dict[Kind, Schema] = {
     Kind.TEXT: TEXT,
@@ -60,7 +60,7 @@ class CounterfoilStream(Stream):
 
 
 class MembersStream(CounterfoilStream):
-    """All members. A member whose `copied_at` is older than `members_copied_at` of a shop of the base was removed."""
+    """All members. A member was removed if its `copied_at` is before the `members_copied_at` of a shop of its base."""
 
     name = "members"
     primary_keys: ClassVar[list[str]] = ["provider_id", "member_id"]

@@ -106,7 +106,7 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 
 def _database_advice(problem: str) -> str:
-    """Return advice for a database problem, or an empty text if the problem already includes advice."""
+    """Return advice for a database problem, or an empty string if the problem already includes advice."""
     return (
         ""
         if "schema" in problem or "restore" in problem

@@ -1,4 +1,4 @@
-"""`counterfoil completion`: the script that lets a shell complete commands, options and their values.
+"""`counterfoil completion`: print a shell completion script for commands, options and their values.
 
 Each time Tab is pressed, the script calls `counterfoil` itself, so it is never
 out of date. Completion does not need a store.
@@ -15,7 +15,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes commands in SHELL.
+    """Print the completion script for SHELL.
 
     \b
     bash   counterfoil completion bash > ~/.local/share/bash-completion/completions/counterfoil

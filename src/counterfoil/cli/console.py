@@ -19,7 +19,7 @@ from counterfoil.settings import Settings, SettingsError
 
 
 def validity(value: str) -> int:
-    """Parse how long a link is valid."""
+    """Parse the time for which a link is valid, and return it in milliseconds."""
     found = duration(value)
     if found > MAX_VALIDITY_MS:
         raise click.BadParameter("a link can be valid for at most 24h.")

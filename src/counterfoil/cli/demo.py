@@ -186,7 +186,7 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
         print_addresses(addresses)
         print_console(console)
         print_environment(
-            "To fill it with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
+            "To fill the store with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
         )
         print_end()
 
@@ -214,7 +214,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 
 
 def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, as_json: bool) -> None:
-    """Print the text or the JSON once the service is ready. Keep serving if standard output is closed.
+    """Print addresses and keys, as text or JSON, once the service is ready. Ignore a closed standard output.
 
     This runs in another thread, which needs the context to know whether colours are wanted.
     """
@@ -246,7 +246,7 @@ def _chosen_ports(host: str, port: int, admin: int | None, console: int | None) 
 
 
 def _with_console_port(settings: Settings, chosen: int | None, before: int) -> Settings:
-    """Return the settings with the console's port: the chosen one, the one after `before` if it is free, or any other.
+    """Return the settings with the console's port: `chosen`, the port after `before` if it is free, or any free port.
 
     This is called just before the console starts, because another program may take a free port at any time.
     """

@@ -76,7 +76,7 @@ def print_finding(finding: Finding) -> None:
 
 
 def _lines(text: str, on_screen: bool) -> list[str]:
-    """Return the lines of a text. On a terminal, it is wrapped at word boundaries; elsewhere, it is one line."""
+    """Return the text as lines: wrapped at word boundaries on a terminal, and a single line elsewhere."""
     if not on_screen:
         return [text] if text else []
     width = max(30, shutil.get_terminal_size().columns - INDENT)

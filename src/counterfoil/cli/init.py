@@ -48,7 +48,7 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
 
 
 def _require_owner(settings: Settings) -> None:
-    """Raise, before anything is created, if the login cannot write the audit entry for it."""
+    """Raise if the login cannot write the audit entry about the new store. Call this before the store is created."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not permissions.owns:
         raise SettingsError(

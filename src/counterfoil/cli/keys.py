@@ -42,7 +42,7 @@ def key_id(value: str) -> str:
         )
     if not _KEY_ID.fullmatch(value):
         # The value is not quoted because it may be a secret.
-        raise click.BadParameter(f"not a valid key ID; a key ID has {ID_LENGTH} letters and digits.")
+        raise click.BadParameter(f"not a valid key ID; a key ID consists of {ID_LENGTH} letters and digits.")
     return value
 
 
@@ -61,7 +61,7 @@ def instant(value: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise click.BadParameter("not a valid time; include the time zone, such as 2026-11-23T00:00+07:00.")
+        raise click.BadParameter("not a valid time; include the time zone, for example 2026-11-23T00:00+07:00.")
     return to_ms(moment)
 
 
@@ -215,7 +215,7 @@ def update(
     "--revoke-old-in",
     type=duration,
     metavar="DURATION",
-    help="Revoke the old key after this time, such as 30m, 12h, 7d or 2w.",
+    help="Revoke the old key after this time, for example 30m, 12h, 7d or 2w.",
 )
 @single_key_options
 def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str | None, as_json: bool) -> None:
@@ -237,7 +237,7 @@ def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str
 
 
 @command.command()
-@click.option("--at", type=instant, metavar="TIME", help="Revoke it at this time, such as 2026-11-23T00:00+07:00.")
+@click.option("--at", type=instant, metavar="TIME", help="Revoke it at this time, for example 2026-11-23T00:00+07:00.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt. Required if standard input is not a terminal.")
 @single_key_options
 def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str | None, as_json: bool) -> None:

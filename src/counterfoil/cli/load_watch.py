@@ -47,7 +47,7 @@ class StopRequest:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until a signal arrives, but at most this many seconds."""
+        """Wait until a signal arrives, for at most this many seconds."""
         self._event.wait(seconds)
 
     @contextmanager

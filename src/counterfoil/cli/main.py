@@ -50,7 +50,7 @@ COMMANDS = {
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
     "reference": "Write the API reference as HTML, Markdown or llms.txt.",
-    "completion": "Print the script that completes commands in your shell.",
+    "completion": "Print the shell completion script.",
 }
 MODULES = {"settings": "show_settings", "import": "import_"}
 
@@ -120,7 +120,7 @@ class Program(click.Group):
     envvar="COUNTERFOIL_CONFIG",
     show_envvar=True,
     metavar="FILE",
-    help="Settings file (TOML). Flags and COUNTERFOIL_* variables override it.",
+    help="Settings file (TOML). Flags and COUNTERFOIL_* environment variables override it.",
 )
 @click.version_option(__version__, message=f"counterfoil %(version)s (API {API_VERSION})")
 @click.pass_context
@@ -203,14 +203,14 @@ def _error_message(error: Exception) -> str:
             return EXPECTED_ERRORS[kind.__name__] + str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
         return (
-            f"the package {package} is not installed; it is part of the extra `{EXTRAS[package]}`. "
-            f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`; "
-            f"with a wheel, `pip install 'FILE.whl[{EXTRAS[package]}]'`."
+            f"the package {package} is not installed; it is part of the `{EXTRAS[package]}` extra. "
+            f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`. "
+            f"To install from a wheel, run `pip install 'FILE.whl[{EXTRAS[package]}]'`."
         )
     if isinstance(error, ValueError) and str(error) == "embedded null byte":
         return "a path must not contain a NUL character."
     if isinstance(error, UnicodeEncodeError):
-        return f"this text is not valid Unicode: {ascii(error.object)[:200]}"
+        return f"this string is not valid Unicode: {ascii(error.object)[:200]}"
     if isinstance(error, OSError):
         reason = error.strerror or str(error) or name
         return f"{reason}: {error.filename}" if error.filename else reason

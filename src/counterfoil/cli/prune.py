@@ -50,7 +50,7 @@ def _prune_removals(settings: Settings) -> int:
     """Delete old removals of bills; return the count. Without the permission, leave this to the service."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
-        print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does.")
+        print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does this.")
         return 0
     with closing(bootstrap.ledger(settings)) as ledger:
         return ledger.prune_removals()

@@ -245,7 +245,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`, with an earlier retry if both runs used up the quota, as the service's day has not ended."""
+    """Return `after`. If both runs used up the quota, the service's day has not ended, so the next run is sooner."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after
@@ -266,7 +266,7 @@ def _print_report(report: PullReport, as_json: bool) -> None:
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
     tally = report.tally
-    # The time of a small pull is mostly that of starting the program, so its rate would mean nothing.
+    # A small pull spends most of its time on starting the program, so its rate would be meaningless.
     is_measured = tally.bills_read >= MIN_BILLS_FOR_RATE and report.seconds > 0
     rate = f" ({tally.bills_read / report.seconds:,.0f} read/s)" if is_measured else ""
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
@@ -282,7 +282,7 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
         ("time", f"{report.seconds:.1f} s"),
     ]
     if tally.out_of_scope:
-        pairs.append(("out of scope", f"{tally.out_of_scope:,} bases left the key's scope during the run"))
+        pairs.append(("out of scope", f"bases that left the key's scope during the run: {tally.out_of_scope:,}"))
     return pairs
 
 

@@ -21,7 +21,7 @@ class PullDisplay(Progress):
     """Progress display that disappears when the work is done, because the summary follows."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._tally = Tally()  # This must be set first, because super().__init__() may already draw.
+        self._tally = Tally()  # This must be set first, because super().__init__() may already render.
         super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -50,7 +50,7 @@ def stage(tally: Tally) -> str:
 
 
 def waiting(tally: Tally, now: float) -> str:
-    """Return a text that says what the client is waiting for, and for how many more seconds."""
+    """Return what the client is waiting for and for how many more seconds, or an empty string if it is not waiting."""
     if not tally.waiting_for:
         return ""
     return f"waiting for {tally.waiting_for}: next request in {max(0, math.ceil(tally.waiting_until - now))} s"

@@ -24,7 +24,7 @@ def command_words(text: str) -> list[str]:
 
 
 class FollowUp:
-    """A command that is run with the results of a pull in its environment."""
+    """A command that is run with the results of a pull in environment variables."""
 
     def __init__(self, words: list[str], target: str) -> None:
         self._words = words
@@ -64,7 +64,7 @@ class FollowUp:
 
 
 def _standard_error() -> int | None:
-    """Return the file descriptor of standard error, or None if it has none, as in tests."""
+    """Return the file descriptor of standard error, or None if the stream has no descriptor, as in tests."""
     try:
         return sys.stderr.fileno()
     except (AttributeError, OSError):

@@ -16,7 +16,7 @@ def audit_entry(act: Act, detail: str) -> AuditEntry:
 
 
 def is_without_store(settings: Settings) -> bool:
-    """Return whether the folder has no store yet, so that the command is about to create one."""
+    """Return whether the folder has no store yet. If so, the command is about to create one."""
     return not settings.database and not bootstrap.has_store(settings)
 
 

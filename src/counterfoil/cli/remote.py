@@ -41,7 +41,7 @@ def duration(text: str) -> float:
     """Parse a duration such as `30s`, `5m`, `12h` or `1d`, and return it in seconds."""
     match = _DURATION.fullmatch(text.strip())
     if not match or not int(match[1]):
-        raise click.BadParameter(f"{text!r} is not a valid duration. Use a form such as 30s, 5m, 12h or 1d.")
+        raise click.BadParameter(f"{text!r} is not a valid duration. Use a value such as 30s, 5m, 12h or 1d.")
     return int(match[1]) * _SECONDS[match[2]]
 
 
@@ -51,7 +51,7 @@ def past_day(text: str) -> date:
         day = date.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is not a valid date. Use the form YYYY-MM-DD, such as 2026-01-31."
+            f"{text!r} is not a valid date. Use the format YYYY-MM-DD, for example 2026-01-31."
         ) from None
     if day > from_ms(SystemClock().now_ms(), UTC).date() + timedelta(days=1):
         raise click.BadParameter(f"{text} is in the future. Use an earlier date.")
@@ -72,7 +72,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
         "--key-file",
         type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
         metavar="FILE",
-        help=f"File with the API key, or - for standard input. [default: the variable {KEY_VARIABLE}]",
+        help=f"File with the API key, or - for standard input. [default: the environment variable {KEY_VARIABLE}]",
     )
     @click.option("--key", "bare_key", hidden=True)
     @click.option(
@@ -93,7 +93,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
 def _remote(url: str, key: str, target_name: str) -> Remote:
     try:
         base_url = checked_url(_with_api_path(url))
-        request_headers(key)  # It raises ValueError for an invalid key.
+        request_headers(key)  # This raises ValueError for an invalid key.
         return Remote(base_url, key, parse_destination(target_name))
     except ValueError as error:
         raise click.UsageError(f"{str(error).rstrip('.')}.") from error
@@ -108,7 +108,7 @@ def _key(file: Path | None, bare: str | None) -> str:
     if bare is not None:
         raise click.UsageError(
             "A key on the command line is visible to all users of this machine. "
-            f"Use --key-file or the variable {KEY_VARIABLE}."
+            f"Use --key-file or the environment variable {KEY_VARIABLE}."
         )
     if file is not None:
         with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
@@ -116,5 +116,5 @@ def _key(file: Path | None, bare: str | None) -> str:
     else:
         key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
-        raise click.UsageError(f"No API key. Use --key-file or set the variable {KEY_VARIABLE}.")
+        raise click.UsageError(f"No API key. Use --key-file or set the environment variable {KEY_VARIABLE}.")
     return key

@@ -38,7 +38,7 @@ def print_json(value: object) -> None:
         text = json.encode(value).decode()
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
-        # The output cannot encode a character, or a path is not valid text: use JSON's ASCII escapes.
+        # The output cannot encode a character, or a path is not valid Unicode, so use JSON's ASCII escapes.
         text = ascii_json.dumps(to_builtins(value), separators=(",", ":"))
     click.echo(text)
 
@@ -98,7 +98,7 @@ def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
 
 
 def display_width(text: str) -> int:
-    """Return the number of terminal cells that a text takes. Thai vowel signs and tone marks take none."""
+    """Return the width of a string in terminal cells. Thai vowel signs and tone marks have no width."""
     if text.isascii():
         return len(text)
     return sum(

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client for asyncio when it is first used, because importing asyncio takes long."""
+    """Import the client for asyncio when it is first used, because importing asyncio is slow."""
     if name != "AsyncClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from counterfoil.client.async_api import AsyncClient  # noqa: PLC0415 - imported late on purpose

@@ -50,9 +50,9 @@ def request_headers(key: str) -> dict[str, str]:
 
 
 def tls_context(base_url: str) -> ssl.SSLContext:
-    """Return the settings for TLS. Without TLS, no certificates are loaded, because that takes tens of milliseconds."""
+    """Return the TLS context. Load certificates, which takes tens of milliseconds, only if TLS may be used."""
     if base_url.startswith("http://") and not has_proxy():
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It trusts no certificate.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # This context trusts no certificate.
     from counterfoil.client.httpx_import import httpx  # noqa: PLC0415 - imported late on purpose
 
     return httpx.create_ssl_context()

@@ -172,6 +172,6 @@ def _converted(kind: Kind, value: Any) -> Any:
 
 
 def utc_text(instant: str) -> str:
-    """Return an instant in UTC with milliseconds, so that texts sort by time."""
+    """Format an instant in UTC with milliseconds, so that the strings sort by time."""
     moment = datetime.fromisoformat(instant).astimezone(UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

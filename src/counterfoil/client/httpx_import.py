@@ -4,7 +4,7 @@ import sys
 
 COMMAND_LINE = "httpx._main"
 
-# With None in `sys.modules`, importing the module fails, and httpx then does without it.
+# With None in `sys.modules`, importing the module fails, and httpx then works without it.
 _is_first_import = "httpx" not in sys.modules
 if _is_first_import:
     sys.modules[COMMAND_LINE] = None  # type: ignore[assignment]  # Python allows None, but its type stubs do not.

@@ -1,4 +1,4 @@
-"""Handles a request to the console: guard, static files, sign-in, session, then a page or an action."""
+"""Handles a request to the console: security checks, static files, sign-in, session, then a page or an action."""
 
 from urllib.parse import urlsplit
 

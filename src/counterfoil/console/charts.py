@@ -67,7 +67,7 @@ def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
 
 
 def _legend(words: ChartWords) -> Html | None:
-    """Return what the two colours mean."""
+    """Return the legend, which explains the two colours, or None if the chart has only one."""
     if not words.failed:
         return None
     named = (("bar", words.value), ("failed", words.failed))

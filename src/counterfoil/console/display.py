@@ -1,4 +1,4 @@
-"""Draws times, numbers, labels and tables in the same way for all pages."""
+"""Renders times, numbers, labels and tables in the same way for all pages."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -57,7 +57,7 @@ def _month(t: Texts, day: date) -> str:
 
 
 def duration(t: Texts, span_ms: int) -> str:
-    """Return a span of time in the largest fitting unit."""
+    """Format a duration in the largest unit that it contains at least twice."""
     seconds = max(0, span_ms) // 1000
     for unit, size in _UNITS:
         if seconds >= 2 * size:
@@ -79,7 +79,7 @@ def number(value: float | None) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return a share as text. A share that is not zero never appears as zero."""
+    """Format a share as a percentage. A share above zero is never shown as zero."""
     if not whole:
         return "–"
     share = part / whole
@@ -102,7 +102,7 @@ def status_badge(status: int) -> Html:
 
 
 def name_of(text: str | None) -> str:
-    """Return a name that people typed, with control characters replaced."""
+    """Return a name that somebody typed, with control characters replaced."""
     return printable(text)
 
 
@@ -121,7 +121,7 @@ def command_line(text: str) -> Html:
 
 
 def fields(pairs: Iterable[tuple[str, Child]]) -> Html:
-    """Return a list of names and values."""
+    """Return a `<dl>` list of names and values."""
     return element("dl", [element("div", element("dt", name), element("dd", value)) for name, value in pairs])
 
 

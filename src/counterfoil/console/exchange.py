@@ -52,7 +52,7 @@ class ConsoleRequest(Struct, frozen=True, kw_only=True):
         return [value for found, value in self.headers if found == name]
 
     def header(self, name: str) -> str:
-        """Return the first header of this name, or an empty text."""
+        """Return the value of the first header with this name, or an empty string if there is none."""
         return next((value for found, value in self.headers if found == name), "")
 
     @property
@@ -69,7 +69,7 @@ class ConsoleResponse(Struct, frozen=True, kw_only=True):
     policy: str = POLICY
 
     def all_headers(self) -> list[tuple[str, str]]:
-        """Return every header, including those that protect each response."""
+        """Return all headers, including the security headers that every response has."""
         fixed = (("content-type", self.content_type), ("content-security-policy", self.policy))
         return [*fixed, *SECURITY_HEADERS, *self.headers]
 

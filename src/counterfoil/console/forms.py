@@ -1,4 +1,4 @@
-"""Draws the fields of forms, and parses the values that the operator entered."""
+"""Renders the fields of forms, and parses the values that the operator entered."""
 
 from collections.abc import Mapping, Sequence
 
@@ -96,7 +96,7 @@ def _option(choice: FormChoice, chosen: str) -> Html:
 def whole_number(visit: Visit, name: str, most: int) -> int:
     """Return a number between 1 and `most` from the form."""
     text = visit.request.form.get(name, "").strip().replace(",", "")
-    # A longer text is out of range in any case, and Python refuses to convert a very long one.
+    # A longer string is out of range anyway, and Python refuses to convert a very long string.
     is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     if not is_number or not 1 <= int(text) <= most:
         raise InvalidForm(visit.t("form.number", most=f"{most:,}"))

@@ -1,4 +1,4 @@
-"""Refuses requests that may have been caused by another web site. This check runs before all others."""
+"""Refuses cross-site requests and requests with an unknown host name. These checks run before all others."""
 
 from urllib.parse import urlsplit
 
@@ -47,7 +47,7 @@ class Guard:
         site = request.header("sec-fetch-site") or "none"
         if site in OWN_SITES or request.header("sec-fetch-mode") == "navigate":
             return None
-        return ConsoleRefusal(403, "Another web site must not load anything from the console.")
+        return ConsoleRefusal(403, "Other web sites must not load anything from the console.")
 
     def _of_form(self, request: ConsoleRequest) -> ConsoleRefusal | None:
         if not _is_from_own_page(request):

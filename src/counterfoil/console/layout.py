@@ -1,4 +1,4 @@
-"""Draws the parts that all pages share: header with the operator's name, navigation, and the equivalent command."""
+"""Renders the parts that all pages share: header with the operator's name, navigation, and the equivalent command."""
 
 from typing import Final
 from urllib.parse import urlencode

@@ -88,7 +88,7 @@ class SignInLinks:
 
 
 def fingerprint(token: str) -> str:
-    """Return a hash that can be stored instead of a secret text."""
+    """Return a hash of a token, which can be stored instead of the token itself."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -104,17 +104,17 @@ class ConsoleHandler(BaseHTTPRequestHandler):
             response = self.answer(request)
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             _report(error)
-            response = _plain(500, "The console failed to answer. See its standard error.")
+            response = _plain(500, "The console failed unexpectedly. See its standard error.")
         self._send(response)
 
     do_GET = do_HEAD = do_POST = handle_any  # noqa: N815 - http.server's names
 
     def _body(self) -> bytes | ConsoleResponse:
         if "transfer-encoding" in self.headers:
-            return _plain(411, "The length of the body must be given.")
+            return _plain(411, "A Content-Length header is required.")
         lengths = self.headers.get_all("content-length", [])
         if len(lengths) > 1 or not all(_is_length(length) for length in lengths):
-            return _plain(400, "The length of the body is not valid.")
+            return _plain(400, "The Content-Length header is not valid.")
         length = int(lengths[0]) if lengths else 0
         return self.rfile.read(length) if length <= MAX_BODY else _plain(413, "The body is too large.")
 

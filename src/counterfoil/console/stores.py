@@ -1,4 +1,4 @@
-"""Opens the store for the console's pages. Every page reads through this class, and nothing here changes the store."""
+"""Opens the store for the console's pages. All pages read through `ConsoleStore`. Nothing here changes the store."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -150,7 +150,7 @@ class Copy:
         return moved
 
     def _sync_group(self, table: CopiedTable, group: Any) -> int:
-        """Make a group at the target equal to that at the source; return the number of rows that differed."""
+        """Make a group at the target equal to the same group at the source; return the number of rows that differed."""
         to_fetch, to_delete, empty = self._differing(table, group)
         if not to_fetch and not to_delete:
             return 0

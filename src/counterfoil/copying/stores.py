@@ -16,13 +16,13 @@ class CopySide(Protocol):
     """One side of a copy: a store whose rows can be read."""
 
     def groups(self, table: CopiedTable, since: int) -> list[Any]:
-        """Return the groups of a table. Of the request records, return those from the hour `since` onwards."""
+        """Return the groups of a table. For request records, return only groups from the hour `since` onwards."""
 
     def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
         """Return the rows of a group. The body column is left out if the table also stores a digest of it."""
 
     def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        """Yield each complete row with its group. Of the request records, yield those from the hour `since` onwards."""
+        """Yield complete rows with their groups. For request records, yield only rows from the hour `since` onwards."""
 
 
 class CopySource(CopySide, Protocol):

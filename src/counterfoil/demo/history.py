@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# Requests per day, routes and occasional errors of the key for each purpose. Other keys were never used.
+# By purpose of the key: its requests per day, routes and occasional errors. Other keys were never used.
 _PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
     "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),

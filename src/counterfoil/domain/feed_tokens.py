@@ -90,7 +90,7 @@ class FeedTokens:
         except (ValueError, binascii.Error):
             return None
         signature, payload = data[:SIGNATURE_BYTES], data[SIGNATURE_BYTES:]
-        # Different texts can decode to the same bytes. Only the text that the service handed out is accepted.
+        # Different strings can decode to the same bytes. Only the string that the service handed out is accepted.
         is_canonical = urlsafe_b64encode(data).decode().rstrip("=") == text
         if not hmac.compare_digest(signature, self._signature(owner, payload)) or not is_canonical:
             return None

@@ -51,7 +51,7 @@ class ColumnProfile(Struct):
         return sum(":" in value for value in self.filled) * 2 > len(self.filled)
 
     def distinct(self) -> list[str]:
-        """Return the distinct values, most frequent first, or nothing if there are too many for a column of codes."""
+        """Return the distinct values, most frequent first, or an empty list if there are too many to be codes."""
         counts = Counter(self.filled)
         return [value for value, _ in counts.most_common()] if len(counts) <= MANY_VALUES else []
 

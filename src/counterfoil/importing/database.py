@@ -135,7 +135,7 @@ class DatabaseImport:
         return f"{column} >= {cast} OR {column} IS NULL", [str(since) if self._database.kind == "xid" else since]
 
     def _note(self, value: object) -> None:
-        """Remember the highest watermark. A row without one is read by every import."""
+        """Remember the highest watermark. Every import reads rows without a watermark again."""
         if value is None or self._database.kind == "xid":
             return
         if self._database.kind == "number":

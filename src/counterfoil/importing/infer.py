@@ -266,7 +266,7 @@ class _Inference:
         return chosen.get("total") if self._is_flat else None
 
     def _varying(self, sheet: SheetSample, words: Sequence[str], fits: Callable[[str], bool]) -> str | None:
-        """Return a column that differs between the lines of a bill, as a line's total does."""
+        """Return a column whose value differs between the lines of a bill, as a line's total does."""
         return self._find(sheet, words, lambda name: fits(name) and not self._is_same_on_bill(name))
 
     def _bill_fields(self, line_total: str | None) -> None:

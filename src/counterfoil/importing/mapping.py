@@ -142,7 +142,7 @@ def _is_cell(value: Table[str, Any]) -> bool:
 
 
 class _Parser:
-    """Reads the entries of one mapping file, and names them in messages."""
+    """Parses the entries of one mapping file. Error messages name the file and the entry."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -184,7 +184,7 @@ class _Parser:
         thousands = table.get("thousands", default)
         if thousands not in (",", ".", " ", "'", "") or thousands == decimal:
             raise self.fail("numbers.thousands", "must be empty, a space or one of , . ' but not the decimal mark")
-        # Spaces and apostrophes are always allowed between thousands, so they are not stored as the mark.
+        # Spaces and apostrophes are always allowed between thousands, so the format need not name them.
         return NumberFormat(decimal, thousands if thousands in ",." else "")
 
     def dates(self, table: Table[str, Any]) -> DateFormat:

@@ -95,7 +95,7 @@ def as_object(value: object) -> Order:
 
 
 def text_of(value: object) -> str:
-    """Return an ID or a name, or an empty text if there is none."""
+    """Return an ID or a name as a string, or an empty string if there is none."""
     return "" if value is None or isinstance(value, dict | list | bool) else str(value)
 
 
@@ -105,7 +105,7 @@ def only_known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def written_number(value: object, name: str) -> Decimal | None:
-    """Return the exact value of a number in an order; None if it has no value."""
+    """Return the exact value of a number in an order, or None if the field is empty."""
     if value is None or value == "":
         return None
     try:

@@ -136,7 +136,7 @@ def delimiter_of(text: str, heading_line: int) -> str:
 
 
 def is_damaged(cell: str) -> bool:
-    """Return whether a cell has bytes that are not text in the file's encoding."""
+    """Return whether a cell contains bytes that are not valid in the file's encoding."""
     if cell.isascii():
         return False
     return any(ord(letter) in _LONE or letter == "\N{REPLACEMENT CHARACTER}" for letter in cell)

@@ -58,7 +58,7 @@ def check_columns(sheet: Sheet, table: TableMapping, rules: Sequence[RowRule | N
 
 
 def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
-    """Return the text of a field in a row, after translation."""
+    """Return the text of a field in a row, translated with the mapping's `values`."""
     if source.constant is not None:
         return source.constant
     columns = row.sheet.columns

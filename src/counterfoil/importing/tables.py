@@ -74,7 +74,8 @@ class TableImport:
         self._options = options
         self._orders: Counter[str] = Counter()
         self._ambiguous: RowProblem | None = None
-        # Bills with a row next to one that could not be read. That row may be theirs, so they may be incomplete.
+        # Bills that have a row next to an unreadable row. The unreadable row may belong to the bill, which may then be
+        # incomplete.
         self._doubtful: dict[str, RowProblem] = {}
         kinds = {one.kind for one in inputs}
         self._is_flat = mapping.line is not None and LINE not in kinds
@@ -196,7 +197,8 @@ class TableImport:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
             detail = (
-                f"has a row next to line {unread.line} of {unread.file}, which could not be read and may be its own"
+                f"has a row next to line {unread.line} of {unread.file}, "
+                "which could not be read and may belong to this bill"
             )
             yield RejectedRow(first.sheet.name, first.line, unread.reason, detail, group.key)
             return

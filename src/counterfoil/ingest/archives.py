@@ -104,7 +104,7 @@ class _FirstBytes:
 
 
 class _CompressedData:
-    """The bytes of a compressed file. `position` is the number of bytes that have been used."""
+    """The bytes of a compressed file. `position` is the number of bytes that have been consumed."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -122,7 +122,7 @@ class _CompressedData:
         self.position -= len(unused)
 
     def start(self, size: int) -> bytes:
-        """Return the next bytes without using them."""
+        """Return the next bytes without consuming them."""
         data = b""
         while len(data) < size and (more := self.read()):
             data += more

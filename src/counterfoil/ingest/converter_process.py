@@ -22,11 +22,11 @@ NICENESS = 5
 
 
 class LinesToConvert(Struct, array_like=True):
-    """Lines, and the facts of shops that the process does not know yet, by the number that identifies them."""
+    """Lines, and the facts of shops that the process has not received yet, by the number that identifies the facts."""
 
     lines: list[bytes] = field(default_factory=list)
     facts: dict[int, KnownFacts] = field(default_factory=dict)
-    # Whether the process has to forget all facts that it knows, because there are too many of them.
+    # Whether the process has to forget all facts that it has received, because there are too many of them.
     forgets: bool = False
 
 

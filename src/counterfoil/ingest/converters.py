@@ -80,7 +80,7 @@ class ConverterProcess:
         self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
         self._requests, self._results = (pipe.fileno() for pipe in self._pipes)
         for pipe in (self._requests, self._results):
-            with suppress(AttributeError, OSError):  # Only Linux supports this, and it has a limit per user.
+            with suppress(AttributeError, OSError):  # Only Linux supports this, with a limit per user.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._to_send: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[bytes | None] = SimpleQueue()
@@ -127,7 +127,7 @@ class ConverterProcess:
 
 
 class _Sent(Struct, gc=False):
-    """Lines that a process was asked to convert, and the facts that it knew, by their numbers."""
+    """Lines that a process was asked to convert, and the facts that it had, by their numbers."""
 
     lines: list[SourceLine]
     facts: list[KnownFacts]

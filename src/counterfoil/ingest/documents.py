@@ -25,7 +25,7 @@ class Unfinished(Exception):
 class DocumentReader:
     """Splits a document into records. `line` is the number of the line that has been reached.
 
-    Of a document that is known to be cut off, only complete records are yielded.
+    If the document is known to be truncated, only complete records are yielded.
     """
 
     def __init__(self, text: IO[bytes], first_line: bytes, number: int, *, is_cut_off: bool = False) -> None:

@@ -65,7 +65,7 @@ class _ValueType(Struct, frozen=True):
 
 _TEXT = _ValueType(lambda value: text(value) is not None, frozenset({str}))
 _ID = _ValueType(lambda value: ident(value) is not None, frozenset({str}))
-# The types by their names in the `$defs` of the schemas.
+# Maps the names in the `$defs` of the schemas to types.
 _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "text": _TEXT,
     "userId": _TEXT,
@@ -77,7 +77,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    # `check_record` uses the result of the load to check these two. This is faster, and every bill has them.
+    # `check_record` checks these two types by the result of the load, which is faster. Every bill has such fields.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),

@@ -99,7 +99,7 @@ def _bound_socket(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
     except (TypeError, UnicodeError) as error:
         bound.close()
-        # Python raises these errors for a text that cannot be a host name.
+        # Python raises these errors for a string that cannot be a host name.
         raise OSError(errno.EINVAL, "Not a valid host name", host) from error
     except OSError:
         bound.close()

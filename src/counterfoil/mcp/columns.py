@@ -64,8 +64,8 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Contact data, names and IDs of people, and texts that staff type freely. People name a table after a guest,
-# and a reason or a label can contain anything. A coupon's code can be redeemed by whoever knows it.
+# Contact data, names and IDs of people, and text that staff can type freely: a table may be named after a guest, and a
+# reason or a label can contain anything. A coupon's code can be redeemed by whoever knows it.
 WITHHELD: dict[str, tuple[str, ...]] = {
     "bills": (
         "order_ids",
@@ -93,5 +93,6 @@ WITHHELD: dict[str, tuple[str, ...]] = {
     "coupons": ("member_id", "position", "code", "status", "template_id", "name", "expire_at"),
 }
 
-# Columns that are computed when the copy is read: name, type, and the withheld column that must not be null.
+# Boolean columns that are computed when the copy is read, by table: the column's name, and the withheld column whose
+# values must not be null.
 PRESENCE = {"bills": ("has_member", "member_id")}

@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the start of the oldest of the last complete passes over the bases."""
+        """Return the earliest start among the last complete passes of all bases."""
         return earliest(base.passed for base in self.bases.values())
 
 
@@ -59,7 +59,10 @@ def parse(state: bytes | None) -> Progress:
     except msgspec.MsgspecError as error:
         raise UnknownFormat(f"the progress that is stored in the copy cannot be read: {error}") from error
     if progress.format > FORMAT:
-        raise UnknownFormat(f"the copy has format {progress.format}, but only {FORMAT} is known. Upgrade Counterfoil.")
+        raise UnknownFormat(
+            f"the copy has format {progress.format}, but this version supports only formats up to {FORMAT}. "
+            "Upgrade Counterfoil."
+        )
     return progress
 
 

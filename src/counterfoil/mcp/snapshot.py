@@ -1,4 +1,4 @@
-"""A snapshot of the copy: its published columns in a private DuckDB file, which every question is answered from.
+"""A snapshot of the copy: a private DuckDB file with the published columns, from which all questions are answered.
 
 DuckDB allows either one writer or several readers of a file. The copy is
 therefore opened only while a snapshot is made, and only if it has changed since
@@ -204,7 +204,7 @@ class CopyReader:
 
 
 def _file_version(path: Path) -> tuple[int, ...]:
-    """Return values that change whenever the file or its write-ahead log does, or nothing if the file is missing."""
+    """Return values that change whenever the file or its write-ahead log changes. A missing file adds no values."""
     version: list[int] = []
     for file in (path, path.with_name(f"{path.name}.wal"), path.with_name(f"{path.name}-wal")):
         try:

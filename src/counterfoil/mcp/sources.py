@@ -83,7 +83,7 @@ def _require_pull_state(found: Found, path: Path) -> None:
 
 
 def _columns(table: Table, found: Found) -> Iterator[tuple[str, Kind]]:
-    """Yield the published columns that this copy has. A copy of an older release may lack some until the next pull."""
+    """Yield the published columns of this copy. A copy made by an older release may lack some until the next pull."""
     for column in table.columns:
         if column.name in PUBLISHED[table.name] and (table.name, column.name) in found:
             yield column.name, column.kind

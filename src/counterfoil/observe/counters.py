@@ -18,7 +18,7 @@ BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_00
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
-# Each route has a row of numbers: requests by outcome, requests by latency bucket, sum of latencies, and bytes sent.
+# Each route has a row of counters: requests by outcome, requests by latency bucket, sum of latencies, and bytes sent.
 _OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}
 _OTHER_INDEX = len(OUTCOMES) - 1
 _BUCKETS_OFFSET = len(OUTCOMES)
@@ -28,7 +28,7 @@ _ROW_LENGTH = _SENT_OFFSET + 1
 
 
 class Layout:
-    """The index of each number in a counter file."""
+    """The index of each value in a counter file."""
 
     def __init__(self, routes: Iterable[str]) -> None:
         self.routes = tuple(routes)
@@ -91,7 +91,7 @@ class CounterFile:
 
 
 def totals(folder: Path, layout: Layout) -> list[int]:
-    """Return the sum of each number over all counter files."""
+    """Return the sum of each counter over all worker processes."""
     sums = [0] * layout.slots
     for numbers in _counter_files(folder, layout):
         sums = [left + right for left, right in zip(sums, numbers, strict=True)]

@@ -1,4 +1,4 @@
-"""The style sheets of the pages, read from the package and shortened."""
+"""The style sheets of the pages, read from the package and minified."""
 
 import re
 from functools import cache
@@ -11,13 +11,13 @@ _AFTER_PROPERTY = re.compile(r"(?<=[a-z-]):\s+")
 
 @cache
 def shared_style_sheet() -> str:
-    """Return the style sheet shared by all pages, shortened."""
+    """Return the style sheet shared by all pages, minified."""
     return style_sheet("counterfoil.web", "style.css")
 
 
 @cache
 def style_sheet(package: str, name: str) -> str:
-    """Return a style sheet of a package, shortened."""
+    """Return a style sheet of a package, minified."""
     return shorten(text_file(package, name))
 
 

@@ -105,7 +105,7 @@ def check_version(connection: Connection) -> None:
 
 
 def _checked(url: str) -> Connection:
-    """Open a connection and check the schema version. If this version cannot use the schema, close it and raise."""
+    """Open a connection and check the schema version. If the check fails, close the connection and raise."""
     connection = connect(url)
     try:
         check_version(connection)
@@ -132,7 +132,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection. Close it if the work takes longer than this, because a frozen server never responds."""
+        """Yield the connection. Close it if the work takes longer than `seconds`, because the server may hang."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

@@ -126,8 +126,8 @@ _BASES_OF = {
 
 # Comparing base and token as a pair makes PostgreSQL use the primary key, which begins with the base. With `token = $2`
 # it would use the index of tokens, read the row of a member of another franchise and then discard it, which takes
-# longer than finding no row, and so reveals that the member exists. `provider_id = ANY($1)` is for a divided store,
-# which then reads only the parts that hold these bases.
+# longer than finding no row, and so reveals that the member exists. `provider_id = ANY($1)` lets a distributed store
+# read only the shards that hold these bases.
 _MEMBER = """
     SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT member.*, bases.body FROM unnest($1::text[]) AS base (id) CROSS JOIN LATERAL (
@@ -184,7 +184,7 @@ class PostgresBooks:
     async def bills_by_day(
         self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        # The empty ID sorts before all others, so this is the position just before the first day.
+        # An empty string sorts before every ID, so this is the position just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         values = (*start, as_number(last), limit)
         return await self._bill_page(_BILLS_BY_DAY, scope, shop_id, values, limit, reached)
@@ -299,8 +299,8 @@ class PostgresBooks:
 
         The shops or bases are read first and passed as values instead of
         joined, so that a distributed store reads only their shards. Both
-        statements go to the same server: with an outdated list of shops, a
-        record would seem to be missing.
+        statements go to the same server, because a record could seem to be
+        missing if the list of shops was outdated.
         """
 
         async def ask(pool: Pool) -> list[Any]:

@@ -153,9 +153,9 @@ class DistributedLedger(PostgresLedger):
         (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
             raise StoreUnavailable(
-                "Citus: a load was interrupted, and a node that may still be writing for it does not respond. "
-                "The horizon does not advance until it does. If the node is permanently lost, remove it from the "
-                "cluster."
+                "Citus: a load was interrupted, and a node that may still be writing its rows does not respond. "
+                "The horizon does not advance until the node responds. If the node is permanently lost, remove it "
+                "from the cluster."
             )
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 

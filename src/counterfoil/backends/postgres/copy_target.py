@@ -52,7 +52,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "expired": bool,
     "rev": lambda rev: None if rev is None else Decimal(repr(rev)),
 }
-# Only entries from the source are compared. The target also has its own, such as the one of `counterfoil migrate`.
+# Only entries from the source are compared. The target also has entries of its own, for example about migrations.
 _FROM = {"audit": "(SELECT * FROM audit WHERE origin = 'sqlite') AS audit"}
 
 

@@ -55,7 +55,7 @@ class PostgresKeyLookup:
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
                 if self._as_of is not None and self._as_of < arrived - _REFRESH_US and not self._failure:
-                    # That lookup began so long before this request that it may have missed a revocation.
+                    # The lookup began so long before this request that it may have missed a revocation.
                     await asyncio.shield(self._start_lookup())
             if self._failure and not self._trusts_memory:
                 raise self._failure
@@ -79,8 +79,8 @@ class PostgresKeyLookup:
         return self._clock.steady_us() < self._as_of + KEYS_TRUSTED_SEC * 1_000_000
 
     def _start_lookup(self) -> asyncio.Task[None]:
-        """Start reading the keys. Requests that arrive before it finishes share this read."""
-        # A read that has finished is of no use here, even if its callback, which clears `_lookup`, has not run yet.
+        """Return the task of the read in progress, or start a new read. Several requests may share one read."""
+        # `_lookup` may still hold a read that has finished, if the callback that clears it has not run yet.
         if self._lookup is None or self._lookup.done():
             self._lookup = asyncio.get_running_loop().create_task(self._refresh_all())
             self._lookup.add_done_callback(self._finished)
@@ -107,13 +107,13 @@ class PostgresKeyLookup:
             with suppress(StoreUnreachable):
                 await self._servers.on_replica(self._refresh_from_replica)
         if failure is None:
-            # Count from the beginning: the keys may have changed as soon as the server had read them.
+            # The time counts from the start of the read: keys may change as soon as the server has read them.
             self._due = now + _REFRESH_US
         elif self._trusts_memory:
             self._due = self._clock.steady_us() + _REFRESH_US
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
-        """Read a replica's keys only if they are newer than ours: older ones could reinstate a revoked key."""
+        """Read a replica's keys if they are newer than those in memory. Older keys could undo a revocation."""
         (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
         as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
         if self._as_of is None or as_of > self._as_of:

@@ -279,7 +279,7 @@ class PostgresLedger:
     def compute_totals(self, most: int) -> int:
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            # This runs often and usually has nothing to do. It then takes no lock, so that no load has to wait for it.
+            # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
             if not total_records.has_stale(connection):
                 return 0
         with translated(), self._line.within(STATEMENT_SEC), self._writing():

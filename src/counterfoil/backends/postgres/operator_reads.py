@@ -108,7 +108,7 @@ _LOADS = """
 """
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = %s ORDER BY place LIMIT %s"
 
-# A stale day is counted, because its total has not been computed yet.
+# The bills of a stale day are counted, because the stored total is out of date.
 _BILLS_PER_DAY = """
     SELECT * FROM (
         SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE

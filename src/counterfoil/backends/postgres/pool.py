@@ -56,7 +56,7 @@ def translated() -> Iterator[None]:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether PostgreSQL can store this text. It cannot store NUL or unpaired surrogates."""
+    """Return whether PostgreSQL can store this string. It cannot store NUL or unpaired surrogates."""
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 

@@ -1,4 +1,4 @@
-"""Converts revisions, which PostgreSQL stores as numbers of any length and precision."""
+"""Converts revisions between Python numbers and PostgreSQL's type `numeric`, which keeps all digits."""
 
 from decimal import Decimal
 
@@ -13,7 +13,7 @@ def rev_of(kept: Decimal | None) -> float | None:
 
 
 def loaded(row: Row) -> Row:
-    """Return a row with its revision as it was loaded. The revision is the only decimal column of the books."""
+    """Return a row with its revision as it was loaded. No other column of the books is `numeric`."""
     return tuple([rev_of(value) if isinstance(value, Decimal) else value for value in row])
 
 

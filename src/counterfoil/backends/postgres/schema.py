@@ -15,7 +15,8 @@ IS_DISTRIBUTED = """
     )
 """
 
-# A migration may contain this comment. A running program that knows at least this schema can keep using the store.
+# A migration may contain this comment. After the migration, running programs that were built for this schema or a newer
+# one can keep using the store.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 
@@ -27,7 +28,7 @@ def scripts() -> list[tuple[int, str, str]]:
 
 
 def oldest_for(number: int, script: str) -> int:
-    """Return the oldest schema whose programs can still use the store after this migration."""
+    """Return the oldest schema N such that programs built for schema N can still use the store after this migration."""
     said = _SUITS.search(script)
     return int(said[1]) if said else number
 

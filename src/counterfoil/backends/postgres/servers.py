@@ -317,8 +317,8 @@ class Servers:
                 missed = 0
             except StoreUnavailable as error:
                 server.disconnect()
-                # A late answer may be the fault of this process, so the check is repeated. A broken connection counts
-                # as failed at once.
+                # A late answer may be the fault of this process, so the check is repeated. After a connection error,
+                # the server counts as unreachable at once.
                 missed += 1 if isinstance(error.__cause__, TimeoutError) else FAILED_CHECKS
                 if missed >= FAILED_CHECKS:
                     server.role = ServerRole.AWAY
@@ -371,7 +371,7 @@ class Servers:
             self._all_checked.set()
 
     def _mark_suspect(self, server: DatabaseServer) -> None:
-        """Stop sending requests to a server on which one has failed, until its watcher has checked it."""
+        """After a failed request to this server, send it no more requests until its watcher has checked it."""
         if self._addresses:
             server.suspect = True
             server.check_now.set()

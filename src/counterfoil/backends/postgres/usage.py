@@ -31,7 +31,7 @@ RECORDS_WAITING = 100_000
 Instant = Callable[[], tuple[int, date]]
 
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
-# Used with several servers: see docs/decisions/0015-monotonic-reads.md.
+# This statement is used with several servers: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
@@ -227,7 +227,7 @@ class PostgresUsage:
                 for statement, columns in _tally_statements(tally):
                     await self._servers.primary.do(statement, *columns)
         except StoreUnavailable:
-            # The next admission or the next flush writes them.
+            # The next admission or the next flush writes these records.
             self._flush_soon()
         finally:
             self._flushing = None

@@ -41,7 +41,7 @@ def translated() -> Iterator[None]:
 
 
 class Script:
-    """A Lua script. It is called by its SHA-1 and sent in full only if the server does not know it."""
+    """A Lua script. It is called by its SHA-1 hash, and sent in full only if the server has not cached it."""
 
     def __init__(self, file: str) -> None:
         self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
@@ -59,8 +59,8 @@ class Script:
 def open_clients(url: str) -> list[Any]:
     """Return a list of clients: the one for commands, followed by one for each sentinel.
 
-    The address may name one server, a cluster, or the sentinels that know the
-    primary.
+    The address may name one server, a cluster, or the sentinels that monitor
+    the primary.
     """
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,

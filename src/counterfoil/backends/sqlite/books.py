@@ -195,7 +195,7 @@ class SqliteBooks:
         limit: int,
         reached: int = 0,  # noqa: ARG002
     ) -> BillPage | None:
-        # The empty ID sorts before all others, so this is the position just before the first day.
+        # An empty string sorts before every ID, so this is the position just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), limit))
 

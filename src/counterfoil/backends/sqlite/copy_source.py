@@ -50,7 +50,7 @@ _FROM = {
     )""",
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
     "audit": "(SELECT 'sqlite' AS origin, * FROM audit)",
-    # Records of earlier versions have no request ID. Indexing them sets the ID to an empty text.
+    # Records written by earlier versions have no request ID. Indexing such a record sets its ID to an empty string.
     "requests": """(
         SELECT at, key_id, route, status, error, took_us, personal_base, personal_members,
             nullif(request_id, '') AS request_id

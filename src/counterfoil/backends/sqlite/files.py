@@ -393,7 +393,7 @@ def id_in(connection: sqlite3.Connection) -> int:
 
 
 def _settle_id(folder: Path) -> None:
-    """Assign the store's ID to files that have none: new files, and files of earlier versions."""
+    """Assign the store's ID to files that have none: new files, and files created by earlier versions."""
     # Skip files that do not exist: if two files were lost, each call recreates only one of them.
     marks = {name: _mark(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
     if all(marks.values()):

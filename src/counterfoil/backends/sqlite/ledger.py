@@ -22,9 +22,9 @@ from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import Clock, StoreMismatch
 
-# Each shop numbers its bills in its own range, which has space for a trillion bills.
+# Each shop has its own range of bill numbers, with room for a trillion bills.
 SHOP_SHIFT = 40
-# Number of keys that one statement looks up. This takes a third of the time of one statement per key.
+# Number of keys that one statement looks up. One statement per key would take three times as long.
 KEYS_AT_ONCE = 100
 
 _HORIZON = "SELECT at FROM horizon"
@@ -212,7 +212,7 @@ class SqliteLedger:
     def compute_totals(self, most: int) -> int:
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated():
-            # This runs often and usually has nothing to do. It then takes no lock, so that no load has to wait for it.
+            # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
             if not day_totals.has_stale(self._connection):
                 return 0
             with writing(self._connection, WAIT_SEC["books"]):

@@ -48,8 +48,8 @@ from counterfoil.operator_reads import (
 STEPS = 10_000
 
 _COLUMNS = "number, at, nullif(request_id, ''), key_id, route, status, error, took_us, personal_base, personal_members"
-# The index that contains the records, and the condition that selects them in it. Without ANALYZE, SQLite might choose
-# another index.
+# For each set of records, the index that contains the set and the condition that selects it. The statements name the
+# index, because SQLite might choose another one without ANALYZE.
 _RECORDS: Mapping[Records, tuple[str, str]] = {
     Records.WITH_ID: ("requests_by_id", "request_id = :request_id AND request_id > ''"),
     Records.FAILED: ("requests_failed", "error IS NOT NULL"),

@@ -5,8 +5,8 @@
   replaced store if that is newer.
 - A cursor that a client received earlier must not stand for another position.
   Every cursor in the backup therefore expires. For as long as clients may hold
-  cursors that were created after the backup, new cursors get random ids instead
-  of the ids of their rows.
+  cursors that were created after the backup, new cursors get random IDs instead
+  of the IDs of their rows.
 - A client may hold changes that the backup does not contain, so every mark of
   the feed that was handed out before the restore is refused.
 - Keys that were revoked in the replaced store stay revoked, and scheduled
@@ -47,7 +47,7 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import Pseudonyms
 
-# Random ids of this length are, in practice, never generated twice.
+# In practice, random IDs of this length are never generated twice.
 LONG_ENOUGH = 16
 
 _RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
@@ -220,7 +220,7 @@ def _read_replaced(folder: Path) -> Replaced:
 
 
 def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
-    """Read a database that no other process has open; raise BackupRefused if one has."""
+    """Run a query and return its rows. Raise BackupRefused if another process has the database open."""
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)) as connection:
         try:

@@ -48,14 +48,14 @@ RECORDS_SEC = 0.25
 RECENT_RECORDS = 16
 RECENT_US = 100_000
 PRUNE_ROWS = 5_000
-# Records of earlier versions are indexed in transactions of this many records, which take a few milliseconds. One call
-# spends at most this long on them.
+# Records written by earlier versions are indexed in transactions of INDEXED_ROWS records, each of which takes a few
+# milliseconds. One call runs such transactions for INDEXING_SEC.
 INDEXED_ROWS = 500
 INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
-# Returns the key's latest admission, and the time of the one that must be a minute old before the next is allowed.
+# Returns the key's latest admission, and the time of the admission that must be a minute old before the next request.
 _LATEST = """
     SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
     FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
@@ -106,7 +106,7 @@ _RECORD_PASSES = """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
-# Indexes records of earlier versions, newest first: see the migration 0004_operator_reads.sql.
+# Indexes records written by earlier versions, newest first: see the migration 0004_operator_reads.sql.
 _UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
 _INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
 _INDEXED_FROM = "UPDATE request_indexing SET below = ?"
@@ -312,7 +312,7 @@ class SqliteUsage:
             # No request depends on these records, so do not block the event loop waiting for the lock.
             self.flush(wait_sec=0)
         except StoreUnavailable:
-            # The next admission writes them, or reports that the store is unavailable.
+            # The next admission writes the records, or reports that the store is unavailable.
             return
 
     def _write_records(self, statement: str) -> int:
@@ -365,7 +365,7 @@ class SqliteUsage:
         checkpoint(self._connection)
 
     def index_requests(self) -> bool:
-        """Index some records of earlier versions by key. Return whether there may be more records to index."""
+        """Index some records that earlier versions wrote. Return whether there may be more of them."""
         stop = time.monotonic() + INDEXING_SEC
         while time.monotonic() < stop:
             with translated():

@@ -84,7 +84,7 @@ class Sink(Protocol):
         """Return the bases of the shops that are not marked as removed."""
 
     def put_bills(self, rows: Sequence[bytes]) -> Written:
-        """Upsert bills. No bill may have a later version in the copy."""
+        """Upsert bills. The copy must not contain a later version of any of them."""
 
     def remove_bills(self, keys: Sequence[BillKey]) -> int:
         """Delete bills, and return how many of them were in the copy."""

@@ -70,7 +70,7 @@ class DuckDBSink(SqlSink):
 
     def existing(self) -> Rows:
         # To list all columns, DuckDB parses the definitions of its own views, which takes as long as opening the file.
-        # So ask first for what a complete copy has. That fails if anything does not exist.
+        # So first query only the tables and views of a complete copy. This fails if one of them does not exist.
         names = (*OWN_TABLES, *(table.name for table in TABLES), *self.VIEWS)
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:

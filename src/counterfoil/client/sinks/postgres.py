@@ -17,7 +17,7 @@ from counterfoil.client.tables import Kind, Table
 # the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
 _EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
-# This text stands for NULL in the CSV. A value that consists of the same letters is quoted.
+# This string stands for NULL in the CSV. A value that is equal to it is quoted.
 NULL_TEXT = "\\N"
 BLOCK_BYTES = 1024 * 1024
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")

@@ -107,11 +107,11 @@ class SqlSink(ABC):
 
     @abstractmethod
     def hash_number(self, text: str) -> str:
-        """Return SQL for the first 15 hexadecimal digits of a text's MD5 digest, as a number."""
+        """Return SQL for the first 15 hexadecimal digits of a string's MD5 digest, as a number."""
 
     @abstractmethod
     def existing(self) -> Rows:
-        """Return a pair of names for each column of each table, and at least one pair for each view."""
+        """Return the (table, column) pairs of all tables, and at least one (view, column) pair of each view."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -236,7 +236,7 @@ def _use(visit: Visit, view: OneKeyView) -> Html:
 
 
 def _hour_labels(t: Texts, time: datetime | None) -> tuple[str, str]:
-    """Return the label of an hour in the table, and that on the axis, where only midnight has one."""
+    """Return the label of an hour for the table, and its label for the axis, where only midnight has a label."""
     if time is None:
         return "", ""
     local = time.astimezone(THAI_TIME)

@@ -216,7 +216,7 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
 
 
 def _advice(visit: Visit, load: LoadView) -> Html:
-    """Return what to do about rejected lines. The command changes the store, so it is not one that shows the same."""
+    """Return advice about rejected lines, with the command that loads the rejects file."""
     command = None
     if load.rejects_file:
         file = visit.settings.store / "rejects" / load.rejects_file

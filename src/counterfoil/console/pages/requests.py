@@ -142,7 +142,7 @@ def _instant(text: str) -> int | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    # In UTC, a time in the first or last year may be in a year that does not exist.
+    # Converted to UTC, a time in the first or last year could be in a year that `datetime` does not support.
     if not MINYEAR < found.year < MAXYEAR:
         return None
     return to_ms(found if found.tzinfo else found.replace(tzinfo=THAI_TIME))
@@ -336,7 +336,7 @@ def _row(visit: Visit, one: RequestRow) -> tuple[Child, ...]:
 
 
 def request_link(request_id: str | None) -> Html | str:
-    """Return a link to what a request returned, or a dash for a request without an ID."""
+    """Return a link to the record of a request, or a dash if the request has no ID."""
     if not request_id:
         return "–"
     return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")

@@ -1,7 +1,7 @@
-"""Every text of the console, in English and Thai.
+"""All strings that the console shows, in English and Thai.
 
-The tables map a name to the two texts. A test fails if a text lacks a language, if its placeholders differ between
-languages, or if it is not used. Messages that other parts compose in English, such as the findings of `doctor`, are
+The tables map a name to the English and the Thai string. A test fails if one of them is missing, if their placeholders
+differ, or if a name is not used. Messages that other parts compose in English, such as the findings of `doctor`, are
 recognized by `translation`.
 """
 
@@ -35,14 +35,14 @@ _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.
 
 
 class Texts:
-    """The texts in one language."""
+    """The strings in one language."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
         self._index = LANGUAGES.index(language)
 
     def __call__(self, text_name: str, /, **values: object) -> str:
-        """Return a text with its placeholders filled in."""
+        """Return the string with this name, with its placeholders filled in."""
         text = TABLE[text_name][self._index]
         return text.format(**values) if values else text
 

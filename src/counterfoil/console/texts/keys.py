@@ -88,7 +88,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "copy.title": ("Freshness of the copy", "ความสดของสำเนา"),
     "copy.caption": ("How far the changes of each shop have been read", "อ่านการเปลี่ยนแปลงของแต่ละร้านถึงเมื่อใด"),
     "copy.explained": (
-        "A copy that follows the procedure is complete up to the time shown. In step: read to the end within 26 hours.",
+        "A copy made as documented is complete up to the time shown. Up to date: read to the end in the last 26 hours.",
         "สำเนาที่ทำตามขั้นตอนจะครบถ้วนถึงเวลาที่แสดง ตรงกัน: อ่านจนจบภายใน 26 ชั่วโมง",
     ),
     "copy.share": ("{fresh} of {count} in step", "ตรงกัน {fresh} จาก {count}"),
@@ -97,19 +97,25 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "copy.complete_until": ("Complete until", "ครบถ้วนถึง"),
     "copy.lag": ("Behind", "ช้ากว่า"),
     "copy.last_read": ("Last read", "อ่านล่าสุด"),
-    "copy.fresh": ("in step", "ตรงกัน"),
+    "copy.fresh": ("up to date", "ตรงกัน"),
     "copy.behind": ("behind", "ตามหลัง"),
     "copy.reading": ("pass not finished", "อ่านยังไม่จบ"),
     "copy.never": ("never read", "ไม่เคยอ่าน"),
     "copy.none": ("This key covers no loaded shop.", "คีย์นี้ไม่ครอบคลุมร้านที่นำเข้าแล้ว"),
     "copy.no_shops": ("There is nothing to copy.", "ไม่มีข้อมูลให้ทำสำเนา"),
-    "copy.all_fresh": ("The copy is in step for every shop.", "สำเนาตรงกันทุกร้าน"),
+    "copy.all_fresh": ("The copy is up to date for every shop.", "สำเนาตรงกันทุกร้าน"),
     "copy.none_read": (
         "This key has never read the changes of a shop to the end.",
         "คีย์นี้ไม่เคยอ่านการเปลี่ยนแปลงของร้านจนจบ",
     ),
-    "copy.some_fresh": ("The copy is in step for {fresh} of {count} lists.", "สำเนาตรงกัน {fresh} จาก {count} รายการ"),
-    "copy.some_shops": ("The copy is in step for {fresh} of {count} shops.", "สำเนาตรงกัน {fresh} จาก {count} ร้าน"),
+    "copy.some_fresh": (
+        "The copy is up to date for {fresh} of {count} lists.",
+        "สำเนาตรงกัน {fresh} จาก {count} รายการ",
+    ),
+    "copy.some_shops": (
+        "The copy is up to date for {fresh} of {count} shops.",
+        "สำเนาตรงกัน {fresh} จาก {count} ร้าน",
+    ),
     # --- forms ---
     "issue.title": ("Issue a key", "ออกคีย์"),
     "issue.label_hint": ("Who the key is for, such as the name of the integrator.", "คีย์นี้ออกให้ใคร เช่น ชื่อผู้เชื่อมต่อ"),

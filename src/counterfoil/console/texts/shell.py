@@ -1,4 +1,4 @@
-"""Texts of the frame, of signing in, and words that several pages use."""
+"""The text of the page layout and of the sign-in page, and words that several pages use."""
 
 from typing import Final
 

@@ -1,6 +1,7 @@
 """Extracts the contents of the reference from the OpenAPI document.
 
-Texts use the subset of Markdown that `web/prose.py` supports. Every row has an anchor, so that links can point to it.
+Descriptions use the subset of Markdown that `web/prose.py` supports. Every row has an anchor, so that links can point
+to it.
 """
 
 import re

@@ -64,7 +64,7 @@ def render_page(
 
 
 def _links(reference: Reference) -> dict[str, str]:
-    """Return the links for names that texts may mention: paths, error codes, and names that only one row has."""
+    """Return the links for names that descriptions may mention: paths, error codes, and names that only one row has."""
     rows = [
         *reference.envelope,
         *reference.request_headers,
@@ -238,7 +238,7 @@ def _example(endpoint: Endpoint, example: NamedExample, is_first: bool) -> Html 
 
 
 def _words(name: str) -> str:
-    """Return `full page` for `fullPage`."""
+    """Split a camelCase name into words: `fullPage` becomes `full page`."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
