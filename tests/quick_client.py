@@ -10,13 +10,26 @@ import socket
 from collections.abc import Mapping
 from functools import cache
 from http.client import HTTPResponse
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
 TIMEOUT_SEC = 10
 # A URL in which httpx would encode nothing. Parsing any other URL takes as long as the rest of a request.
 PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/[A-Za-z0-9/_.-]*")
+
+
+class SentRequest:
+    """The request of a response. Its URL is parsed only if a test asks for it."""
+
+    def __init__(self, method: str, url: str, params: Mapping[str, Any] | None) -> None:
+        self.method = method
+        self._url = url
+        self._params = params
+
+    @property
+    def url(self) -> httpx.URL:
+        return httpx.URL(self._url) if self._params is None else httpx.URL(self._url, params=self._params)
 
 
 class QuickClient:
@@ -52,7 +65,10 @@ class QuickClient:
             answer = HTTPResponse(connection, method=method)
             answer.begin()
             received = httpx.Response(
-                answer.status, headers=answer.getheaders(), stream=httpx.ByteStream(answer.read())
+                answer.status,
+                headers=answer.getheaders(),
+                stream=httpx.ByteStream(answer.read()),
+                request=cast("httpx.Request", SentRequest(method, url, params)),
             )
         except BaseException:
             connection.close()

@@ -417,7 +417,7 @@ class SyncMachine(RuleBasedStateMachine):
         covered = {shop_id: shop for shop_id, shop in self.source_data.shops.items() if reader.covers(shop)}
         listed = {shop_id for shop_id, shop in covered.items() if not shop.get("gone")}
         copied = reader.state.copied
-        assert copied.shops.keys() == listed, f"the feed has too few or too many shops, expected: {listed}"
+        assert copied.shops.keys() == listed, f"the copy of the feed has missing or extra shops, expected: {listed}"
         for shop_id in listed:
             (served,) = self.ask("shops", with_key=self.shop_keys[shop_id])["data"]
             assert copied.shops[shop_id] == served, f"a change of {shop_id} is missing from the feed"
