@@ -175,6 +175,20 @@ def test_processes_that_create_a_store_at_the_same_time_agree_on_its_id(tmp_path
     assert mark > 0
 
 
+def test_a_store_that_is_created_during_the_check_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_mark = files._mark
+
+    def create_after_the_first_look(folder: Path, name: Name) -> int | None:
+        monkeypatch.setattr(files, "_mark", read_mark)
+        mark = read_mark(folder, name)
+        read_write(folder, name).close()
+        return mark
+
+    monkeypatch.setattr(files, "_mark", create_after_the_first_look)
+    files.require_whole(tmp_path)
+    assert len(ids(tmp_path)) == 1
+
+
 def test_two_lost_files_can_be_recreated_one_after_the_other(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
     for name in ("keys", "usage"):

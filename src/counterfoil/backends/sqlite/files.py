@@ -125,7 +125,7 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
         return _settled(folder, name)
     require_whole(folder)
     for other in NAMES:
-        if not path_of(folder, other).exists() and other != name:
+        if other != name and _mark(folder, other) is None:
             _settled(folder, other).close()
     connection = _settled(folder, name)
     try:
@@ -313,7 +313,7 @@ def has_schema(folder: Path, name: Name) -> bool:
 
 def require_whole(folder: Path) -> None:
     """Raise StoreMismatch if a file of the store was lost, or if the files belong to different stores."""
-    marks = {name: _mark(folder, name) for name in NAMES}
+    marks = _marks(folder)
     known = {name: mark for name, mark in marks.items() if mark and mark != LOCKED}
     for name, mark in marks.items():
         if known and mark is None:
@@ -357,6 +357,16 @@ def is_damaged(name: Name, reason: object) -> str:
 def _mixed(marks: dict[Name, int]) -> StoreMismatch:
     listed = " and ".join(f"{name}.sqlite3" for name in marks)
     return StoreMismatch(f"{listed} belong to different stores: restore files that belong to the same store.")
+
+
+def _marks(folder: Path) -> dict[Name, int | None]:
+    """Return the mark of each file.
+
+    A file that seems to be missing is read again, because another process may have
+    created the store meanwhile. A file gets its mark only when all files exist.
+    """
+    marks = {name: _mark(folder, name) for name in NAMES}
+    return {name: _mark(folder, name) if mark is None else mark for name, mark in marks.items()}
 
 
 def _mark(folder: Path, name: Name) -> int | None:
