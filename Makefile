@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 SHIP_READY := $(VENV)/.ship-ready
+# Tests sometimes wait, so one process more than there are processors keeps all of them busy.
+WORKERS = $(shell $(BIN)/python -c 'import os; print(max(3, min(8, os.cpu_count() + 1)))')
 NODE := .ci/node
 NODE_READY := $(NODE)/node_modules/.ready
 
@@ -24,7 +26,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-meltano connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
+.PHONY: help demo test test-programs test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-meltano connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -70,11 +72,15 @@ demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --j
 
 test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
-	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
-	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
+	@echo "Not run, because they run whole programs and other tools: the demo, stopping, broken files, the programs in the docs, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
 	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the Singer tap in Meltano (make test-meltano)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not long and not browser' $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not long and not programs and not browser' $(ARGS)
+
+test-programs: $(READY) ## run the tests that run whole programs or other tools
+	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
+	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'programs and not long' $(ARGS)
 
 test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 	$(BIN)/python -m pytest -m browser tests/web tests/console $(ARGS)
@@ -105,7 +111,7 @@ connect-airbyte: $(DEMO_READY) connectors/airbyte/.venv/.ready ## copy the demo 
 connect-singer: $(READY) connectors/singer/.venv/.ready ## copy the demo into PostgreSQL with Singer, and compare
 	@PYTHONPATH=tests $(BIN)/python connectors/copy_demo.py singer
 
-ship-tools: $(SHIP_READY) ## install the tools with which `make test` checks the wheel and deploy/
+ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 
 node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI and Arazzo documents
 

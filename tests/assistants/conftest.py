@@ -1,5 +1,7 @@
 """A copy in DuckDB that was pulled from a real service, with personal data in every place that can hold it."""
 
+import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 import records as r
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
-from running_service import RunningService
+from running_service import RunningService, backend_settings
 
 # Each of these strings is in the copy and must not be in any answer.
 CANARIES = {
@@ -21,14 +23,13 @@ CANARIES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def branch() -> r.Record:
     return r.branch(name="Riverside", categories=[{"id": "c-soups", "name": "Soups"}])
 
 
-@pytest.fixture
-def copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
-    """A copy of one branch that has been pulled with a key that may read personal data."""
+def pulled_copy(service: RunningService, branch: r.Record, folder: Path) -> Copy:
+    """Return a copy of one branch that has been pulled with a key that may read personal data."""
     people = {"tel": CANARIES["phone"], "email": CANARIES["email"], "labels": [CANARIES["label"]]}
     member = r.member(branch, id="m-1", coupons=[{"code": CANARIES["coupon"]}], **people)
     staff = {"cashier": CANARIES["cashier"], "table": {"id": "t1", "name": CANARIES["table"]}}
@@ -46,12 +47,31 @@ def copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
         r.bill(branch, id="b-5", amounts={"net": 7}, closedAt=None, **staff),
     )
     key = service.key(franchise=branch["franchiseId"], personal_data=True, **PLENTY)
-    copy = Copy(service, key, duckdb_target(tmp_path), personal=True)
+    copy = Copy(service, key, duckdb_target(folder), personal=True)
     copy.pull()
     return copy
 
 
 @pytest.fixture
-def file(copy: Copy, tmp_path: Path) -> Path:
-    """The path of the copy's database file after a pull."""
-    return tmp_path / "copy.duckdb"
+def copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
+    return pulled_copy(service, branch, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def pulled_file(branch: r.Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a copy that is pulled once, because a pull takes longer than most tests."""
+    folder = tmp_path_factory.mktemp("pulled")
+    with backend_settings("sqlite") as place, closing(RunningService(folder, **place)) as service:
+        pulled_copy(service, branch, folder)
+    return folder / "copy.duckdb"
+
+
+@pytest.fixture
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The database file of `copy` if the test uses it, and otherwise a duplicate of `pulled_file`."""
+    file = tmp_path / "copy.duckdb"
+    if "copy" in request.fixturenames:
+        request.getfixturevalue("copy")
+    else:
+        shutil.copy2(request.getfixturevalue("pulled_file"), file)
+    return file

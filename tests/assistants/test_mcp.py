@@ -42,6 +42,7 @@ def questions(file: Path, wait_sec: float = 0.0) -> Iterator[Questions]:
 # --- the protocol --------------------------------------------------------------------
 
 
+@pytest.mark.programs
 def test_every_tool_is_marked_as_read_only_and_explained(file: Path) -> None:
     async def talk(assistant: Assistant) -> None:
         tools = (await assistant.client.list_tools()).tools
@@ -83,6 +84,7 @@ def test_answers_about_sales_products_bills_and_shops_say_how_current_they_are(
     with_assistant(file, talk)
 
 
+@pytest.mark.programs
 def test_wrong_arguments_and_statements_get_an_error_and_the_server_keeps_running(file: Path) -> None:
     async def talk(assistant: Assistant) -> None:
         mistakes: list[tuple[str, dict[str, Any], str]] = [
@@ -102,6 +104,7 @@ def test_wrong_arguments_and_statements_get_an_error_and_the_server_keeps_runnin
     with_assistant(file, talk)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_is_stopped_ends_at_once_and_leaves_no_files(
     number: signal.Signals, file: Path, tmp_path: Path
@@ -273,6 +276,7 @@ TOO_LARGE = (
 )
 
 
+@pytest.mark.programs
 def test_a_query_that_needs_too_much_memory_is_refused_and_the_server_continues(file: Path) -> None:
     async def talk(assistant: Assistant) -> None:
         for sql in TOO_LARGE:

@@ -23,6 +23,8 @@ from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.machine.addresses import free_port
 
+pytestmark = pytest.mark.programs
+
 SMALL = ("--port", "0", "--bills", "800", "--until", "2026-09-30")
 TABLES = ("shops", "bases", "members", "accounts", "bills", "horizon")
 

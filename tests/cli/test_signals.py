@@ -14,6 +14,8 @@ from cli.command import PYTHON, SHOPS, Command
 from counterfoil.machine.addresses import free_port
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 # Sends SIGINT to the process while it imports click, and then runs the program.
 INTERRUPTED_IMPORT = """
 import os, signal, sys

@@ -16,6 +16,8 @@ from client.scripted_service import Answer
 from client.targets import Target, duckdb_target
 from running_service import RunningService
 
+pytestmark = pytest.mark.programs
+
 MORE_THAN_A_PAGE = 210
 PYTHON = pytest.param(PythonClient, id="python")
 EXAMPLES = [PYTHON, pytest.param(CurlClient, id="curl")]

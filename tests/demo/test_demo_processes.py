@@ -20,6 +20,8 @@ from counterfoil.cli.demo_console import MOST_RESTARTS, DemoConsole
 from counterfoil.machine.addresses import PortReservation, free_port, is_free
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 

@@ -11,6 +11,8 @@ from counterfoil.cli.completion import SHELLS, VARIABLE
 from counterfoil.cli.main import COMMANDS
 from deploy.programs import needs_program, output_of
 
+pytestmark = pytest.mark.programs
+
 COMMAND = (sys.executable, "-m", "counterfoil")
 NEEDS = {shell: needs_program(shell, shell) for shell in SHELLS}
 

@@ -10,6 +10,8 @@ from counterfoil import __version__
 from counterfoil.settings import TABLE
 from deploy.programs import DEPLOY, ROOT, needs_script, output_of, script
 
+pytestmark = pytest.mark.programs
+
 CONTAINER = DEPLOY / "container"
 DOCKERFILE = CONTAINER / "Dockerfile"
 COMPOSE = sorted(CONTAINER.glob("compose*.yaml"))

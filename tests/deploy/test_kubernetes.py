@@ -15,6 +15,8 @@ from counterfoil import __version__
 from counterfoil.settings import TABLE
 from deploy.programs import DEPLOY, needs_script, output_of, script
 
+pytestmark = pytest.mark.programs
+
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 # The oldest version that is still widely run, and the newest that the validator supports.
 OLDEST = "1.31"

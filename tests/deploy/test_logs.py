@@ -9,6 +9,8 @@ import pytest
 from deploy.programs import DEPLOY, needs_program, output_of
 from e2e.serve_process import SHOP, Deployment
 
+pytestmark = pytest.mark.programs
+
 LOGS = DEPLOY / "logs"
 UNIT = DEPLOY / "systemd" / "counterfoil.service"
 

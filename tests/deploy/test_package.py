@@ -69,7 +69,7 @@ async def points(api: AsyncClient, provider_id: str) -> Decimal:
     return total
 """
 
-pytestmark = [needs_package("hatchling")]
+pytestmark = [pytest.mark.programs, needs_package("hatchling")]
 
 
 def clone(folder: Path) -> Path:

@@ -13,6 +13,8 @@ import pytest
 
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
 # The highest accepted score of `systemd-analyze security`. 100 means no protection at all; our units score 13.

@@ -17,6 +17,8 @@ from e2e.serve_process import SHOP, Deployment, ServeProcess
 from running_service import free_port
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 RULES = DEPLOY / "prometheus" / "counterfoil.rules.yml"
 UNIT_TESTS = DEPLOY / "prometheus" / "counterfoil.test.yml"
 SCRAPE = DEPLOY / "prometheus" / "scrape.yml"

@@ -15,6 +15,8 @@ from counterfoil.http.openapi.operations import OPERATIONS
 from e2e.node_tools import OFFLINE, needs_node_tools, node_program
 from e2e.served_demo import PLAN, Demo, run
 
+pytestmark = pytest.mark.programs
+
 DESCRIPTION = Path(__file__).parents[2] / "docs" / "counterfoil.arazzo.yaml"
 
 Json = dict[str, Any]

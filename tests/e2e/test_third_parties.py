@@ -12,6 +12,8 @@ import pytest
 
 from e2e.served_demo import PLAN, Demo, run
 
+pytestmark = pytest.mark.programs
+
 INTEGRATE = Path(__file__).parents[2] / "docs" / "integrate.md"
 
 

@@ -9,6 +9,8 @@ import pytest
 from e2e.node_tools import MODULES, needs_node_tools, node_program
 from e2e.served_demo import Demo, run
 
+pytestmark = pytest.mark.programs
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "integrate.md"
 STRICT = {
     "strict": True,

@@ -23,6 +23,8 @@ from counterfoil.domain import credentials
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from waiting import throughout, until
 
+pytestmark = pytest.mark.programs
+
 CALLERS = 20
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(2_000)]
 PAGE = "transactions?shopId=sh_1&from=20251201&to=20251231&limit=200"

@@ -30,6 +30,8 @@ from faults.proxy import Proxy
 from records import bills
 from waiting import throughout, until
 
+pytestmark = pytest.mark.programs
+
 GRACE_SEC = 10
 # A busy machine may need this much longer.
 SLACK_SEC = 5.0

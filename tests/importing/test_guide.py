@@ -27,6 +27,7 @@ SERVE = "counterfoil serve"
 MARK = "--- end of a command ---"
 
 pytestmark = [
+    pytest.mark.programs,
     pytest.mark.skipif(
         shutil.which("jq") is None or shutil.which("curl") is None,
         reason="jq or curl is not on the path, so the commands of docs/from-your-pos.md were NOT run",
