@@ -143,7 +143,7 @@ class Gate:
         """
         header_hash = None
         if authorization is not None and len(authorization) <= MAX_HASHED_LENGTH:
-            header_hash = sha256(authorization.encode()).digest()
+            header_hash = sha256(authorization.encode(errors="surrogatepass")).digest()
             known = self._verified.get(header_hash)
             if known is not None and await self._keys.find(known.key.key_id) is known:
                 return known

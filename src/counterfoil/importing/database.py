@@ -183,7 +183,7 @@ class DatabaseImport:
             self.notes.append("The saved watermark is newer than this database, so everything is read again.")
             return None
         if last is None and self._state and self._state.exists:
-            self.notes.append("The mapping has changed since the last import, so everything is read again.")
+            self.notes.append("The last import saved no watermark for this mapping, so everything is read again.")
         return last
 
     def _highest_number(self) -> int:
