@@ -57,9 +57,9 @@ server-port = {port}
 class Contestant(Struct, frozen=True, kw_only=True):
     """A server to measure.
 
-    `command` takes the world and a port; `missing` names anything it needs that is
-    not installed. With `has_duties`, it checks keys, and counts and records requests
-    in its own file.
+    `command` takes the world and a port; `missing` names required programs and files
+    that are not installed. If `has_duties` is true, the contestant checks keys, and
+    counts and records requests in its own file.
     """
 
     name: str

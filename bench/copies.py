@@ -76,11 +76,11 @@ class Published:
             yield {"provider_id": record.provider_id, "created_ms": created, **shown}
 
     def accounts(self) -> Iterator[Row]:
-        """Yield the accounts that a lookup may find, from the source records: our store holds no messaging user IDs."""
+        """Yield the accounts that a lookup may find, from the source records: our store has only hashes of user IDs."""
         token_of = bootstrap.pseudonyms(self._world.settings).member_token
         with (self._world.source / "members.ndjson").open("rb") as lines:
             for line in lines:
-                # Some tills write NaN, which only the lenient parser accepts.
+                # Some POS systems write NaN, which only the lenient parser accepts.
                 member = member_from(lenient.loads(line), token_of, str)
                 for account in member.accounts:
                     if is_current_account(self._bases.get(member.provider_id), account.channel):

@@ -54,8 +54,8 @@ def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[di
     first_rate = first.report["billsWritten"] / first.seconds
     idle_sec = statistics.median(step.report["seconds"] for step in idle)
     facts: dict[str, object] = {
-        "end to end: load": f"{bills / loaded.seconds:,.0f} bills a second",
-        "end to end: first pull": f"{first_rate:,.0f} bills a second, {_requests(first)}, {first.megabytes:.0f} MB",
+        "end to end: load": f"{bills / loaded.seconds:,.0f} bills per second",
+        "end to end: first pull": f"{first_rate:,.0f} bills per second, {_requests(first)}, {first.megabytes:.0f} MB",
         "end to end: pull without changes": f"{idle_sec * 1000:,.0f} ms, {_requests(idle[0])} "
         f"({statistics.median(step.seconds for step in idle) * 1000:,.0f} ms with the start of Python)",
         f"end to end: pull after {CHANGED:,} changes": f"{changed.seconds * 1000:,.0f} ms, {_requests(changed)}, "
@@ -71,7 +71,7 @@ def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[di
 
 
 def _empty(world: World) -> World:
-    """Return a world (the data of a benchmark) with the same source records and no store."""
+    """Return a world (the data of a benchmark) with the same source records but without a store."""
     empty = World(world.folder / "end-to-end")
     shutil.rmtree(empty.folder, ignore_errors=True)
     empty.folder.mkdir()

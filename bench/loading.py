@@ -17,7 +17,7 @@ from bench.world import COUNTERFOIL, World
 
 # Enough bills that process startup does not dominate the result. dlt takes half a minute to load them.
 BILLS = 20_000
-# How many times faster a load should be than each of the other tools.
+# How many times faster our loader should be than each of the other tools.
 WANTED = {"sqlite-utils insert": 2.5, "dlt into DuckDB": 1.0}
 
 
@@ -49,7 +49,7 @@ def compared(
     rates = {name: lines / statistics.median(one.seconds for one in found) for name, found in taken.items()}
     spent = {name: statistics.median(one.processor for one in found) for name, found in taken.items()}
     facts: dict[str, object] = {
-        f"load, {name}": f"{rates[name]:,.0f} bills a second, {spent[name] / lines * 1e6:,.0f} us of processor each"
+        f"load, {name}": f"{rates[name]:,.0f} bills per second, {spent[name] / lines * 1e6:,.0f} us of CPU time each"
         for name in taken
     }
     ours = "Counterfoil"
@@ -96,7 +96,7 @@ def _timed(words: list[str], world: World) -> Taken:
 
 
 def _environment(world: World) -> dict[str, str]:
-    """Return the environment of a load, in which Python stores compiled modules, as it does for installed packages."""
+    """Return the environment for a load. It lets Python store compiled modules, as it does for installed packages."""
     return {name: value for name, value in world.environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

@@ -23,7 +23,7 @@ def described() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
-        "load": f"{os.getloadavg()[0]:.1f} when it began",
+        "load": f"{os.getloadavg()[0]:.1f} at the start of the run",
     }
 
 

@@ -44,7 +44,7 @@ def _load(run: Run, world: World, profile: Profile) -> None:
     facts, rates, verdicts = loading.compared(world, profile.rounds, say)
     run.facts |= facts
     run.conclude(verdicts)
-    plots.bars(RESULTS / f"{run.profile}-load.svg", "loading: bills a second", rates)
+    plots.bars(RESULTS / f"{run.profile}-load.svg", "loading: bills per second", rates)
 
 
 def _end_to_end(run: Run, world: World, profile: Profile) -> None:
@@ -57,7 +57,7 @@ def _grow(run: Run, world: World, profile: Profile, factors: list[int]) -> None:
     sizes, verdicts = growth.measured(world, factors, max(5, profile.rounds), profile.seconds, say)
     run.conclude(verdicts)
     for size in sizes:
-        run.facts[f"{size.bills:,} bills"] = f"{size.page_us:,.0f} us a page, {size.megabytes:.0f} MB a worker"
+        run.facts[f"{size.bills:,} bills"] = f"{size.page_us:,.0f} us per page, {size.megabytes:.0f} MB per worker"
     times = [(float(size.bills), size.page_us) for size in sizes]
     memory = [(float(size.bills), size.megabytes) for size in sizes]
     plots.line(RESULTS / f"{run.profile}-growth.svg", "median time of a page, by bills in the store", times, "us")

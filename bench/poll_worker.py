@@ -1,4 +1,4 @@
-"""Measures polls of the application on the import path. bench.versions starts this module as a separate process.
+"""Measures polls with the source tree on the import path. bench.versions runs this module in a separate process.
 
 Each line of standard input is a number of polls. The module answers that many, one
 after the other, and prints the processor time per poll in microseconds. Between

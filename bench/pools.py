@@ -67,7 +67,7 @@ class LibraryPool(Pool):
             pool = self._library or await self._opened()
             is_exhausted = pool.get_idle_size() == 0 and pool.get_size() == self._limits.pool_size
             try:
-                # The pool's own `timeout` would start a task for each request.
+                # The pool's own `timeout` is not used, because it would start a task for each request.
                 async with asyncio.timeout(self._limits.pool_wait_sec):
                     connection = await pool.acquire()
             except TimeoutError as error:
@@ -196,8 +196,8 @@ async def break_and_ask(name: str, server: Postgres, database: str, pool: Pool) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of each pool")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
+    parser.add_argument("--rounds", type=int, default=9, help="number of rounds per pool")
+    parser.add_argument("--seconds", type=float, default=1.0, help="duration of a round")
     args = parser.parse_args()
     server = Postgres(18, "fsync=off", "jit=off", "shared_buffers=128MB")
     database, url = server.fresh_database()

@@ -127,7 +127,7 @@ def _verdicts(measured: Mapping[Pair, Measured], embedded: Mapping[str, Measured
 
 
 def _cheaper(ours: Measured, other: Measured) -> float | None:
-    """Return the ratio of processor time per response, not including PostgreSQL's own time."""
+    """Return the other's processor time per response divided by ours. PostgreSQL's own time is not included."""
     return other.cpu_us / ours.cpu_us if ours.cpu_us and other.cpu_us else None
 
 
@@ -141,7 +141,7 @@ class Nowhere:
         return {}
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:  # noqa: ARG002 - as in the port
-        """Discard the counts; return no totals."""
+        """Discard the counts; return an empty dictionary."""
         return {}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:

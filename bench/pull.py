@@ -7,7 +7,7 @@
 
 Generates, loads and serves a restaurant group, with a key that has practically
 no limits, then runs the command in a separate process: a first pull, and then
-idle ones. With `--against`, the same is done with the command of another source
+idle pulls. With `--against`, the same is done with the command of another source
 tree, in turns, and the ratios are printed. Prints a table on standard error
 and one line of JSON on standard output. Wall time depends on what else the
 machine does, so processor time is measured as well.

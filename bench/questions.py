@@ -144,7 +144,7 @@ _BILL_COLUMNS = (
 
 
 def postgrest(question: Question) -> str | None:
-    """Return the path in PostgREST. It has no row-wise comparison, so only polls and first pages are requested."""
+    """Return the path in PostgREST for a poll or a first page. It lacks the comparison that other pages need."""
     match question:
         case Poll(shop_id=shop, since_ms=since):
             chosen = {"updated_ms": f"gte.{since}", "order": "updated_ms,id"}

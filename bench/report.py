@@ -31,7 +31,7 @@ class Run(Struct, kw_only=True):
     verdicts: list[Verdict] = msgspec.field(default_factory=list)
 
     def conclude(self, verdicts: Sequence[Verdict]) -> None:
-        """Add verdicts. A verdict with the same `what` as an earlier one replaces it."""
+        """Add verdicts. A verdict replaces an earlier verdict with the same `what`."""
         self.verdicts = list({one.what: one for one in (*self.verdicts, *verdicts)}.values())
 
 

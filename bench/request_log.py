@@ -49,7 +49,7 @@ Row = tuple[object, ...]
 
 
 class Records:
-    """Invented request records over 90 days: a few busy keys and many quiet ones, and 1 % errors."""
+    """Invented request records over 90 days. A few keys are busy, most keys are quiet, and 1 % of requests fail."""
 
     def __init__(self, count: int, now: int) -> None:
         self.count = count
@@ -65,7 +65,7 @@ class Records:
         return f"{self.at(number):011x}{number:09x}"
 
     def rows(self) -> Iterator[Row]:
-        """Yield the values of COLUMNS."""
+        """Yield one row per request record, with its values in the order of `COLUMNS`."""
         draw = random.Random(1)  # noqa: S311 - not for secrets
         for start in range(0, self.count, 10_000):
             some = min(10_000, self.count - start)

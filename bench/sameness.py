@@ -22,7 +22,7 @@ class Differs(Exception):
 def _client() -> httpx.Client:
     """Return a client for all requests, because creating a client costs more than a request.
 
-    It keeps no idle connections.
+    The client does not keep idle connections.
     """
     return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 

@@ -1,4 +1,4 @@
-"""Measure the cost of requests without a valid key, compared with a customer's: `python -m bench.strangers`.
+"""Measure the cost of requests without a valid key, compared with a customer's requests: `python -m bench.strangers`.
 
 All callers take turns in one run, so that the ratios are valid whatever else the
 machine is doing. With `--folder`, the data is kept for the next run.
@@ -71,7 +71,7 @@ def _compare(port: int, session: int, callers: dict[str, list[str]]) -> None:
         for name, keys in callers.items():
             spent[name].append(_round(port, session, keys))
     customer = statistics.median(spent["a customer"])
-    print("| caller | processor time, µs per request | of a customer's |\n|---|---|---|")
+    print("| caller | processor time, µs per request | ratio to a customer |\n|---|---|---|")
     for name, rounds in spent.items():
         median = statistics.median(rounds)
         print(f"| {name} | {median:.0f} ({min(rounds):.0f}-{max(rounds):.0f}) | {median / customer:.2f} |")

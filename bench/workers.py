@@ -1,4 +1,4 @@
-"""Compare a service with two workers to a service with one."""
+"""Compare a service with two workers to a service with one worker."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ ASKED = ("page-gzip", "page", "poll")
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[Pair, Measured], list[Verdict]]:
-    """Measure both services; return the results of the one with two workers, and the verdicts.
+    """Measure both services; return the results of the service with two workers, and the verdicts.
 
     No process is pinned to a core, so wrk competes with the workers, especially if
     responses are cheap.
@@ -30,6 +30,6 @@ def compared(
 
 
 def _verdict(title: str, one: Measured, two: Measured) -> Verdict:
-    """Return the verdict. For processor time, the ratio is what two idle cores would reach at the measured cost."""
+    """Return the verdict. Its ratio for processor time is the speed-up that two idle cores would allow."""
     bound = 2 * one.cpu_us / two.cpu_us if one.cpu_us and two.cpu_us else None
     return at_least(f"two workers, times one: {title}", 1.7, two.rate / one.rate, bound)

@@ -33,7 +33,7 @@ DAYS = 31
 
 
 class Workload(Struct, frozen=True):
-    """Questions of one kind. `franchise` says whose keys are used."""
+    """Questions of one kind. `franchise` is the franchise whose keys are used."""
 
     name: str
     title: str

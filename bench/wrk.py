@@ -12,10 +12,10 @@ from bench import machine
 from bench.contestants import Running
 from bench.workloads import Workload
 
-# Small responses need more connections to keep a server busy. Large responses need only a few, because those still in
-# flight at the end are not counted.
+# Small responses need more connections to keep a server busy. Large responses need only a few
+# connections, because responses still in flight at the end are not counted.
 CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
-# With fewer responses than this in a round, those still in flight at its end would distort the rate.
+# With fewer responses than this in a round, the responses still in flight at the end would distort the rate.
 ENOUGH = 30
 SETTLE_SEC, SETTLE_TRIES = 0.2, 300
 SCRIPT = """

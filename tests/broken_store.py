@@ -1,4 +1,4 @@
-"""Breaks and repairs a store while the service is running, so that tests of failures need no mocks."""
+"""Breaks and repairs a store while the service is running, so that tests of failures do not need mocks."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from running_service import RunningService
 
 
 def _missing(path: Path) -> None:
-    """Leave the file missing."""
+    """Do nothing, so that the file stays missing."""
 
 
 def _empty(path: Path) -> None:
@@ -47,7 +47,7 @@ KEY_FILE_PROBLEMS: dict[str, Callable[[Path], None]] = {
 }
 
 
-# The same problems on a server: the statement that causes each, and the statement that undoes it.
+# Similar problems on a PostgreSQL server: the statement that causes the problem, and the statement that undoes it.
 KEY_TABLE_PROBLEMS = {
     "missing": ("ALTER TABLE keys RENAME TO keys_aside", "ALTER TABLE keys_aside RENAME TO keys"),
     "empty": ("ALTER SCHEMA counterfoil RENAME TO aside", "ALTER SCHEMA aside RENAME TO counterfoil"),

@@ -19,10 +19,10 @@ def pytest_configure() -> None:
     tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None)
     settings.load_profile("counterfoil")
-    # Shells start background jobs with Ctrl-C ignored, and the commands that a test interrupts would inherit that
+    # Shells start background jobs with SIGINT ignored, and the commands that a test interrupts would inherit that
     # setting.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # No test uses TLS, and loading all certificate authorities takes a client longer than sending its requests.
+    # Tests do not use HTTPS, and a client takes longer to load all certificate authorities than to send its requests.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
     # Creating and filling a store waits for the disk about thirty times, and tests create thousands of stores, so keep

@@ -146,7 +146,7 @@ class Listing:
     def changed_since(self, mark: datetime) -> set[int]:
         """Return the bills that the list by change returns from this mark on."""
         query = {"shopId": self.branch["id"], "updatedSince": mark.isoformat(), "limit": 200}
-        # A new key shares no cursors with the readers.
+        # A new key is used, so that the cursors of the readers are not affected.
         body = self.service.get_unchecked("transactions", self.new_key(), **query).json()
         assert body["nextCursor"] is None, "more changes than fit on one page"
         return {self._numbers[row["id"]] for row in body["data"]}

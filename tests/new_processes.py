@@ -1,7 +1,7 @@
 """New processes for tests, forked from a process that has already imported what they need.
 
-A process that starts from nothing spends most of a second with imports. Each test
-process starts its own server for this when a test first needs it.
+A new interpreter spends most of a second on imports. Each test process starts its own
+fork server when a test first needs a new process.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ IMPORTED = ["client.forked_program", "ingest.loaders", "observe.counting_workers
 
 @cache
 def new_processes() -> ForkServerContext:
-    """Return the context that starts such processes."""
+    """Return the multiprocessing context that forks new processes from the fork server."""
     context = get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     return context

@@ -2,7 +2,7 @@
 
 `RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets a
 response that the document does not describe. Validators are compiled once per
-process, by a library in Rust: one in Python takes 90 ms for 200 rows.
+process, by a library in Rust. A library in Python takes 90 ms for 200 rows.
 """
 
 from functools import cache

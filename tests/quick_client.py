@@ -15,12 +15,12 @@ from typing import Any, cast
 import httpx
 
 TIMEOUT_SEC = 10
-# A URL in which httpx would encode nothing. Parsing any other URL takes as long as the rest of a request.
+# A URL that httpx would send unchanged. Parsing any other URL takes as long as the rest of a request.
 PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/[A-Za-z0-9/_.-]*")
 
 
 class SentRequest:
-    """The request of a response. Its URL is parsed only if a test asks for it."""
+    """The request that a response belongs to. Its URL is parsed only if a test reads it."""
 
     def __init__(self, method: str, url: str, params: Mapping[str, Any] | None) -> None:
         self.method = method
@@ -86,7 +86,7 @@ class QuickClient:
             self._idle.pop().close()
 
     def _connection(self) -> socket.socket:
-        """Return an idle connection that the server has not closed, or a new one."""
+        """Return an idle connection that the server has not closed, or a new connection."""
         while self._idle:
             connection = self._idle.pop()
             if not select.select([connection], [], [], 0)[0]:

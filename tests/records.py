@@ -71,7 +71,7 @@ def line(**fields: Any) -> Record:
 
 
 def base(of: Record | str, **fields: Any) -> Record:
-    """Return the membership base of a branch, or the one with this ID."""
+    """Return the membership base of a branch, or the base with this ID."""
     provider_id = of if isinstance(of, str) else of["providerId"]
     return {
         "kind": "base",
@@ -106,7 +106,7 @@ def members(of: Record | str, number: int, **fields: Any) -> list[Record]:
 
 
 def removal(of: Record) -> Record:
-    """Return the record that removes another one."""
+    """Return the record that removes this record."""
     return {name: of[name] for name in ("kind", "id", "shopId") if name in of} | {"removed": True}
 
 

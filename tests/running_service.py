@@ -54,7 +54,7 @@ def backend_settings(deployment: str) -> Iterator[dict[str, str]]:
 
 
 class ManualClock:
-    """A wall clock and a monotonic clock that tests move.
+    """A wall clock and a monotonic clock that tests control.
 
     `step` moves only the wall clock, as an operator or NTP would.
     """

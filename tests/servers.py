@@ -243,9 +243,9 @@ class Postgres(Server):
         return name, self.url(name)
 
     def borrow_database(self) -> tuple[str, str]:
-        """Return an emptied database that a test has given back, or a new one.
+        """Return the name and address of an empty database. Reuse a database that a test has returned, if there is one.
 
-        Emptying takes a tenth as long as creating one.
+        Emptying a database takes a tenth as long as creating a database.
         """
         while self._returned:
             name = self._returned.pop()
@@ -259,7 +259,7 @@ class Postgres(Server):
     def _emptied(self, database: str) -> bool:
         """Empty a database; return whether that succeeded.
 
-        Its connection is kept, because opening one takes a long time.
+        The connection is kept open, because opening a connection takes a long time.
         """
         try:
             if database not in self._sweepers:
@@ -362,7 +362,7 @@ def package(name: str) -> Path:
 
 
 def _free_port() -> int:
-    """Return a free port that cluster nodes can use too: they also use the port 10,000 above it for their bus."""
+    """Return a free port of at most HIGHEST_PORT: a Valkey cluster node also uses the port 10,000 above its own."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Load bills into DuckDB with dlt the way its introduction does: a resource and a pipeline; lists become child tables.
+"""Load bills into DuckDB with dlt, as in dlt's introduction: a resource and a pipeline; lists become child tables.
 
 python dlt_load.py BILLS.ndjson FOLDER
 """

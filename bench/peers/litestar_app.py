@@ -28,7 +28,7 @@ SHOPS, CATEGORIES, BILLS, MEMBERS, ACCOUNTS = (
 
 
 class Out(msgspec.Struct, rename="camel"):
-    """Base of the structs that are encoded as responses."""
+    """Base class of the structs that are encoded as responses."""
 
 
 class Category(Out):

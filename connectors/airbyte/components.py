@@ -56,7 +56,7 @@ class ChangeFeedRetriever(SimpleRetriever):
     ) -> Iterable[Record]:
         if self.cursor is None or stream_slice is None:
             raise TypeError("The stream `changes` needs the cursor that is defined in the manifest.")
-        # The cursor copies these values into every state message. They change only after the last page.
+        # The cursor copies its state into every state message. The mark and the shops change only after the last page.
         stored = self.cursor.state
         since, shops = stored.get("mark"), dict(stored.get("shops", {}))
         for _ in range(MAX_ATTEMPTS):
@@ -105,7 +105,7 @@ class _Attempt:
         self._missing = set() if since else set(shops)
 
     def rows(self, element: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the row of an element. A page without elements is passed as if it were one, and yields no row."""
+        """Yield the row for an element. A page without elements is passed here too, for its mark and its time."""
         self.has_begun = True
         self.mark = element.pop("mark", None) or self.mark
         self._time = element.get("passTime") or element.get("serverTime") or self._time

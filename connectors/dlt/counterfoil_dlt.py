@@ -42,7 +42,7 @@ WHERE shops.in_scope AND bills.copied_at >= shops.complete_since"""
 
 def _columns(table: Table, **more: dict[str, Any]) -> dict[str, dict[str, Any]]:
     own = {column.name: TYPES[column.kind] for column in table.columns if column.name != "removed_at"}
-    # dlt modifies these dictionaries, so each column needs its own.
+    # dlt modifies these dictionaries, so each column needs its own dictionary.
     return {name: {**hints} for name, hints in (own | more).items()}
 
 
@@ -123,9 +123,9 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
 
 
 def _remove_doubled_packages(folder: Path) -> None:
-    """Delete each normalised package that also still exists as extracted, so that dlt can normalise it again.
+    """Delete each normalised package whose extracted package still exists, so that dlt can normalise it again.
 
-    dlt renames a package that it has normalised, and then deletes the extracted one. If it is killed in between,
+    dlt renames a package that it has normalised, then deletes the extracted package. If it is killed in between,
     every later run fails, because the new name is taken. Such a package has not been loaded yet: dlt loads packages
     only after it has normalised all of them.
     """

@@ -27,7 +27,7 @@ WHERE members.copied_at >= bases.copied_at;
 
 
 def main() -> int:
-    # The state contains no personal data, but it is valid only for this key, so only its owner can read it.
+    # The state file does not contain personal data, but it belongs to one API key, so only its owner can read it.
     os.umask(0o077)
     url, state = sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "state.json")
     programs = Path(sys.executable).parent

@@ -57,7 +57,7 @@ class Connector:
         url = url or self.url
         self.prepare(url)
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        # In a git worktree without its own installation, run the sources of that worktree.
+        # Import the sources of this git worktree, even if Counterfoil is installed from another worktree.
         environment = kept | {"PYTHONPATH": str(ROOT / "src")} | self.environment(url)
         return subprocess.Popen(
             self.command(),

@@ -1,4 +1,4 @@
-"""Tests of the situations that every connector must handle. After each one, the copy equals the service's data.
+"""Tests of the situations that every connector must handle. After each test, the copy equals the service's data.
 
 All tests of a connector share one service and one copy, and each test leaves
 both equal, so the order of the tests does not matter.

@@ -75,7 +75,7 @@ class TestAirbyte(ConnectorTests):
         assert [each["connectionStatus"]["status"] for each in messages if "connectionStatus" in each] == [status]
 
 
-# A cursor of the CDK, and one that returns a copy of its state, as a later version of the CDK might.
+# Tests a cursor of the CDK, and a cursor that returns a copy of its state, as a later version of the CDK might.
 CURSORS = """
 import sys
 from airbyte_cdk.sources.message import InMemoryMessageRepository

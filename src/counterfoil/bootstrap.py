@@ -100,7 +100,7 @@ def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
 
 
 def operator_reads(settings: Settings) -> OperatorReads:
-    """Open a store read-only, to look up requests, copies and loads."""
+    """Open a store read-only, for the operator's pages and commands."""
     if settings.database:
         from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
 
@@ -200,7 +200,7 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     def close() -> None:
         give_up = time.monotonic() + STOP_SAVE_SEC
         for position, part in enumerate(closing):
-            # Each part has an equal share of the remaining time.
+            # Divide the remaining time equally among the components that are still open.
             within = (give_up - time.monotonic()) / (len(closing) - position)
             try:
                 part(within)
@@ -285,7 +285,7 @@ def has_store(settings: Settings) -> bool:
 
 
 def require_store(settings: Settings) -> None:
-    """Raise if there is no store in the folder, so that a mistyped path does not create an empty one."""
+    """Raise if there is no store in the folder, so that a mistyped path does not create an empty store."""
     if not settings.database:
         files.require_store(settings.store)
 
@@ -311,7 +311,7 @@ def migrate(settings: Settings, describe: Callable[[list[str]], AuditEntry] | No
 
 
 def distribute(settings: Settings) -> list[str]:
-    """Distribute the tables of a Citus cluster over its workers; return those that were not distributed before."""
+    """Distribute the tables of a Citus cluster over its workers; return the names of newly distributed tables."""
     from counterfoil.backends.postgres import citus_layout
 
     return citus_layout.distribute(settings.database)

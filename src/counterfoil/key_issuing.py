@@ -104,7 +104,10 @@ def rotate(
 def update(
     key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor, seen: Key | None = None
 ) -> Key:
-    """Change a key. If `seen` is given, raise KeyConflict if the key is no longer as the operator saw it."""
+    """Change a key and return it.
+
+    `seen` is the key as the operator last saw it. If the key has been changed since then, raise KeyConflict.
+    """
 
     def updated(key: Key) -> Key:
         if seen is not None and key != seen:

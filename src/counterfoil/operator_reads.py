@@ -1,10 +1,11 @@
 """The interface through which the operator's pages and commands read a store.
 
-All times are milliseconds since 1970 UTC, and all days are days in Thailand
-time. Nothing here contains a parameter of a request, a returned value, a secret
-or a value of a source record. Every method opens its own transaction, changes
-nothing, and may raise `StoreUnavailable`; a query that takes longer than its
-time limit raises `QueryTooSlow`.
+All times are milliseconds since 1970 UTC. Days are in Thailand time, except for
+the days of bills, which are in the shop's time zone. Nothing here contains a
+parameter of a request, a returned value, a secret or a value of a source record.
+Every method opens its own transaction, changes nothing, and may raise
+`StoreUnavailable`; a query that takes longer than its time limit raises
+`QueryTooSlow`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ from counterfoil.ports import StoreUnavailable
 
 # The time limit of one call, in seconds.
 QUERY_SEC = 5.0
-# A search without an index looks at this many records per page.
+# A search without an index reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
 # Requests that are refused with these errors are not admitted.
@@ -42,8 +43,8 @@ class QueryTooSlow(StoreUnavailable):
 class RequestFilter(Struct, frozen=True, kw_only=True):
     """Selects request records. A condition that is None is not applied.
 
-    `since` is inclusive and `until` is exclusive. `before` is the position at
-    which the page begins: the `next` of the previous page.
+    `since` is inclusive and `until` is exclusive. `before` is the position
+    after which the page begins: the `next` of the previous page.
     """
 
     request_id: str | None = None
@@ -94,11 +95,11 @@ class RequestPage(Struct, frozen=True):
 class DayOfKey(Struct, frozen=True, kw_only=True):
     """The requests of a key on one day.
 
-    `requests` counts the admitted requests, as the quota does. `errors` counts
-    those among them that were answered with an error, including `over_quota`,
-    which were refused because the quota was used up. `rate_limited` and
-    `refused` count requests that were not admitted: the minute window was full,
-    or the key was revoked.
+    `requests` counts admitted requests, as the quota does. `errors` counts the
+    admitted requests that were answered with an error. They include the
+    `over_quota` requests, which were refused because the quota was used up.
+    Requests that were not admitted are counted in `rate_limited` if the minute
+    window was full, and in `refused` if the key was revoked.
     """
 
     key_id: str
@@ -119,7 +120,7 @@ class HourOfKey(Struct, frozen=True):
 
 
 class ErrorGroup(Struct, frozen=True):
-    """The number of requests to a route that were answered with an error code, and the time of the latest."""
+    """The number of requests to a route that ended with the same error code, and the time of the latest of them."""
 
     error: str
     route: str
@@ -130,7 +131,7 @@ class ErrorGroup(Struct, frozen=True):
 class CopyState(Struct, frozen=True, kw_only=True):
     """How far a key lineage has read one list of changes.
 
-    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED of `domain/request_records.py`.
+    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED (see `domain/request_records.py`).
     The feed covers all shops in scope, so its `shop_id` is None.
     `server_time` is the newest serverTime that was returned at the end of a
     pass: everything up to then has been handed out. It is None if no pass has
@@ -146,10 +147,10 @@ class CopyState(Struct, frozen=True, kw_only=True):
 
 
 class LoadRow(Struct, frozen=True, kw_only=True):
-    """A load: where it read from, its progress, and the number of rejected lines by reason.
+    """A load: its source, its progress, and the number of rejected lines by reason.
 
     `rejects_file` is the name of the rejects file, which is in the folder `rejects`
-    of the store unless `load --rejects` named another.
+    of the store unless `load --rejects` named a different file.
     """
 
     number: int
@@ -165,7 +166,7 @@ class LoadRow(Struct, frozen=True, kw_only=True):
 
 
 class BillsOfDay(Struct, frozen=True):
-    """The number of bills of a shop on one of its days."""
+    """The number of bills that a shop has for one day in its own time zone."""
 
     shop_id: str
     day: date
@@ -179,19 +180,19 @@ class OperatorReads(Protocol):
         """Return all keys, oldest first."""
 
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
-        """Return up to `most` audit entries since an instant, newest first: those of one key, or all."""
+        """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
-        """Return the number of bills per shop and day, sorted by both. Days without bills are left out."""
+        """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         """Return a page of up to `limit` request records, newest first."""
 
     def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
-        """Return the days of one key or of all keys, sorted by key and day. Days without requests are left out."""
+        """Return daily counts of one key or of all keys, sorted by key and day. Days without requests are left out."""
 
     def hours(self, key_id: str, since: int) -> list[HourOfKey]:
-        """Return the hours of a key that begin at or after `since`, oldest first."""
+        """Return hourly counts of a key, oldest first, for the hours that begin at or after `since`."""
 
     def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
         """Return the errors of admitted requests since an instant, most frequent first."""
@@ -218,7 +219,7 @@ class OperatorReads(Protocol):
     def close(self) -> None: ...
 
 
-# A record may be written this long after the time that it contains.
+# A record may be written up to this many milliseconds after the time that it contains.
 LATE_MS = 5_000
 FOLLOWED_PER_PAGE = 1_000
 
@@ -303,7 +304,7 @@ def plan_search(wanted: RequestFilter) -> SearchPlan:
 
 
 def filter_values(wanted: RequestFilter) -> dict[str, Any]:
-    """Return the values of a filter by name, with the two parts of `before` separately."""
+    """Return the values of a filter by name. `before` is split into `before_at` and `before_number`."""
     values = {name: getattr(wanted, name) for name in RequestFilter.__struct_fields__ if name != "before"}
     at, number = wanted.before or (None, None)
     return values | {"before_at": at, "before_number": number}
@@ -317,7 +318,11 @@ def request_page(rows: Sequence[Row], limit: int, last_scanned: RecordPosition |
 
 
 def days_of_keys(counts: Iterable[Row], errors: Iterable[Row], key_id: str | None) -> list[DayOfKey]:
-    """Join counts per key and day with counts per key, day and error code. A later count replaces an earlier one."""
+    """Return the request counts of one key, or of all keys if `key_id` is None, sorted by key and day.
+
+    A row of `counts` has a key, a day and the number of admitted requests; the last row for a key and day is used. A
+    row of `errors` has a key, a day, an error code and the number of requests that ended with this code.
+    """
     days: dict[tuple[str, int], DayOfKey] = {}
     for key, day, count in counts:
         if key_id in (None, key):
@@ -344,7 +349,7 @@ def first_hour(since: int) -> int:
 
 
 def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfKey]:
-    """Join the number of requests per hour with the number of errors, both keyed by hours since 1970."""
+    """Return hourly counts, oldest first. Rows of both arguments have an hour (counted from 1970 UTC) and a count."""
     errors: dict[int, int] = dict(tuple(row) for row in failed)
     counts: list[tuple[int, int]] = sorted((hour, count) for hour, count in requests)
     return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]

@@ -140,7 +140,7 @@ class Books(Protocol):
         """Return the shops in scope."""
 
     async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
-        """Return whether this shop is in scope, even if it has been removed."""
+        """Return whether this shop is in scope. A removed shop counts too."""
 
     async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
         """Return whether a shop in scope uses this membership base."""
@@ -148,7 +148,7 @@ class Books(Protocol):
     async def bills_by_day(
         self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        """Return a page of the bills of these days, or None if the shop is not in scope."""
+        """Return a page of bills from `first` to `last`, or None if the shop is not in scope."""
 
     async def bills_by_change(
         self,
@@ -200,7 +200,7 @@ class StoredKey(Struct, frozen=True):
 
 
 class KeyLookup(Protocol):
-    """Looks up keys to check requests."""
+    """Looks up the keys that requests are sent with."""
 
     async def find(self, key_id: str) -> StoredKey | None:
         """Return the key as this process knows it, which may be slightly out of date."""
@@ -235,15 +235,15 @@ class AuditLog(Protocol):
     def record(self, entry: AuditEntry) -> None: ...
 
     def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
-        """Return up to `most` entries since an instant, newest first: those of one key, or all if `key_id` is None."""
+        """Return up to `most` entries since an instant, newest first. `key_id` selects the entries of one key."""
 
 
 class Meter(Protocol):
     """Counts requests against the minute window and the daily quota, exactly across all processes.
 
     With several servers, it also decides which horizon a response reports as
-    serverTime. That horizon is never earlier than one that was reported to the
-    key's lineage before, on any node.
+    serverTime. That horizon is never earlier than a horizon that any node has
+    already reported to the key's lineage.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
@@ -274,7 +274,7 @@ class Cursors(Protocol):
         """Return the stored cursor and renew its lifetime, or return None if it is not valid in this listing."""
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
-        """Return the cursor for a position: an existing one, the row's ID, or `fresh` if that ID is taken.
+        """Return the cursor for a position: an existing cursor, the row's ID, or `fresh` if the row's ID is taken.
 
         Return None if none of these is available. The caller then tries again
         with another `fresh`.
@@ -287,8 +287,8 @@ class Cursors(Protocol):
 class Ledger(Protocol):
     """Write access to the books.
 
-    Each call is one transaction. A call that changes records has one stamp,
-    which is taken under the write lock.
+    Each call is one transaction, except on Citus: see `citus_ledger.py`. A call
+    that changes records has one stamp, which is taken under the write lock.
     """
 
     def facts(self, shop_id: str) -> KnownFacts | None: ...
@@ -358,7 +358,7 @@ class StoreExtent(Struct, frozen=True):
 
 
 class DiskUse(Struct, frozen=True):
-    """The size of a store's files, the size of each write-ahead log by database, and the free space of the disk."""
+    """The size of a store's files, the size of each write-ahead log by database, and the free space on the disk."""
 
     store_bytes: int
     log_bytes: dict[str, int]

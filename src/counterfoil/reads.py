@@ -32,14 +32,14 @@ from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
-# Number of fresh IDs to try for one cursor before giving up. The last ones are long enough to be unique.
+# Number of fresh IDs to try for one cursor before giving up. The later IDs are long enough to be unique.
 MAX_CURSOR_ATTEMPTS = 6
 # Greater than any number that `as_number` returns for a day.
 LAST_DAY = 99_999_999
 
 
 class Caller(Struct, frozen=True):
-    """The caller of a request: a key that passed the gate, and its admission."""
+    """The caller of a request: the authenticated key, and the admission of the request."""
 
     key: Key
     admitted: Admitted
@@ -240,12 +240,12 @@ class Reads:
                 raise Refused(BAD_CURSOR)
             window, after = resumed
         if max(window.since, window.until) > horizon:
-            # The store has gone back to an earlier state, so it may stamp other changes up to this mark.
+            # The store has gone back to an earlier state. Stamps up to this mark may be used again, for other changes.
             raise Refused(MARK_EXPIRED)
         return window, after
 
     async def _resume_bills(self, caller: Caller, question: BillList, cursor: str) -> StoredCursor:
-        """Return the stored cursor of the request."""
+        """Return the stored cursor of the request, or refuse the request if there is none."""
         stored_cursor = await self._cursors.find(_bill_listing(caller, question), cursor)
         if stored_cursor is None:
             scope = caller.key.scope
@@ -273,7 +273,7 @@ class Reads:
             case ByDay(first, last):
                 return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
             case ByChange(since):
-                # The upper bound makes the pass end, however much changes in the meantime.
+                # The upper bound ensures that the pass ends, however many bills change in the meantime.
                 until = stored_cursor.latest if stored_cursor else caller.horizon
                 return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
@@ -321,7 +321,7 @@ def _bill_listing(caller: Caller, question: BillList) -> Listing:
 
 
 def _query(selection: ByDay | ByChange) -> str:
-    """Return the mode and the parameters of a list as text."""
+    """Return the mode and the parameters of a list as a string."""
     match selection:
         case ByDay(first, last):
             return f"{BY_DAY} {compact(first)}-{compact(last)}"

@@ -29,7 +29,7 @@ class SettingsError(Exception):
 
 
 class Setting(Struct, frozen=True):
-    """One row of the table of settings."""
+    """A setting: its name, default value and help text. A secret is printed as `***`."""
 
     name: str
     default: str | int
@@ -60,7 +60,8 @@ TABLE = (
     Setting(
         "replica_lag_ms",
         5_000,
-        "Maximum replica lag, in milliseconds. A replica that lags further behind gets no reads until it catches up.",
+        "Maximum replica lag, in milliseconds. A replica that lags further behind is not used for reads until it "
+        "catches up.",
     ),
     Setting(
         "pool_size",
@@ -128,13 +129,13 @@ TABLE = (
     Setting(
         "console_proxy_header",
         "",
-        "Header in which that proxy sends the name of the operator, such as X-Remote-User. Requires console_proxy.",
+        "Header in which the proxy (console_proxy) sends the name of the operator, such as X-Remote-User.",
     ),
     Setting("log", "stderr", "Where the log goes: stderr, stdout or off."),
     Setting(
         "log_format",
         "auto",
-        "Format of the log: json, text (lines for people), or auto (text on a terminal and json elsewhere).",
+        "Format of the log: json, text (human-readable), or auto (text on a terminal and json elsewhere).",
     ),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
     Setting(
@@ -170,8 +171,8 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
 LOG_FORMATS = ("auto", "json", "text")
-# Minimum and maximum of each numeric setting; None means no maximum.
 MAX_WORKERS = 256
+# Minimum and maximum of each numeric setting except ports.
 _RANGES: dict[str, tuple[int, int]] = {
     "workers": (1, MAX_WORKERS),
     "batch": (1, 100_000),
@@ -279,8 +280,8 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
     file = settings.secret_file
     if not settings.secret and not file.exists() and is_built():
         raise SettingsError(
-            f"the deployment secret {file} is missing, but this store was built with one. "
-            "Restore it from a backup: a new secret would change every member token."
+            f"the deployment secret {file} is missing, but this store was built with a secret. "
+            "Restore the file from a backup: a new secret would change every member token."
         )
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create(file)

@@ -19,11 +19,11 @@ Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """The tool answered with an error."""
+    """The tool returned an error."""
 
 
 class Assistant:
-    """A connected client. Each call returns the structured content of the answer."""
+    """A connected client. Each call returns the structured content of the tool's result."""
 
     def __init__(self, client: "Client") -> None:
         self.client = client

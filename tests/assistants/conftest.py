@@ -11,7 +11,7 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
 from running_service import RunningService, backend_settings
 
-# Each of these strings is in the copy and must not be in any answer.
+# Each of these strings is in the copy and must not be in any tool result.
 CANARIES = {
     "phone": "0899999999",
     "email": "canary.person@example.com",

@@ -1,4 +1,4 @@
-"""Tests for `counterfoil mcp`: the answers of its tools, through the MCP SDK's own client and a real process."""
+"""Tests for the results of the tools of `counterfoil mcp`, with the MCP SDK's own client and a real process."""
 
 import contextlib
 import json
@@ -268,7 +268,7 @@ def test_a_long_answer_is_truncated_and_says_so(file: Path) -> None:
         assert (groups["total"], groups["truncated"], len(groups["groups"])) == (3, True, 1)
 
 
-# DuckDB's own limit stops the first of these. Only the limit of the process stops the others.
+# DuckDB's own memory limit stops the first query. Only the memory limit of the process stops the other queries.
 TOO_LARGE = (
     "SELECT list(range) FROM range(100000000)",
     "SELECT repeat('x', 2000000000)",
@@ -289,7 +289,7 @@ def test_a_query_that_needs_too_much_memory_is_refused_and_the_server_continues(
 
 
 def peak_memory_mb(file: Path) -> int:
-    """Return the peak memory of the server that answers from this copy."""
+    """Return the peak memory of the server process that reads this copy."""
     [status] = [
         (command.parent / "status").read_text("utf-8")
         for command in Path("/proc").glob("[0-9]*/cmdline")

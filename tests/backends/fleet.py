@@ -109,7 +109,7 @@ class Fleet:
     def fail_over(self) -> None:
         """Kill the primary and promote the replica that has received the most data.
 
-        The others then follow the new primary.
+        The other replicas then follow the new primary.
         """
         self.primary.kill()
         first, *others = sorted(self.replicas, key=_received, reverse=True)
@@ -146,7 +146,7 @@ class Reader:
         self._turns = itertools.cycle(range(len(fleet.nodes)))
 
     def run(self) -> bool:
-        """Run the procedure once; return whether it finished."""
+        """Follow the procedure in docs/sync.md once; return whether it finished."""
         shops = self.ask("shops")
         if shops is None:
             return False
@@ -172,7 +172,7 @@ class Reader:
             cursor = {"cursor": page["nextCursor"]}
 
     def ask(self, path: str, **query: Any) -> Json | None:
-        """Return the body, or None after an error, which is recorded.
+        """Return the body of a response, or record the error and return None.
 
         The serverTime of a first page must not go backwards.
         """

@@ -89,7 +89,7 @@ class BridgedCursors:
 
     def forget(self, cursor: str) -> None:
         """Delete a cursor from the store, as a failover without synchronous replication would."""
-        self.command(f"DELETE FROM counterfoil.cursors WHERE cursor = '{cursor}'")  # noqa: S608 - a test's own
+        self.command(f"DELETE FROM counterfoil.cursors WHERE cursor = '{cursor}'")  # noqa: S608 - set by the test
 
     def command(self, statement: str) -> Any:
         return servers.postgres(18).command(statement, self.database)

@@ -231,8 +231,8 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert told["equal"]
     assert not told["opened"]
     service.clock.advance(1)
-    # The changes are: a visible change, an invisible one, a removal, a new record, a member of another base, and a
-    # shop.
+    # The changes are: a visible change, a change that clients do not see, a removal, a new record, a member of another
+    # base, and a shop.
     service.load(
         first[0] | {"cashier": "Lek"},
         first[1] | {"rev": 9},

@@ -73,7 +73,7 @@ def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fle
     for _ in range(2):
         held.pause_replay()
         with fleet.changing():
-            # The reader has seen times well after the replica stopped, so nothing more is read from the replica.
+            # Once the reader's serverTime is well past the replica's horizon, nothing more is read from the replica.
             reader.until(partial(reader.has_seen, reader.highest + 2 * LAG_MS))
             held.resume_replay()
             for _ in range(RUNS):
@@ -181,7 +181,7 @@ def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) 
 
 
 def test_a_lineage_keeps_its_floor_whatever_a_node_offers(fleet_of: Make) -> None:
-    """Tests the rule itself, directly on the meters."""
+    """Only requests the usage, from both nodes in turn, while bills change."""
     fleet = fleet_of(nodes=2)
     reader = Reader(fleet, fleet.key())
     given = []

@@ -1,4 +1,4 @@
-"""Keys on PostgreSQL are at most half a second old, even if reading them takes long."""
+"""A worker's copy of the keys on PostgreSQL is at most half a second old, even if reading the keys is slow."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator

@@ -164,7 +164,7 @@ def test_init_without_a_secret_says_that_every_node_needs_the_one_it_created(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     said = CliRunner().invoke(program, ["init", "--store", shared["owner"]]).output
-    assert "Every node and every loader needs the same one" in said
+    assert "Every node and every loader needs the same secret" in said
     assert (tmp_path / "counterfoil-data" / "secret").exists()
 
 

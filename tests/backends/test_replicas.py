@@ -207,7 +207,7 @@ def test_the_primary_is_asked_for_rows_that_a_replica_does_not_have_yet(cluster:
     key = cluster.service.key(franchise=of["franchiseId"], per_min=1000)
     assert cluster.service.get(f"transactions/{early['id']}", key).status_code == 200
     assert cluster.service.get(f"members/{cluster.service.token(person['id'])}", key).status_code == 200
-    # A new key first gets the primary's horizon, and never an older one afterwards.
+    # A new key first gets the primary's horizon, and never gets an older horizon afterwards.
     assert ids(bill_list(cluster, key, of, **NEW_YEAR)) == [early["id"], late["id"]]
     assert cluster.service.error("transactions/nobody", key) == "not_found"
     assert cluster.service.error("transactions", key, shopId=of["id"], cursor="nobody", **NEW_YEAR) == "bad_cursor"
@@ -272,7 +272,7 @@ def test_without_a_primary_keys_stay_valid_for_the_documented_delay_of_a_revocat
     cluster.until_role(cluster.primary, "away")
     cluster.service.clock.advance(KEYS_TRUSTED_SEC - 1)
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
-    # Several loads in the same millisecond can put the horizon a few milliseconds ahead of the clock.
+    # Advance by more than a second: several loads in one millisecond can put the horizon ahead of the clock.
     cluster.service.clock.advance(1.5)
     assert cluster.service.error("shops", key) == "auth_unavailable"
     cluster.replicas[0].promote()
@@ -452,11 +452,13 @@ def test_a_new_primary_continues_from_the_highest_reported_horizon(three_server_
     cluster.primary.kill()
     behind.resume_replay()
     cluster.fail_over()
-    cluster.until(lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "it caught up")
-    # Stamps must be above that horizon even if the clock steps back.
+    cluster.until(
+        lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "the new primary caught up"
+    )
+    # New stamps must be above every reported horizon, even if the clock steps back.
     cluster.service.clock.step(-60)
     cluster.load_again(bill(of))
-    # The other replica does not follow the new primary, and falls behind.
+    # The other replica does not follow the new primary, so it falls behind.
     cluster.tick(120)
     cluster.until_role(ahead, "behind")
     assert len(ids(bill_list(cluster, key, of, updatedSince=given_out))) == 1

@@ -51,7 +51,7 @@ def divided(major: int) -> str:
 
 
 class Group:
-    """Two franchises on a divided store. The tests use keys for the first one."""
+    """Two franchises on a divided store. The tests use keys for the first franchise."""
 
     def __init__(self, folder: Path, store: str) -> None:
         self.service = RunningService(folder, store=store)
@@ -67,7 +67,7 @@ class Group:
         self.service.data("shops", self.franchise_key)
         self.connection = psycopg.connect(store, autocommit=True)
         self.connection.execute("SET search_path TO counterfoil; SET plan_cache_mode TO force_custom_plan")
-        # By default Citus shows the plan of only one shard. Other servers accept this as a custom setting.
+        # By default, Citus shows the plan of only one shard. Servers without Citus accept the setting and ignore it.
         self.connection.execute("SET citus.explain_all_tasks TO on")
 
     def people(self, of: Record) -> list[Record]:
@@ -81,7 +81,7 @@ class Group:
         self.service.close()
 
     def parts_planned(self, asked: list[Asked]) -> set[str]:
-        """Return the partitions that PostgreSQL would read. It decides by the values of the statements alone."""
+        """Return the partitions that PostgreSQL would read, judging only by the values of the statements."""
         cursor = psycopg.RawCursor(self.connection)
         plans = [
             row[0] for statement, values in asked for row in cursor.execute(f"EXPLAIN {statement}".encode(), values)
@@ -198,7 +198,7 @@ def touches_a_divided_table(statement: str) -> bool:
 
 
 def test_session_options_in_the_address_are_respected() -> None:
-    """Citus needs such an option: it can plan a statement over several shards only if it knows the values."""
+    """Citus needs force_custom_plan: it can plan a statement over several shards only if it knows the values."""
     url = servers.postgres(18).fresh_database()[1]
 
     async def setting(address: str) -> str:

@@ -27,7 +27,7 @@ connection.close()
 
 
 def test_another_process_that_closes_the_file_does_not_delete_the_log_of_this_one(tmp_path: Path) -> None:
-    """Closing a descriptor drops a process's locks, and the last process to close a database deletes its log."""
+    """Closing a file drops all of a process's locks on it, and the last process to close a database deletes its log."""
     with closing(read_write(tmp_path, "usage")), closing(read_write(tmp_path, "usage")):
         subprocess.run([sys.executable, "-c", OPEN_AND_CLOSE, path_of(tmp_path, "usage")], check=True)
         assert (tmp_path / "usage.sqlite3-wal").exists()
@@ -99,7 +99,7 @@ def ids(folder: Path) -> set[int]:
 
 
 def unmarked(folder: Path) -> None:
-    """Remove the store ID from the files, because stores created by earlier versions have none."""
+    """Remove the store ID from the files, because stores created by earlier versions do not have an ID."""
     for name in NAMES:
         with closing(sqlite3.connect(path_of(folder, name))) as connection:
             connection.execute("PRAGMA application_id = 0")

@@ -29,7 +29,7 @@ FIVE_MINUTES = 300
 
 
 class Ring:
-    """The keys as a worker holds them, on their own event loop."""
+    """A key lookup as a worker uses it, on its own event loop."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock()
@@ -83,7 +83,7 @@ def backup(folder: Path) -> bytes:
 
 
 def restore(folder: Path, contents: bytes) -> None:
-    """Overwrite the current file in place with an older one."""
+    """Overwrite the current file in place with an older file."""
     for log in folder.glob("keys.sqlite3-*"):
         log.unlink()
     path_of(folder, "keys").write_bytes(contents)

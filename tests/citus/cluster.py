@@ -24,7 +24,7 @@ from counterfoil.backends.postgres.migrate import migrate
 from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")
-# Fewer shards than Citus's default, because every test empties all of them.
+# Fewer shards than Citus's default, because every test empties every shard.
 SHARDS = 4
 
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0 ORDER BY nodeport"
@@ -166,7 +166,7 @@ class Cluster:
     def borrow_database(self) -> tuple[str, str]:
         """Return the name and address of a distributed, empty database.
 
-        Reuse one that a test has given back, if possible.
+        A database that a test has returned is reused, if there is one.
         """
         while self._returned:
             name = self._returned.pop()

@@ -133,7 +133,7 @@ class TwoShops:
             except StoreUnavailable:
                 return False
 
-        until(is_past, "the horizon moved on", PATIENCE_SEC)
+        until(is_past, "the horizon had reached the stamp", PATIENCE_SEC)
 
     def changed(self, shop_id: str) -> list[str]:
         return [found["id"] for found in self.open_store.by_change(shop_id)]
@@ -192,7 +192,7 @@ def test_the_ticker_stays_below_the_stamp_of_a_batch_that_is_being_written(two_s
     stamp = two_shops.start_writing()
     ticker = threading.Thread(target=two_shops.tick)
     ticker.start()
-    until(lambda: two_shops.open_store.horizon() == stamp - 1, "the horizon came up to the stamp")
+    until(lambda: two_shops.open_store.horizon() == stamp - 1, "the horizon was just below the stamp")
     assert two_shops.open_store.bill("b_1", two_shops.near) is not None
     assert two_shops.changed(two_shops.near) == ["b_0"]
     two_shops.finish_writing()
@@ -279,7 +279,7 @@ def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: C
 
 
 class DiesBeforeItRemoves(DistributedLedger):
-    """A writer that dies after adding a moved member to its new base, before removing it from the old one."""
+    """A writer that dies after adding a moved member to its new base, before removing it from its old base."""
 
     def _put_members(self, batch: Any) -> None:
         batch.removed_members = _dies
@@ -298,7 +298,7 @@ def _bills_of(node: Node, database: str) -> list[Any]:
     return sorted(
         row
         for shard in shards
-        for row in node.command(f"SELECT shop, id FROM counterfoil.{shard}", database)  # noqa: S608 - its own names
+        for row in node.command(f"SELECT shop, id FROM counterfoil.{shard}", database)  # noqa: S608 - names of shards
     )
 
 
@@ -327,7 +327,7 @@ def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(s
         door.execute("SELECT pg_advisory_lock(1)")
         writer = threading.Thread(target=lambda: naive.apply(changes), daemon=True)
         writer.start()
-        until(lambda: _prepared(first, store.database), "the first worker had prepared")
+        until(lambda: _prepared(first, store.database), "the first worker had prepared its transaction")
         killed = first.kill()
         door.execute("SELECT pg_advisory_unlock(1)")
         writer.join(PATIENCE_SEC)

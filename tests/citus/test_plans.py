@@ -23,7 +23,7 @@ _MANY_MEMBERS = """
     SELECT %(base)s, %(base)s || '-' || number, number, '' FROM generate_series(1, %(count)s) AS number
 """
 
-# These tests do not apply to Citus: one concerns only the address, the other the statements for a single server.
+# These tests do not apply to Citus: one tests only the address, and one tests the statements for a single server.
 del test_session_options_in_the_address_are_respected  # noqa: F821
 del test_every_read_of_a_distributed_table_is_covered  # noqa: F821
 

@@ -7,5 +7,5 @@ from ports.test_ledger import *  # noqa: F403
 from ports.test_meter import *  # noqa: F403
 from ports.test_request_log import *  # noqa: F403
 
-# The `store` fixture in test_meter.py uses other back ends. These tests need the one in conftest.py.
+# The `store` fixture in test_meter.py uses other back ends. These tests need the `store` fixture in conftest.py.
 del store  # noqa: F821

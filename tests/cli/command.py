@@ -1,4 +1,4 @@
-"""Runs the real command on the test's store, in this process or in a separate one."""
+"""Runs the real command on the test's store in this process. `PYTHON` starts it in a separate process."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ SHOPS = (
 
 
 class Command:
-    """Runs `counterfoil` with a store."""
+    """Runs `counterfoil` with `--store`."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -32,7 +32,7 @@ class Command:
         return result
 
     def bare(self, *arguments: object, status: int = 0) -> Result:
-        """Run the command without a store."""
+        """Run the command without `--store`."""
         result = self._runner.invoke(program, [str(argument) for argument in arguments])
         assert result.exit_code == status, result.output
         return result

@@ -1,4 +1,4 @@
-"""`counterfoil audit`: who changed keys or the store, and when."""
+"""Tests for `counterfoil audit`, which shows who changed keys or the store, and when."""
 
 import os
 import pty
@@ -129,7 +129,7 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
 
 
 def forget_the_audit(store: Path) -> None:
-    """Downgrade the key database to the schema from before the audit was added."""
+    """Downgrade the key database to schema 1, which was used before the audit was added."""
     with closing(sqlite3.connect(store / "keys.sqlite3", isolation_level=None)) as keys:
         keys.executescript("DROP TABLE audit; DELETE FROM migrations WHERE number = 2; PRAGMA user_version = 1")
 
@@ -174,5 +174,5 @@ def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65_536)
     except OSError:
-        # Linux raises this error when the process has closed its end of the terminal.
+        # On Linux, reading fails with this error once the process has closed its end of the terminal.
         return b""

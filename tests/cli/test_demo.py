@@ -54,19 +54,19 @@ def read_line(process: "subprocess.Popen[str]") -> Any:
 
 
 def read_page(process: "subprocess.Popen[str]") -> list[str]:
-    """Return the lines of the printed page, up to the last endpoint."""
+    """Return the lines of the page that the demo prints, up to the last endpoint."""
     assert process.stdout
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line.rstrip("\n"))
         if lines[-1].endswith("openapi.json'"):
             return lines
-    raise AssertionError("the demo ended before its page did")
+    raise AssertionError("the demo ended before it had printed its whole page")
 
 
 @pytest.fixture(scope="module")
 def printing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
-    """A demo that prints its page and then its log, and the lines of the page. Starting one takes seconds."""
+    """A demo that prints its log after its page, and the lines of that page. Shared, because a start takes seconds."""
     with demo(*SMALL, scratch=tmp_path_factory.mktemp("scratch"), log=subprocess.STDOUT) as process:
         yield process, read_page(process)
 

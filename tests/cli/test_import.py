@@ -1,4 +1,4 @@
-"""`counterfoil import`: from exports to the store, with summaries, rejects and exit statuses."""
+"""Tests for `counterfoil import`: from exports to the store, with summaries, rejects and exit statuses."""
 
 import json
 import os
@@ -25,8 +25,8 @@ id = "Bill"
 closedAt = "Date"
 amounts.net = "Total"
 """
-# Numbers of lines, each with the most additional memory in MiB that such an import may use compared with a small one.
-# Lines that were held in memory would take more.
+# For each number of lines: how much more memory, in MiB, an import of that size may use than a small import. Holding
+# all lines in memory would take more.
 LARGE = [(60_000, 10), pytest.param(300_000, 60, marks=pytest.mark.long)]
 
 
@@ -131,7 +131,7 @@ def test_an_output_file_is_written_completely_or_not_at_all(
         (("--format", "csv", "bills.csv"), "`counterfoil import --infer FILE` proposes one"),
         (("--format", "square"), "Missing argument 'FILE...'"),
         (("--format", "square", "bills.csv", "--load", "-o", "x"), "Use --load or --output, not both."),
-        (("--format", "square", "bills.csv", "--json"), "--json needs --load or --output"),
+        (("--format", "square", "bills.csv", "--json"), "--json needs --load, --check or --output"),
         (("--format", "square", "bills.csv", "--state", "x"), "need --format database"),
         (("--format", "database"), "--format database needs --url and --mapping"),
         (("--format", "square", "bills.csv", "./bills.csv"), "The same file was given twice"),
@@ -163,7 +163,7 @@ def test_an_output_that_is_a_pipe_is_written_to_and_not_replaced(
 def test_an_empty_output_name_is_misuse(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
     file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
     error = counterfoil("import", "--format", "csv", "--mapping", mapping, file, "-o", "", status=2).stderr
-    assert "--output needs the name of a file" in error
+    assert "--output needs a file name" in error
 
 
 def test_a_mapping_with_thousands_of_brackets_is_refused(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_check_converts_everything_and_writes_nothing(
 
 @pytest.mark.parametrize(("many", "memory_mib"), LARGE)
 def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path, many: int, memory_mib: int) -> None:
-    """Joins bills with three lines each, which are in reverse order in their file."""
+    """Each bill has three lines, and the file with the lines is in reverse order."""
     bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"
     with bills.open("w") as file:
         file.write("Bill,Date,Total\n")

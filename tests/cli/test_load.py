@@ -144,7 +144,7 @@ def test_a_load_of_a_csv_file_points_to_import(counterfoil: Command, tmp_path: P
 def test_a_load_says_that_a_file_has_another_encoding(counterfoil: Command, encoding: str) -> None:
     sent = '{"kind":"shop","id":"sh_1","name":"ครัว"}\n{"kind":"shop","id":"sh_2","name":"ครัว"}\n'.encode(encoding)
     text = counterfoil("load", "-", stdin=sent, status=3).stdout
-    assert "the line is not text in UTF-8\n" in text
+    assert "the line is not valid UTF-8\n" in text
     assert "convert it, for example with `iconv -f UTF-16 -t UTF-8`" in text
     assert "is not a JSON object" not in text
 
@@ -155,6 +155,13 @@ def test_a_truncated_file_is_reported_with_what_was_loaded(counterfoil: Command,
     result = counterfoil("load", cut, status=1)
     assert "cannot be read after line 2: the compressed data ends too early. 20 more lines were" in result.stderr
     assert "added           2" in result.stdout
+
+
+def test_a_check_of_a_damaged_file_does_not_say_that_lines_were_loaded(counterfoil: Command, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.ndjson.gz"
+    cut.write_bytes(gzip.compress(lines(*SHOPS)) + gzip.compress(lines(*BILLS))[:-1])
+    result = counterfoil("load", "--check", cut, status=1)
+    assert "The lines before the error were checked." in result.stderr
 
 
 def test_nothing_is_loaded_from_damaged_standard_input(counterfoil: Command) -> None:
@@ -179,7 +186,7 @@ def test_ctrl_c_keeps_the_records_written_so_far_and_says_how_to_resume(counterf
         stderr=subprocess.PIPE,
     )
     assert load.stdin
-    # This is more than a pipe holds, so by the time it is all written, the command has read most of it.
+    # These lines exceed the buffer of a pipe, so once all of them are written, the command has read most of them.
     load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
     load.stdin.flush()
     load.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""If a delivery differs suddenly from earlier ones, it is loaded, and the commands that an operator runs report it."""
+"""A delivery that suddenly differs from earlier deliveries is loaded, and the operator's commands report the change."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def bills(first: int, **fields: Any) -> bytes:
 
 @pytest.fixture
 def usual(counterfoil: Command) -> Command:
-    """A store after three ordinary loads."""
+    """A command whose store has had three ordinary loads."""
     counterfoil("load", "-", stdin=b"".join(shop + b"\n" for shop in SHOPS) + bills(0))
     for _ in range(2):
         assert counterfoil.json("load", "-", stdin=bills(0))["alarms"] == []

@@ -39,7 +39,7 @@ class Watch:
         self.process = subprocess.Popen(words, stdout=self._out, stderr=self._errors)
 
     def deliver(self, name: str, content: bytes) -> None:
-        """Write a file under another name and rename it, as documented."""
+        """Write a file under a temporary name, then rename it, as documented."""
         unfinished = self.spool / f".{name}"
         unfinished.write_bytes(content)
         unfinished.rename(self.spool / name)
@@ -165,7 +165,7 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")
     latest = bootstrap.inspection(load({"store": str(store)}, {})).latest_load(SystemClock().now_ms())
     assert latest
-    assert latest.finished, "nothing has to be run again"
+    assert latest.finished, "the load must not be reported as unfinished"
     assert watch.stop() == 0
 
 
@@ -244,12 +244,12 @@ def test_the_watcher_waits_for_an_unavailable_store_and_reports_it_once(
 ) -> None:
     counterfoil("init")
     watch = start()
-    until(lambda: folder(store), "the watcher had reported")
+    until(lambda: folder(store), "the watcher had reported its folder")
     books, away = store / lost, store.parent / "away"
     books.rename(away)
     watch.deliver("a.ndjson", SHOP_LINES)
-    until(lambda: "the store is unavailable" in watch.said(), "the watcher had noticed")
-    throughout(2.5, lambda: watch.said().count("the store is unavailable") == 1, "it was said once")
+    until(lambda: "the store is unavailable" in watch.said(), "the watcher had reported the outage")
+    throughout(2.5, lambda: watch.said().count("the store is unavailable") == 1, "the outage was reported once")
     assert names(spool / "done") == []
     assert not books.exists(), "no empty store was created in its place"
     away.rename(books)
@@ -266,10 +266,10 @@ def test_the_watcher_waits_for_an_unavailable_postgresql_server(spool: Path, mon
     watch = Watch(spool, url)
     try:
         inspection = bootstrap.inspection(load({"store": url}, {}))
-        until(lambda: inspection.watched_folders(SystemClock().now_ms()), "the watcher had reported")
+        until(lambda: inspection.watched_folders(SystemClock().now_ms()), "the watcher had reported its folder")
         server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
         watch.deliver("a.ndjson", SHOP_LINES)
-        until(lambda: "the store is unavailable" in watch.said(), "the watcher had noticed")
+        until(lambda: "the store is unavailable" in watch.said(), "the watcher had reported the outage")
         assert names(spool / "done") == []
         server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
         until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
@@ -283,9 +283,9 @@ def test_the_watcher_reports_its_heartbeat_and_its_end(
     start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command
 ) -> None:
     watch = start()
-    first = until(lambda: folder(store), "the watcher had reported")
+    first = until(lambda: folder(store), "the watcher had reported its folder")
     assert (first.name, first.files, first.is_stopped) == (str(spool.resolve()), 0, False)
-    until(lambda: (found := folder(store)) and found.seen_at > first.seen_at, "the heartbeat went on")
+    until(lambda: (found := folder(store)) and found.seen_at > first.seen_at, "the watcher had reported again")
     checks = {found["check"]: found for found in counterfoil.json("doctor")["checks"]}
     assert checks["folders"]["status"] == "ok"
     assert watch.stop(signal.SIGINT) == 0

@@ -1,4 +1,4 @@
-"""The log format of a real `serve` process, on a terminal and in a file."""
+"""Tests for the log format of a real `serve` process, on a terminal and in a file."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests for `counterfoil migrate`, and for the output about a store that is given as an address."""
+"""Tests for `counterfoil migrate`, for other commands on PostgreSQL, and for hiding passwords in addresses."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_keys_usage_and_doctor_work_on_postgresql(bare: str, monkeypatch: pytest
     ("address", "seen"),
     [
         ("postgresql://api:pa%2Fs@db:5432/x?sslmode=require", "postgresql://api:***@db:5432/x?sslmode=require"),
-        # If the password is not percent-encoded, its end is unknown, so everything is hidden.
+        # If the password is not percent-encoded, its end is unknown, so everything after the scheme is hidden.
         ("postgresql://api:pa:s@s/w@db:5432/x?sslmode=require", "postgresql://***"),
         ("postgresql://api@db/x?password=hush&sslpassword=hush", "postgresql://api@db/x?password=***&sslpassword=***"),
         ("rediss://:hush@meter:6379/0", "rediss://:***@meter:6379/0"),

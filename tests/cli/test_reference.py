@@ -1,4 +1,4 @@
-"""`counterfoil reference`: the API reference as a file, without a store."""
+"""Tests for `counterfoil reference`, which writes the API reference to a file and works without a store."""
 
 import subprocess
 from pathlib import Path

@@ -95,7 +95,7 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     assert not seen(where, last + 12 * HOUR_MS)[0].is_silent
     assert seen(where, last + DAY_MS)[0].is_silent
     assert seen(where, last + 20 * DAY_MS)[0].is_silent
-    # After four weeks the shop counts as closed.
+    # After four weeks without bills, the shop counts as permanently closed.
     assert not seen(where, last + 29 * DAY_MS)[0].is_silent
 
 

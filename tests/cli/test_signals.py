@@ -1,4 +1,4 @@
-"""Signals: Ctrl-C at any time, and a terminal that is closed."""
+"""Tests for signals: Ctrl-C at any time, and a terminal that is closed."""
 
 import os
 import pty

@@ -26,7 +26,7 @@ ESCAPE = "\x1b["
 def on_terminal(
     *arguments: object, columns: int = 80, typed: bytes = b"", stdin: IO[bytes] | None = None, **variables: str
 ) -> str:
-    """Return the output of the command on its own terminal. `typed` is input that is typed in advance."""
+    """Run the command on its own terminal; return its output. `typed` is input that was typed in advance."""
     mine, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
     os.write(mine, typed)
@@ -45,7 +45,7 @@ def _everything(terminal: int) -> bytes:
     while True:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # Linux raises this when the other side has closed the terminal
+        except OSError:  # on Linux, reading fails once the other end is closed
             return shown
         if not piece:
             return shown
@@ -131,7 +131,7 @@ def test_a_pipe_shows_bytes_and_no_percentage_and_a_redirected_file_both(store: 
     delivery(packed, gzip.compress)
     with packed.open("rb") as redirected:
         _, percentages = progress_shown("-", "--store", store, "--batch", 100, stdin=redirected)
-    assert (int(percentages[0]) < 50, percentages[-1]) == (True, "100"), "of what is loaded, not of what is unpacked"
+    assert (int(percentages[0]) < 50, percentages[-1]) == (True, "100"), "counts loaded data, not unpacked data"
     with file.open("rb") as redirected:
         sizes, percentages = progress_shown("-", "--store", store, stdin=redirected)
     assert (sizes[-1], percentages[-1]) == (f"{size} of {size}", "100")

@@ -23,7 +23,7 @@ PATIENCE_SEC = 120
 
 
 def example_code(language: str) -> str:
-    """Return the only code block in this language in the document."""
+    """Return the only code block in this language in docs/sync.md."""
     [code] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     return str(code)
 
@@ -81,7 +81,7 @@ class Client:
 
 
 class PythonClient(Client):
-    """Runs in a process that is forked from one with `requests`, because the import takes longer than most runs."""
+    """Runs in a fork of a process that has already imported `requests`, because the import is slower than most runs."""
 
     language = "python"
     command = (sys.executable,)

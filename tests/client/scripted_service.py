@@ -1,4 +1,4 @@
-"""Services for client tests: one with scripted responses, and ours as it might be in a later release."""
+"""Services for client tests: a service with scripted responses, and our service as a later release might be."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""The thread that reads the change feed ahead of the writer."""
+"""Tests for the thread that reads the change feed ahead of the writer."""
 
 import json
 import threading

@@ -18,7 +18,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
 
 class FeedExample:
-    """The client exactly as printed in the document, with its own folder."""
+    """The client exactly as printed in docs/feed.md, with its own folder."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         pytest.importorskip("requests")

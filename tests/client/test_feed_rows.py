@@ -17,7 +17,7 @@ PLENTY = 100_000
 
 
 class Tables:
-    """Tables of rows by their primary key, and the state of the last pass."""
+    """Tables whose rows are keyed by their primary key, and the state of the last pass."""
 
     def __init__(self, service: RunningService, key: str, **options: Any) -> None:
         self.service = service

@@ -15,7 +15,7 @@ PUBLISHED = {
     for name, resource in vars(resources).items()
     if isinstance(resource, type) and issubclass(resource, resources.Resource) and resource is not resources.Resource
 }
-# For a lookup, the client returns the bare token instead of this object.
+# The client does not return this object: a lookup returns the bare token.
 UNPACKED = {"MemberReference"}
 
 

@@ -1,4 +1,4 @@
-"""Requests to an address without TLS, which the blocking client sends with the standard library."""
+"""Tests for requests to an address without TLS, which the blocking client sends with the standard library."""
 
 import gzip
 import socket
@@ -22,7 +22,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @contextmanager
 def raw_service(*answers: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
-    """Accept one connection per answer, send the answer after the first bytes arrive, and keep the connection open."""
+    """Accept one connection per response, send the response once bytes arrive, and keep the connection open."""
     accepted: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

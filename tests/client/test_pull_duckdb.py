@@ -143,7 +143,7 @@ def test_a_key_made_by_rotation_continues_the_copy(copy: Copy, branch: r.Record,
 
 
 def begin_first_pull(copy: Copy, pages: int) -> None:
-    """Store some pages of one element each, as a run that is interrupted does."""
+    """Store some pages of one element each, as an interrupted run does."""
     sink = copy.target()
     with Client(copy.url, copy.key) as client:
         puller = Puller(client, sink, Options(limit=1, pages_per_batch=1, commit_sec=0))

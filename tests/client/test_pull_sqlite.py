@@ -60,7 +60,7 @@ def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(
     assert scratch.stat().st_mode & 0o777 == 0o700
     service.load(r.bill(branch))
     copy.pull()
-    assert scratch.exists(), "a second pull has deleted the temporary data of a pull that still runs"
+    assert scratch.exists(), "a second pull has deleted the temporary data of a pull that is still running"
     sink.close()
     assert not scratch.exists()
 

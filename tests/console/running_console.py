@@ -47,7 +47,7 @@ class RunningConsole:
         self._server.server_close()
 
     def restart(self) -> None:
-        """Replace the console with a new one on the same port, which has no sessions."""
+        """Replace the console with a new console on the same port, which ends all sessions."""
         self._stop()
         self._start()
 

@@ -25,7 +25,7 @@ playwright = pytest.importorskip(
 pytestmark = [
     pytest.mark.skipif(
         CHROMIUM is None,
-        reason="chromium is not on the path, so no page was opened in a browser (Debian: apt-get install chromium)",
+        reason="chromium is not on the PATH, so no page was opened in a browser (Debian: apt-get install chromium)",
     ),
     pytest.mark.browser,
 ]
@@ -377,7 +377,7 @@ def test_pages_say_that_the_service_was_killed_and_that_it_runs_again(browser: A
         banner = page.locator("#service")
         assert banner.text_content() == ""
         killable.kill()
-        # The open page notices by itself.
+        # The open page reports the outage without being reloaded.
         page.get_by_text("The API is not available.").wait_for(timeout=60_000)
         assert "No service responds at" in banner.text_content()
         assert "Run counterfoil serve, or check admin_host and admin_port." in banner.text_content()

@@ -17,7 +17,7 @@ REQUEST = b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class SlowConsole:
-    """A console server whose answers wait until they are released."""
+    """A console server that holds back its responses until a test releases them."""
 
     def __init__(self) -> None:
         self.asked = threading.Semaphore(0)
@@ -46,7 +46,7 @@ def slow() -> Iterator[SlowConsole]:
 
 
 def ends(connection: socket.socket) -> bool:
-    """Return whether the server has closed a connection without an answer."""
+    """Return whether the server has closed a connection without a response."""
     connection.settimeout(0.01)
     try:
         return connection.recv(1) == b""

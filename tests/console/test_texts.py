@@ -1,4 +1,4 @@
-"""Every string of the console is translated into English and Thai, and none is unused."""
+"""Every text of the console exists in English and Thai, and every text is used."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_text_exists_in_every_language(name: str) -> None:
     assert placeholders(english) == placeholders(thai)
 
 
-# Names that are computed from data. `test_translation` compares these texts with the data.
+# The first part of text names that are computed from data. `test_translation` compares these texts with the data.
 COMPUTED = (
     "check",
     "message",

@@ -24,12 +24,12 @@ CHECKS = Path(local.__file__).parent
 BACKENDS = CHECKS.parent / "backends"
 THAI = Texts("th")
 _ENGLISH_WORDS = re.compile(r"\b[a-z]{3,}\b")
-# A sentence of the command line that the console does not show.
+# A sentence that only the command line shows, so it is not translated.
 NOT_SHOWN = {"All is well."}
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:
-    """Yield the strings of a module without docstrings. Every value in an f-string becomes the digit 7."""
+    """Yield all strings in a module except docstrings. Every value in an f-string becomes the digit 7."""
     skipped = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -65,7 +65,7 @@ def test_every_finding_and_its_advice_has_a_thai_text(sentence: str) -> None:
 
 
 def test_every_text_about_findings_belongs_to_a_finding() -> None:
-    # These warnings are composed in the domain. Another test translates them.
+    # The domain composes these warnings, not the checks. Another test covers their translations.
     composed = {"message.watcher_stopped", "message.watcher_unseen", "message.folder_silent"}
     found = sentences()
     names = [name for name in TABLE if name.startswith("message.") and name not in composed]
@@ -82,7 +82,7 @@ def test_every_check_has_a_thai_name() -> None:
     )
     named = {str(call.args[0].value) for call in calls if isinstance(call.args[0], ast.Constant)}
     assert {"service", "secret", "meter"} < named
-    # The names of databases and listeners are variables there.
+    # In the checks, the names of databases and listeners are variables, so they are listed here.
     assert {f"check.{name}" for name in (*named, "books", "keys", "usage", "port", "admin")} <= set(TABLE)
 
 

@@ -57,7 +57,7 @@ class Cost(Struct):
 
 
 class Worker:
-    """The shipped application on the service's store."""
+    """The application as it is shipped, with the store of a service."""
 
     def __init__(self, service: RunningService, runner: asyncio.Runner) -> None:
         self._service = service
@@ -70,7 +70,7 @@ class Worker:
         self._runner.run(_called(self._application.close))
 
     def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
-        """Send a request several times; return the lowest cost. Some of the requests also write buffered records."""
+        """Send a request several times; return the lowest cost, because some requests also write buffered records."""
         question = self._question(path, key, encoding, query)
         counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
         counted.calls = min(self._counting_calls(question) for _ in range(TRIES))

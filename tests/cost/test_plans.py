@@ -1,4 +1,4 @@
-"""Every statement uses the intended index, and none scans a table that grows."""
+"""Tests that every statement uses the intended index, and that no statement scans a table that grows."""
 
 import re
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
         for database, text in statements
         for line in plan_of(store, database, text)
         if (scan := re.match(r"SCAN (\w+)", line))
-        and scan[1] not in SMALL | {"CONSTANT", "base"}  # the list of bases that a key covers
+        and scan[1] not in SMALL | {"CONSTANT", "base"}  # `base` is the list of bases that a key covers
         and not any(words in text for words in HOURLY)
         # These partial indexes contain only the shops and days that have to be recomputed.
         and "shops_to_rewrite" not in line
@@ -123,7 +123,7 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
         for database, text in statements
         if database == "books"
         and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
-        # This reads only the few records of one messaging account, or the changed shops of one franchise.
+        # These two sort only the few records of one messaging account, or the changed shops of one franchise.
         and "JOIN accounts" not in text
         and "FROM departures" not in text
     }

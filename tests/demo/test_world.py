@@ -138,7 +138,7 @@ def test_no_two_records_of_a_kind_share_an_id() -> None:
 
 def test_bills_are_in_the_order_they_were_closed_and_none_is_in_the_future(clean: list[Record]) -> None:
     closed = [closed_ms(record) for record in clean if record["kind"] == "bill"]
-    # Some tills record only whole seconds.
+    # Some tills record only whole seconds, so the order is checked in seconds.
     seconds = [moment // 1000 for moment in closed if moment is not None]
     assert len(seconds) == CLEAN.bills
     assert seconds == sorted(seconds)

@@ -68,7 +68,7 @@ def base(folder: Path) -> Path:
     if given := os.environ.get("COUNTERFOIL_TEST_BASE"):
         return Path(given)
     if shutil.which("mmdebstrap") is None:
-        pytest.skip("mmdebstrap is not on the path, so the image was NOT built (Debian: apt-get install mmdebstrap)")
+        pytest.skip("mmdebstrap is not on the PATH, so the image was NOT built (Debian: apt-get install mmdebstrap)")
     made = folder / "base.tar"
     sandbox = '--aptopt=APT::Sandbox::User "root"'
     output_of("mmdebstrap", "--mode=root", "--variant=essential", f"--include={PACKAGES}", sandbox, "bookworm", made)
@@ -91,7 +91,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def build_image(engine: Engine) -> None:
-    """Build the image from a folder of packages that pip on this machine has downloaded."""
+    """Build the image from packages that pip has downloaded to a folder on this machine."""
     wheels, pip = engine.folder / "wheels", engine.folder / "pip.conf"
     wanted = ("hatchling", "async-timeout", f"{ROOT}[server,cluster]")
     output_of(

@@ -18,7 +18,7 @@ from deploy.programs import DEPLOY, needs_script, output_of, script
 pytestmark = pytest.mark.programs
 
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-# The oldest version that is still widely run, and the newest that the validator supports.
+# The oldest Kubernetes version that is still widely used. By default, the validator uses the newest that it supports.
 OLDEST = "1.31"
 SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
 

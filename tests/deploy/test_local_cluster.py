@@ -29,8 +29,8 @@ HAPROXY = shutil.which("haproxy") is not None or Path("/usr/sbin/haproxy").exist
 SMALL = ("--cluster", "--port", "0", "--bills", "600", "--until", "2026-09-30", "--json")
 
 
-# In some sandboxes only root can write to /dev/null. initdb must write to it as another user, so that capability is
-# kept.
+# In some sandboxes, only root can write to /dev/null. initdb runs as another user and must write to it, so it keeps
+# the capability to ignore file permissions.
 KEEP_RIGHTS = (
     ("setpriv", "--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
     if os.getuid() == 0 and not Path(os.devnull).stat().st_mode & stat.S_IWOTH
@@ -149,7 +149,7 @@ def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_fold
         assert answer().status_code == 200
         meter = process_of(told, "meter")
         os.kill(meter, signal.SIGSTOP)
-        # This is long enough for the load balancer to notice that neither node is ready.
+        # These requests take so long that the load balancer notices that neither node is ready.
         for _ in range(4):
             assert (answer().status_code, answer().json()["error"]) == (503, "auth_unavailable")
         assert httpx.get(f"{admin_of(told)}/ready").status_code == 503

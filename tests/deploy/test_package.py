@@ -22,7 +22,7 @@ from waiting import until
 BUILT_FROM = ("src", "deploy", "docs", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "CHANGELOG.md")
 NEVER = re.compile(r"(^|/)(tests?|bench|__pycache__|\.git[^/]*|\.venv|secrets?)(/|$)|\.(pyc|sqlite3|env)$")
 STAMP = "1790000000"
-# mypy --strict accepts this only if the types are exact: it reports a `type: ignore` that suppresses no error.
+# mypy --strict accepts this program only if the types are exact: it reports a `type: ignore` that suppresses no error.
 TYPED_PROGRAM = """
 from decimal import Decimal
 from typing import assert_type
@@ -176,7 +176,7 @@ def test_another_builder_at_another_time_and_place_produces_the_same_bytes(
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A clean environment, initially without the `server` extra."""
+    """A clean virtual environment, initially without the `server` extra."""
     folder = tmp_path_factory.mktemp("clean") / "venv"
     output_of(sys.executable, "-m", "venv", folder)
     yield folder

@@ -24,7 +24,7 @@ SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None,
-    reason="systemd-analyze is not on the path, so the units were NOT verified (Debian: apt-get install systemd)",
+    reason="systemd-analyze is not on the PATH, so the units were NOT verified (Debian: apt-get install systemd)",
 )
 
 
@@ -42,7 +42,7 @@ def analyze(*words: object) -> str:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units, changed to run a command that exists on this machine."""
+    """A folder with the units, changed to run a command that exists on this machine."""
     for unit in UNITS.iterdir():
         text = unit.read_text("utf-8").replace(INSTALLED, shutil.which("true") or "/bin/true")
         (tmp_path / unit.name).write_text(text, "utf-8")

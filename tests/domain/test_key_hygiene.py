@@ -1,4 +1,4 @@
-"""The operator is warned about keys that nobody uses, or that are older or more powerful than needed."""
+"""Tests for warnings about keys: not used, not rotated, with an unused permission, or with a used-up quota."""
 
 from typing import Any
 

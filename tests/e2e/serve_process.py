@@ -214,7 +214,7 @@ def taken(caller: socket.socket) -> bool:
 
 
 def is_pending(pid: int, number: signal.Signals) -> bool:
-    """Return whether a frozen process has not yet received this signal."""
+    """Return whether this signal was sent to a frozen process, which will receive it when it continues."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     (pending,) = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
     return bool(int(pending, 16) & 1 << (number - 1))

@@ -19,7 +19,7 @@ PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}
 
 
 class Moved(Deployment):
-    """The same deployment, running on PostgreSQL after the cut-over."""
+    """A deployment whose store is on PostgreSQL, for the time after the cut-over."""
 
     def __init__(self, folder: Path, database: str) -> None:
         self._address = database
@@ -30,7 +30,7 @@ class Moved(Deployment):
 
 
 class Caller(threading.Thread):
-    """Repeats requests until one is refused; records the responses."""
+    """Repeats requests until `enough` is set. Counts the requests that succeed, and records the refusals."""
 
     def __init__(self, service: ServeProcess, key: str) -> None:
         super().__init__()

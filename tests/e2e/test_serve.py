@@ -22,7 +22,7 @@ from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, is_pending,
 from running_service import SECRET
 from waiting import until
 
-# A persistent connection stays with the worker that accepted it, so these requests close theirs.
+# A persistent connection stays with the worker that accepted it. Requests with this header close their connection.
 NEW_CONNECTION = {"connection": "close"}
 
 TOGETHER = pytest.mark.xdist_group("one running service")
@@ -40,7 +40,7 @@ BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 17670000
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """Two workers that the tests in this file share."""
+    """A service with two workers, shared by the tests in this file."""
     deployment = Deployment(tmp_path_factory.mktemp("service"))
     deployment.load(SHOP, *BILLS)
     deployment.issue(KEYS)
@@ -61,7 +61,7 @@ def statuses(answers: list[httpx.Response]) -> Counter[int]:
 
 
 def used(running: ServeProcess, key: str) -> int:
-    """Return today's count, including this request."""
+    """Return the number of requests with this key today, including this request."""
     return int(running.get("usage", key).json()["data"]["today"]["count"])
 
 
@@ -114,7 +114,7 @@ def test_several_workers_share_the_minute_window_and_the_day_count_exactly(servi
 def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
     """Wait until both workers have answered; return the counters of each.
 
-    The service is ready as soon as one worker is, so the other one may start later.
+    The service is ready as soon as one worker is, so the other worker may start later.
     """
     counted: dict[Path, bytes] = {}
 
@@ -192,7 +192,7 @@ def test_the_log_has_one_json_line_per_request_without_query_and_secret(service:
 
 
 def unavailable_answers(service: ServeProcess, key: str) -> list[httpx.Response]:
-    """Return responses from both workers if all of them are refusals because keys cannot be read."""
+    """Return the responses of both workers, or an empty list unless all of them say that keys cannot be read."""
     answers = [service.get("shops", key, NEW_CONNECTION) for _ in range(BOTH_WORKERS)]
     return answers if {answer.json().get("error") for answer in answers} == {"auth_unavailable"} else []
 
@@ -265,7 +265,7 @@ def test_a_full_disk_admits_nobody_uncounted_and_the_meter_recovers_automaticall
     assert statuses(answers) == {503: 10}
     assert {answer.json()["error"] for answer in answers} == {"auth_unavailable"}
     assert used(service, key) == 2
-    assert service.pids() == set(limits), "a worker died because of it"
+    assert service.pids() == set(limits), "a worker died because it could not write"
 
 
 # --- processes that die -------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
     workers = running.pids()
     address = ("127.0.0.1", deployment.port)
     with deployment.database("usage") as usage, socket.create_connection(address, timeout=20) as caller:
-        usage.execute("BEGIN IMMEDIATE")  # every request waits here to be counted
+        usage.execute("BEGIN IMMEDIATE")  # until this ends, no request can be counted
         caller.sendall(f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
         until(lambda: taken(caller), "the request was under way")
         # The worker is frozen, so it cannot answer before it is asked to stop.
@@ -388,7 +388,7 @@ def test_a_wrong_secret_is_refused_and_not_repeated(deployment: Deployment, secr
     assert secret not in sentence
 
 
-# Each case starts a process, so `make test` runs one of them.
+# Each case starts a process, so `make test` runs only one case.
 @pytest.mark.parametrize("name", ["books", *(pytest.param(name, marks=pytest.mark.long) for name in ("keys", "usage"))])
 def test_a_store_of_a_newer_version_is_refused_and_not_changed(deployment: Deployment, name: str) -> None:
     with deployment.database(name) as database:

@@ -18,7 +18,7 @@ INTEGRATE = Path(__file__).parents[2] / "docs" / "integrate.md"
 
 
 def attack(demo: Demo, folder: Path, *options: str) -> None:
-    """Run all checks of schemathesis against the demo; they must find nothing."""
+    """Run all checks of schemathesis against the demo; they must not find any problem."""
     samples = demo.shown.samples
     # docs/integrate.md explains why these operations may refuse a request that is valid according to the OpenAPI
     # document.

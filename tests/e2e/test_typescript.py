@@ -26,7 +26,7 @@ STRICT = {
     "types": ["node"],
 }
 PAGE = 20
-# This compiles only if the generated types are exact: `@ts-expect-error` fails if the next line has no error.
+# This module compiles only if the generated types are exact: `@ts-expect-error` fails if the next line has no error.
 TYPES = """
 import type { components, operations } from "./openapi.js";
 type Schemas = components["schemas"];

@@ -33,7 +33,7 @@ SETTLING_SEC = 15.0
 CALM_SEC = 4.0
 BATCH = 10
 BILLS = 400
-# Intervals between requests. Gaps are measured with the frequent requests. The other requests produce cursors.
+# Intervals between requests. The frequent requests measure gaps, and the infrequent requests produce cursors.
 OFTEN_SEC, NOW_AND_THEN_SEC = 0.005, 0.25
 QUESTIONS = {
     "transactions/bill-7": OFTEN_SEC,
@@ -198,7 +198,7 @@ class FailoverScenario:
         moment = time.monotonic() + seconds
         until(
             lambda: all(caller.seen and caller.seen[-1].ended > moment for caller in self.callers),
-            f"every client was answered over {seconds:g} seconds",
+            f"every client had a response after another {seconds:g} seconds",
             seconds + PATIENCE_SEC,
         )
 

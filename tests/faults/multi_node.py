@@ -38,7 +38,7 @@ class MultiNodeDeployment:
         return self.office.keys[name]
 
     def node(self, *, meter: bool | str = True, workers: int = 1) -> "Node":
-        """Start another node. If `meter` is true, Valkey counts its requests; if it is an address, that server does."""
+        """Start another node. `meter` is the address of a meter; True means Valkey, False means the store."""
         node = Node(self, self._folder(f"node{len(self.nodes)}"), meter, workers)
         self.nodes.append(node)
         node.running.wait_until_ready()

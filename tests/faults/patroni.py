@@ -112,7 +112,7 @@ class Member(Server):
             os.kill(pid, signal.SIGKILL)
 
     def kill_both(self) -> None:
-        """Kill Patroni and the database, as a machine failure would. The leader's lock has to expire first."""
+        """Kill Patroni and the database, as a machine failure would. The leader's lock expires before a failover."""
         self.kill()
         self.kill_postgres()
 

@@ -25,7 +25,7 @@ class Proxy:
         self.delay_sec = 0.0
         # The number of bytes forwarded every hundredth of a second.
         self.throttle: int | None = None
-        # If true, the caller is not told when the server disconnects.
+        # If true, the proxy keeps the caller connected when the server disconnects.
         self.hides_disconnect = False
         self.hidden_disconnects = 0
         self._tls = tls
@@ -81,7 +81,7 @@ class Proxy:
         assert done.wait(5)
 
     async def _listen(self) -> None:
-        # asyncio's own server leaves open a connection that it accepts just before it is closed.
+        # asyncio's own server is not used: it does not close connections that arrive just before the server is closed.
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
             self._listener.setblocking(False)
@@ -92,7 +92,7 @@ class Proxy:
             line, _ = listener.accept()
             task = self._loop.create_task(self._pass(line))
             self._pumps.add(task)
-            # Even a task that is cancelled before it starts closes its connection.
+            # This closes the connection even if the task is cancelled before it starts.
             task.add_done_callback(lambda _: line.close())
             task.add_done_callback(self._pumps.discard)
 
@@ -114,7 +114,7 @@ class Proxy:
             pump.cancel()
         if self._pumps:
             await asyncio.wait(self._pumps)
-        # An aborted connection is closed in the next iteration of the event loop.
+        # Let the event loop run once more, because that is when it closes aborted connections.
         await asyncio.sleep(0)
 
     async def _pass(self, line: socket.socket) -> None:

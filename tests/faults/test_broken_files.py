@@ -28,7 +28,7 @@ pytestmark = pytest.mark.programs
 CALLERS = 20
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(2_000)]
 PAGE = "transactions?shopId=sh_1&from=20251201&to=20251231&limit=200"
-# A request for a locked file is refused after one second. The rest is an allowance for busy machines.
+# A request that needs a locked file is refused after one second. The rest is an allowance for busy machines.
 REFUSED_SEC = 2.5
 AT_ONCE_SEC = 0.8
 
@@ -40,7 +40,7 @@ def longer(case: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """A deployment with bills and a key, which tests only copy."""
+    """A deployment with bills and a key. Tests use only copies of it."""
     deployment = Deployment(tmp_path_factory.mktemp("loaded"))
     deployment.load(SHOP, *BILLS)
     deployment.issue({"k": {"per_min": 100_000, "per_day": 100_000}})
@@ -61,7 +61,7 @@ def deployment(loaded: Deployment, tmp_path: Path) -> Deployment:
 
 @pytest.fixture(scope="module")
 def recovering(loaded: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """A running service for the tests after which it works as before. Starting one takes most of such a test."""
+    """A running service, shared by tests that leave it working, because a start takes most of the time of a test."""
     running = copied(loaded, tmp_path_factory.mktemp("recovering")).start()
     yield running
     assert running.stop() == 0
@@ -193,7 +193,7 @@ def test_a_missing_file_is_reported_by_name_and_nobody_gets_an_empty_answer(shar
     for file in files:
         file.rename(file.with_suffix(".away" + file.suffix))
     try:
-        until(lambda: shared.get("shops", shared.key("k")).status_code == 503, "the file was missed", 5)
+        until(lambda: shared.get("shops", shared.key("k")).status_code == 503, "the loss was noticed", 5)
         assert shared.get("shops", shared.key("k")).json()["error"] == "auth_unavailable"
         ready = shared.admin("ready")
         assert ready.status_code == 503
@@ -210,7 +210,7 @@ def test_a_replaced_file_is_reported_by_name_and_not_partly_used(running: ServeP
     with running.deployment.database("books") as connection, closing(sqlite3.connect(f"{books}.new")) as copy:
         connection.backup(copy)
     Path(f"{books}.new").replace(books)
-    until(lambda: running.get("shops", running.key("k")).status_code == 503, "the file was missed", 5)
+    until(lambda: running.get("shops", running.key("k")).status_code == 503, "the new file was noticed", 5)
     assert "was replaced" in running.admin("ready").json()["notReady"]["books"]
 
 
@@ -262,9 +262,9 @@ def test_a_damaged_file_is_reported_by_name_and_no_worker_dies(
     throughout(
         1.0,
         lambda: running.get(PAGE, running.key("k")).status_code in (200, 500, 503),
-        "every request gets a documented answer",
+        "every request got a documented response",
     )
-    until(lambda: name in running.admin("ready").json()["notReady"], "the damage was named", 10)
+    until(lambda: name in running.admin("ready").json()["notReady"], "the damaged file was reported", 10)
     assert running.get("openapi.json").status_code == 200
     assert running.pids() == workers
     running.stop()
@@ -296,7 +296,7 @@ def test_a_worker_is_replaced_while_another_that_keeps_dying_is_not(deployment: 
     os.kill(faulty, signal.SIGKILL)
     os.kill(sound, signal.SIGKILL)
     until(lambda: len(running.pids()) == 1, "the other worker was replaced", 1.5)
-    until(lambda: len(running.pids()) == 2, "both were replaced")
+    until(lambda: len(running.pids()) == 2, "both workers were replaced")
     assert running.stop() == 0
 
 

@@ -38,7 +38,7 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
             all_ask_again()
             node.store_proxy.restore()
             node.meter_proxy.restore()
-            until(lambda: all(caller.seen[-1].status == 200 for caller in callers), "all were served again")
+            until(lambda: all(caller.seen[-1].status == 200 for caller in callers), "all callers were served again")
 
     with ExitStack() as at_work:
         callers = [RepeatingClient(node.port, multi_node.key(), BY_DAY, every_sec=0.02) for _ in range(CALLERS)]
@@ -49,7 +49,7 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
         for _ in range(ROUNDS):
             one_round()
         assert node.threads() <= threads
-        # Each caller may have been reconnecting when the descriptors were counted.
+        # Each caller may have been reconnecting when the descriptors were counted the first time.
         assert node.descriptors() <= descriptors + CALLERS
         assert node.resident_kb() <= resident + GROWTH_KB
     calls = [call for caller in callers for call in caller.seen]

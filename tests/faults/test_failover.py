@@ -39,7 +39,7 @@ def test_reads_continue_after_the_primary_is_killed_and_nothing_is_lost(
         scenario.assert_copy_is_right()
         assert set(scenario.puller.ends) == {0}, scenario.puller.log.read_text("utf-8")
         assert sum(event.failed for event in scenario.events) == 0
-        # A busy machine has gaps even without a failure, so those are subtracted.
+        # A busy machine has gaps even without a failure, so the gaps of calm periods are subtracted.
         gap = median(event.read_gap for event in scenario.events) - median(event.calm_gap for event in scenario.events)
         assert gap < GAP_SEC
     finally:

@@ -57,7 +57,7 @@ def test_a_meter_that_lost_its_data_while_the_store_is_unavailable_admits_nobody
 def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(
     multi_node: MultiNodeDeployment,
 ) -> None:
-    """By default Valkey writes snapshots, and continues from the last one after a crash."""
+    """By default, Valkey writes snapshots, and after a crash it continues from the last snapshot."""
     multi_node.issue("counted", per_min=100_000, per_day=100_000)
     node = multi_node.node()
     spend(node, 3)
@@ -72,6 +72,6 @@ def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(
 
 
 def days_of(multi_node: MultiNodeDeployment) -> str:
-    """Return the name under which the meter stores the day counts."""
+    """Return the Valkey key under which the meter stores the day counts."""
     names = multi_node.valkey.everything("KEYS *:days").decode().split()
     return next(name for name in names if name.endswith(":days"))

@@ -16,8 +16,8 @@ SLACK_SEC = 1.0
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # A node that still has its keys in memory reports a dead meter within this time.
 AT_ONCE_SEC = 0.5
-# The number of callers that return after the meter is restarted, which is lower than the number of connections to the
-# meter.
+# The number of callers that return after the meter is restarted. There are enough connections to the meter for all of
+# them.
 RETURNING = 16
 
 

@@ -43,7 +43,7 @@ def callers_of(multi_node: MultiNodeDeployment, node: Node) -> list[RepeatingCli
 
 
 def _until_cut(seen: list[Call]) -> list[Call]:
-    """Return the calls that were answered before the node was killed. All later ones must have failed."""
+    """Return the calls that were answered before the node was killed. All later calls must have failed."""
     answered = [call for call in seen if call.status != NO_ANSWER]
     assert {call.status for call in answered} == {200}
     assert seen[: len(answered)] == answered

@@ -1,4 +1,4 @@
-"""The meter behind sentinels, in a cluster, and over TLS. If the meter's primary is killed, nodes find the new one."""
+"""The meter behind sentinels, in a cluster, and over TLS. If its primary is killed, nodes find the new primary."""
 
 import ssl
 import subprocess
@@ -58,7 +58,7 @@ def test_after_a_failure_sentinels_name_the_next_primary(
     sentinel = Valkey(sentinel_of=multi_node.valkey)
     started.append(sentinel)
     sentinel.command("SENTINEL SET meter down-after-milliseconds 500")
-    until(lambda: b"slaves=1" in sentinel.everything("INFO sentinel"), "the sentinel knew both")
+    until(lambda: b"slaves=1" in sentinel.everything("INFO sentinel"), "the sentinel knew the replica")
     node = multi_node.node(meter=f"redis+sentinel://127.0.0.1:{sentinel.port}/meter/0")
     assert_it_survives(multi_node, node, multi_node.valkey)
 
@@ -73,7 +73,7 @@ def test_a_valkey_cluster_survives_the_loss_of_a_primary(
     for number in range(KEYS):
         client = node.client(f"k{number}")
         assert [client.ask("shops").status for _ in range(7)] == [200] * 5 + [429] * 2
-    # The entries are spread over several slots, and all data for one API key is in the same slot.
+    # Several primaries hold data. All data for one API key is in the same slot, so one primary holds it.
     assert sum(int(primary.command("DBSIZE")[1:]) > 0 for primary in primaries) > 1
     holder = next(server for server in primaries if owns(server, multi_node))
     assert_it_survives(multi_node, node, holder)
@@ -99,11 +99,11 @@ def make_cluster(started: list[Valkey]) -> list[Valkey]:
     for server in servers[1:]:
         servers[0].command(f"CLUSTER MEET 127.0.0.1 {server.port}")
     for server in servers:
-        until(lambda s=server: b"cluster_known_nodes:6" in s.everything("CLUSTER INFO"), "all joined")  # type: ignore[misc]
+        until(lambda s=server: b"cluster_known_nodes:6" in s.everything("CLUSTER INFO"), "all had joined")  # type: ignore[misc]
     for primary, replica in zip(primaries, replicas, strict=True):
         name = primary.everything("CLUSTER MYID").decode().split()[1]
         replica.command(f"CLUSTER REPLICATE {name}")
-        until(lambda r=replica: b"master_link_status:up" in r.everything("INFO replication"), "it synced")  # type: ignore[misc]
+        until(lambda r=replica: b"master_link_status:up" in r.everything("INFO replication"), "the replica synced")  # type: ignore[misc]
     for server in servers:
         until(lambda s=server: b"cluster_state:ok" in s.everything("CLUSTER INFO"), "the cluster was whole")  # type: ignore[misc]
     return primaries

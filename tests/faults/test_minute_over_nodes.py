@@ -48,12 +48,12 @@ def test_the_checker_detects_one_admission_too_many_and_one_too_few() -> None:
 
 
 def over_the_limit(admitted: list[Call]) -> list[Call]:
-    """Return the calls that exceeded the limit, no matter when each was counted between request and response."""
+    """Return the calls that exceeded the limit, no matter when each was counted before its response."""
     by_end = sorted(admitted, key=lambda call: call.ended)
     ends = [call.ended for call in by_end]
     found = []
     for call in admitted:
-        # All calls that were definitely counted within the minute that ended when this one was answered.
+        # The calls that were definitely counted within the minute that ended when this call was answered.
         earliest = call.ended - MINUTE
         surely = [other for other in by_end[bisect_left(ends, earliest) :] if other.began > earliest]
         if sum(other.ended <= call.ended for other in surely) > PER_MIN:

@@ -17,7 +17,7 @@ from waiting import until
 CANARY = "canary-bird"
 CLOSED = "127.0.0.1:1"
 STORE = f"postgresql://u@{CLOSED}/db"
-# Addresses whose password is not percent-encoded, and addresses with other mistakes.
+# Valid addresses, addresses whose password is not percent-encoded, and addresses with other mistakes.
 SLIPS = [
     f"postgresql://u:{CANARY}@{CLOSED}/db",
     f"postgresql://u:{CANARY}/x@{CLOSED}/db",
@@ -101,7 +101,7 @@ def test_a_service_whose_servers_fail_shows_the_password_nowhere(
     heard += ask_all(running, multi_node.key())
     multi_node.postgres.kill()
     heard += ask_all(running, multi_node.key())
-    until(lambda: "horizon_failing" in deployment.log.read_text("utf-8"), "the chores had noticed")
+    until(lambda: "horizon_failing" in deployment.log.read_text("utf-8"), "the outage was logged")
     multi_node.postgres.start()
     assert running.stop() == 0
     assert "auth_unavailable" in heard

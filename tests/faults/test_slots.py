@@ -1,4 +1,4 @@
-"""A worker handles a limited number of requests at once. Other requests wait until one of them has finished."""
+"""A worker handles a limited number of requests at once. Further requests wait until a request has finished."""
 
 import asyncio
 from collections.abc import Iterator

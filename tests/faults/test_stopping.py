@@ -1,4 +1,4 @@
-"""Stopping takes a limited time, whatever does not respond, and stores what can be stored."""
+"""Stopping takes a limited time, even if a server or client does not respond, and saves all records that it can."""
 
 import asyncio
 import fcntl
@@ -98,7 +98,7 @@ def test_a_client_that_does_not_read_delays_a_stop_only_by_the_grace_time(multi_
         for worker in node.running.pids():
             # When systemd stops a service, it signals every process.
             os.kill(worker, signal.SIGTERM)
-        # The worker still stores its records and ends by itself.
+        # The worker still stores its records and exits by itself, before it would be killed.
         assert GRACE_SEC <= seconds_to_stop(node.running) < GRACE_SEC + SLACK_SEC
     assert not [line for line in node.running.logged() if "Killing" in line.get("message", "")]
     assert multi_node.postgres.command("SELECT count(*) FROM counterfoil.requests", multi_node.database) == [(1,)]
@@ -133,7 +133,7 @@ def test_a_service_whose_log_is_not_read_stops_in_time(tmp_path: Path) -> None:
 
 @contextmanager
 def unread_responses(port: int) -> Iterator[None]:
-    """Send many requests on one connection, and read none of the responses."""
+    """Send many requests on one connection without reading the responses."""
     with socket.create_connection(("127.0.0.1", port)) as caller:
         caller.settimeout(2)
         with suppress(TimeoutError):
@@ -153,9 +153,9 @@ def is_growing(caller: socket.socket) -> bool:
 
 @contextmanager
 def full_pipe() -> Iterator[int]:
-    """Yield the writing end of a pipe that nothing can be written to, because nobody reads it."""
+    """Yield the write end of a full pipe that nobody reads, so that writing to it blocks."""
     reading, writing = os.pipe()
-    # A second description of the same pipe, so that the service's own is not changed to non-blocking.
+    # Open the pipe again to fill it, because the write end that the service gets must stay blocking.
     filling = os.open(f"/proc/self/fd/{writing}", os.O_WRONLY | os.O_NONBLOCK)
     try:
         with suppress(BlockingIOError):
@@ -218,7 +218,7 @@ def test_records_whose_write_hangs_are_stored_over_a_new_connection() -> None:
             usage.close()
             assert request_ids(url) == ["first", "second"]
         finally:
-            # Otherwise the backend would still run the statement that it has received.
+            # End the backend before it continues. Otherwise it would run the statement that it has already received.
             postgres.command(f"SELECT pg_terminate_backend({backend})")
             postgres.freeze(backend, signal.SIGCONT)
         until(lambda: not postgres.command(_BACKENDS.format(database)), "the connection has ended")
@@ -226,7 +226,7 @@ def test_records_whose_write_hangs_are_stored_over_a_new_connection() -> None:
 
 
 async def flush(usage: PostgresUsage, request_id: str, wait_sec: float) -> bool:
-    """Write the record of a request; return whether that has ended within this time."""
+    """Write the record of a request; return whether it was written within this time."""
     at = SystemClock().now_ms()
     usage.note(
         RequestRecord(at=at, key_id="k", route="/v1/shops", status=200, error=None, took_us=5, request_id=request_id)

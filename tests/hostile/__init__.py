@@ -1,4 +1,4 @@
-"""The attack campaign: attacks by hostile or careless callers, and broken disks and dying servers.
+"""The attack campaign: hostile and careless callers, broken disks and dying servers.
 
 `python -m hostile` runs it with any number of requests; docs/security.md explains
 what each part proves.

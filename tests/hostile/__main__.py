@@ -78,10 +78,10 @@ def _soak(store: str, minutes: float, folder: Path) -> Result:
 @click.option("--total", type=int, help="Number of requests, triples, samples per pair, revocations or sockets.")
 @click.option("--seed", default=1, show_default=True, help="The same seed sends the same requests.")
 @click.option("--only", type=int, help="Send only the request with this number.")
-@click.option("--seconds", default=150.0, show_default=True, help="How long the limits are tested.")
-@click.option("--minutes", type=float, help="Length of a soak (default 10); maximum for requests and triples.")
+@click.option("--seconds", default=150.0, show_default=True, help="Duration of the test of limits.")
+@click.option("--minutes", type=float, help="Duration of a soak (default 10), or maximum for requests and triples.")
 @click.option("--folder", default="soak", show_default=True, type=Path, help="Where a soak writes its CSV and SVG.")
-@click.option("--slices", type=Path, help="Add the totals to this file, and continue the requests after the last one.")
+@click.option("--slices", type=Path, help="Append the totals to this file, and continue after the last request in it.")
 def main(
     part: str,
     store: tuple[str, ...],

@@ -1,7 +1,7 @@
 """Known attacks on HTTP framing, each with the statuses that are allowed.
 
-A hidden request carries the request ID `smuggled`. A server that mistakes part of a
-caller's body for another request would respond to it.
+A request that is hidden in the body of another request has the request ID `smuggled`.
+A response with this ID shows that the server has treated part of a body as a request.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +69,7 @@ def attacks(key: str) -> list[Attack]:
         Attack("a body that holds a request", head(sized(len(hidden))) + hidden, good),
         Attack("a chunk that holds a request", head(chunked) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(hidden), hidden), good),
         Attack("a chunk size beyond 64 bits", head(chunked) + b"1%016x\r\n" % 0 + hidden, either),
-        Attack("a chunk size that is no number", head(chunked) + b"x\r\n" + hidden, either),
+        Attack("a chunk size that is not a number", head(chunked) + b"x\r\n" + hidden, either),
         Attack("a chunk extension of 100 kB", head(chunked) + b"0;" + b"x" * 100 * KB + b"\r\n\r\n", either),
         Attack("trailers of 100 kB", head(chunked) + b"0\r\nX-T: " + b"x" * 100 * KB + b"\r\n\r\n", either),
         Attack("a folded header", head(b"X-A: a\r\n b")),

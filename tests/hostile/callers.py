@@ -125,7 +125,7 @@ class ConcurrentCallers:
 
 
 def status_of(port: int, key: str, target: str) -> int:
-    """Send one request; return its status, or NO_ANSWER."""
+    """Send one request; return its status, or NO_ANSWER if there is no response."""
     caller = Caller(port, key, target)
     try:
         return caller.call().status
@@ -139,6 +139,6 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def pause(seconds: float) -> None:
-    """Wait in real time. This is for other processes, whose clocks cannot be advanced."""
+    """Wait in real time, because a test cannot advance the clocks of other processes."""
     end = time.monotonic() + seconds
     until(lambda: time.monotonic() >= end, "the time had passed", seconds + 60)

@@ -38,8 +38,8 @@ class UnderAttack(Struct):
 class Result(Struct):
     """One line of the totals, with the faults that were found.
 
-    Totals of several slices are combined: integers are summed, and of other numbers
-    the maximum is kept. `next_number` is the first request that was not sent.
+    When slices are combined, integers are summed, and the maximum of all other numbers
+    is kept. `next_number` is the number of the first request that was not sent.
     """
 
     part: str
@@ -62,7 +62,7 @@ def checker_for(site: Attacked) -> Checker:
 
 
 def stock_for(site: Attacked, world: World) -> Stock:
-    """Issue the keys for the requests: some without limits, one with each limit, and one that is revoked."""
+    """Issue keys without limits, keys with each limit and a revoked key; return them with the IDs for the requests."""
     franchise = site.issue("franchise", "fr-0")
     full = site.issue("shop", "sh-0-1", messaging_lookup=True, personal_data=True)
     limited = [site.issue("shop", "sh-0-1", per_min=3), site.issue("franchise", "fr-0", per_day=5)]
@@ -109,7 +109,7 @@ def requests(
 
 
 def one_request(site: Attacked, world: World, *, number: int, seed: int) -> Result:
-    """Send one request again."""
+    """Send the request with this number again, to reproduce a fault."""
     checker = Checker(Document.served_by(site.ports[0]), foreign=FOREIGN)
     generator = Generator(seed, stock_for(site, world), checker.document)
     report = Fuzzer(site.ports[0], generator, checker).run(range(number, number + 1))
@@ -117,14 +117,14 @@ def one_request(site: Attacked, world: World, *, number: int, seed: int) -> Resu
 
 
 def crashes(site: Attacked) -> list[str]:
-    """Return the log lines that report a crash in a handler. These lines contain no values."""
+    """Return the log lines that report a crash in a handler. They give its location, but no values."""
     return [line.decode("utf-8", "replace")[:400] for line in site.logs().splitlines() if b'"type":"crash"' in line]
 
 
 def triples(
     site: Attacked, world: World, *, total: int | None, seconds: float = math.inf, processes: int = 2
 ) -> Result:
-    """Check all triples or this many of them, from several processes. Stop after `seconds`."""
+    """Check `total` triples, or all triples if it is None, from several processes. Stop after `seconds`."""
     checker = checker_for(site)
     matrix = scope.Matrix(world, site.ports, scope.issued(world, site), checker)
     matrix.learn_tokens()
@@ -168,7 +168,7 @@ def limits(
 
 
 def revocations(site: Attacked, *, total: int, by_command: bool = False, at_once: int = 8) -> Result:
-    # A busy machine may cause 503, which is counted separately.
+    # On a busy machine, some responses may be 503. They are allowed, and counted separately.
     checker = Checker(Document.served_by(site.ports[0]), trouble=True)
     report = revocation.run(site, checker, total=total, by_command=by_command, at_once=at_once)
     totals: dict[str, int | float] = {
@@ -201,7 +201,7 @@ def timing(back_end: str, *, samples: int, attempts: int = 3) -> Result:
     result = Result("timing", {"pairs": 0, "samples": 0, "largest t": 0.0, "largest trimmed t": 0.0})
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, two_franchises(Path(folder), back_end) as estate:
         for name, compare in _comparisons(back_end, estate, samples):
-            # A real difference exceeds the bound every time.
+            # Repeat a comparison only while it exceeds the bound: a real difference exceeds the bound every time.
             found: list[timings.Comparison] = []
             while len(found) < attempts and all(one.differs for one in found):
                 found.append(compare())

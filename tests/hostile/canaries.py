@@ -84,7 +84,7 @@ def _shared(forms: list[bytes]) -> bytes:
 
 
 def _beginning(forms: list[bytes]) -> bytes:
-    """Return the longest common prefix."""
+    """Return the longest common prefix of these byte strings."""
     first, last = min(forms), max(forms)
     length = next(
         (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
@@ -95,8 +95,8 @@ def _beginning(forms: list[bytes]) -> bytes:
 def disguises(text: str) -> list[bytes]:
     plain = text.encode()
     forms = [plain, plain.hex().encode(), text.encode("utf-16-le"), plain[::-1]]
-    # The base64 encoding of a string depends on its offset modulo 3, so all three are searched for. The ends are cut
-    # off because they also depend on the neighbouring bytes.
+    # The base64 encoding of a string depends on its offset modulo 3, so all three encodings are searched for. Their
+    # ends are cut off, because they also depend on the neighbouring bytes.
     forms += [base64.b64encode(b"\0" * offset + plain)[trimmed:-4] for offset, trimmed in enumerate((0, 2, 3))]
     escaped_text = quote(text, safe="").encode()
     return forms if escaped_text == plain else [*forms, escaped_text]

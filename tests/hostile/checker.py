@@ -28,7 +28,8 @@ ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type
 # The HTTP server itself answers malformed HTTP with these statuses, before the service sees it. See
 # docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
-# The service refuses a request with no Host header, or with several, in the same way, with these additional headers.
+# The service refuses a request without a Host header, or with several Host headers, in the same way. Its response has
+# these additional headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
@@ -137,7 +138,7 @@ class Checker:
         return found
 
     def _same_object(self, body: bytes) -> bytes:
-        """Return an earlier object with the same bytes, if any, because a bytes object caches its hash."""
+        """Return an equal object from an earlier response, if any, because a bytes object caches its hash."""
         if len(body) < _LONG_BODY:
             return body
         return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]
@@ -195,7 +196,7 @@ class Checker:
         """Check the headers that depend on the outcome: rate limits, Retry-After, Allow and WWW-Authenticate."""
         error = _error(body)
         if error is None and answer.status not in (200, 304):
-            return []  # A HEAD response has no error code in its body. The document check still covers its headers.
+            return []  # An error response to HEAD has no body to read the code from. Another check covers its headers.
         found = self._limit_faults(answer, error)
         limited = error == "rate_limited"
         if limited != (answer.header("retry-after") is not None):
@@ -244,7 +245,7 @@ class Checker:
         return found + self._body_faults(template, answer.status, body)
 
     def _body_faults(self, template: str, status: int, body: bytes) -> list[str]:
-        """Validate a body. Skip this if it differs from a valid one only in numbers that change with every response."""
+        """Validate a body, unless it differs from a valid body only in values that change with every response."""
         same = _checked_body(body, template)
         name = (template, status, _NUMBERS.sub(b"0", same) if status == 429 else same)
         if name in self._known_bodies:
@@ -267,7 +268,7 @@ class Checker:
 
 DOC = "/v1/openapi.json"
 USAGE = "/v1/usage"
-# serverTime is in the last bytes of a body.
+# serverTime begins within this many bytes of the end of a body.
 _LONGEST_END = 80
 DECODERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": zstd.decompress}
 
@@ -288,9 +289,9 @@ def _decoded(answer: Answer, method: str) -> bytes:
 
 
 def _checked_headers(answer: Answer, request_id: str | None) -> tuple[object, ...]:
-    """Return the headers, with the outcome of the check in place of a value that is different in every response.
+    """Return the headers for comparison. A value that differs in every response is replaced by the result of its check.
 
-    No check looks at the values of Date and ETag.
+    The values of Date and ETag are left out, because no check looks at them.
     """
     found: list[object] = []
     for name, value in answer.headers:
@@ -309,7 +310,7 @@ def _checked_headers(answer: Answer, request_id: str | None) -> tuple[object, ..
 
 
 def _checked_body(body: bytes, template: str) -> bytes:
-    """Return a body without serverTime, if it is a time, and without the usage counts."""
+    """Return a body for comparison: without a valid serverTime, and with 0 for every number in usage."""
     place = body.rfind(b'"serverTime":"', -_LONGEST_END)
     time = _SERVER_TIME.match(body, place) if place >= 0 else None
     same = body[:place] + body[time.end() :] if time else body

@@ -29,7 +29,7 @@ def _importable_in_other_processes() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def under_attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderAttack]:
-    """Two workers on SQLite that the tests of the short campaign share. Both deliveries of the world are loaded."""
+    """A service on SQLite that all tests of the short campaign share. Both deliveries of the world are loaded."""
     world = World()
     with on_sqlite(tmp_path_factory.mktemp("hostile")) as site:
         site.load(*world.first)

@@ -1,4 +1,4 @@
-"""Measures inside PostgreSQL how long the statements that receive an ID from a request take.
+"""Measures, inside PostgreSQL, the duration of statements that receive an ID from a request.
 
 A request to the service waits for the network and for two processes, which hides
 small differences. A function in the database measures the statement alone.

@@ -15,8 +15,8 @@ from hostile.checker import Checker
 from hostile.mutations import Case, Generator
 from hostile.raw_http import Answer, Line, Malformed
 
-# At most this many proper requests, with at most this many bytes, are sent on a connection before the responses are
-# read, and at most this many connections wait for responses, so that the service always has something to do.
+# Limits on the proper requests and bytes that are sent on a connection before its responses are read, and on the number
+# of connections that wait for responses. They are high enough to keep the service busy.
 MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
 MOST_CONNECTIONS = 6
@@ -77,7 +77,7 @@ class Fuzzer:
         waiting: list[Case] = []
         size = 0
         broken: list[Case] = []
-        # The number of requests sent at once varies, but is the same in every run with this seed.
+        # The number of requests that are sent at once varies, but the same seed gives the same numbers in every run.
         random = Random(f"{self._generator.seed}:{numbers.start}")  # noqa: S311 - reproducible, not secret
         most = random.randint(1, MOST_AT_ONCE)
         for number in numbers:
@@ -111,7 +111,7 @@ class Fuzzer:
     # --- proper requests ---------------------------------------------------------------
 
     def _send_pipelined(self, cases: list[Case]) -> None:
-        """Send these cases on an idle connection; first read responses if too many connections wait for them."""
+        """Send these cases on one connection. If too many connections are waiting, first read from the oldest."""
         if len(self._pipelined) == MOST_CONNECTIONS:
             self._read_pipelined(*self._pipelined.popleft())
         line = self._idle.pop() if self._idle else Line(self._port)
@@ -143,7 +143,7 @@ class Fuzzer:
         self._idle.append(line)
 
     def _resend(self, cases: list[Case]) -> None:
-        """Send cases on a new connection, because the server has closed the old one after it was idle for too long."""
+        """Send cases on a new connection, because the server has closed a connection that was idle for too long."""
         self.report.reconnected += 1
         line = Line(self._port)
         line.send(b"".join(one.data for one in cases))
@@ -152,7 +152,7 @@ class Fuzzer:
     # --- broken requests ---------------------------------------------------------------
 
     def _send_broken(self, cases: list[Case]) -> None:
-        """Send all cases at once, each on its own connection, and read the responses to those that were sent before."""
+        """Send all cases, each on its own connection; then read the responses to the previous broken requests."""
         lines = []
         for case in cases:
             lines.append(Line(self._port))

@@ -48,7 +48,7 @@ def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
 
 
 def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
-    """Return the calls that were refused although the window cannot have been full, even with all unanswered calls."""
+    """Return calls that were refused although the window was not full, even if all unanswered calls were counted."""
     spent = [call for call in calls if call.remaining is not None or call.status == NO_ANSWER]
     begins = sorted(call.began for call in spent)
     ends = sorted(call.ended for call in spent)
@@ -90,7 +90,7 @@ def run(
     minute because the minute window is full.
     """
     key = site.issue("shop", "sh-0-1", per_min=per_min, per_day=PER_DAY)
-    pause(0.6)  # every worker accepts a new key half a second after it was issued
+    pause(0.6)  # every worker accepts a key within half a second after it was issued
     callers = [Caller(site.ports[number % len(site.ports)], key, "shops", checker=checker) for number in range(clients)]
     concurrent = ConcurrentCallers(callers, EVERY_SEC)
     killed = 0
@@ -115,7 +115,7 @@ def run(
 
 
 def _remaining(calls: list[Call]) -> list[str]:
-    """Check the remaining count that the last admitted request received."""
+    """Check the lowest number of remaining requests that a response has reported."""
     left = min((call.remaining for call in calls if call.remaining is not None), default=PER_DAY)
     return miscounted(calls, PER_DAY - left + 1)
 

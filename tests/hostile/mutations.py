@@ -1,7 +1,7 @@
 """Requests that nobody should send, generated from a seed: the same seed and number always give the same bytes.
 
 There are two kinds. A *proper* request is well-formed HTTP with strange content:
-it must be answered as documented for its path. A *broken* request is a proper one
+it must be answered as documented for its path. A *broken* request is a proper request
 whose bytes were mutated: the HTTP server may also refuse it or disconnect.
 """
 
@@ -15,10 +15,10 @@ from hostile.checker import ANY_ROUTE, ROOT, Document
 
 Item = TypeVar("Item")
 
-# One request in this many is broken. Each broken request needs its own connection, so they take most of the time.
+# One request in this many is broken. Broken requests take most of the time, because each needs its own connection.
 BROKEN_EVERY = 8
 HUGE = 50_000
-# The HTTP server refuses a head of more than 64 kB.
+# The HTTP server refuses a request head of more than 64 kB.
 LARGEST_HEAD = 63_000
 
 PATHS = (

@@ -58,7 +58,7 @@ class OutageRun:
         if not site.nodes:
             site.start()
         self.checker = Checker(Document.served_by(site.ports[0]), trouble=True)
-        until(lambda: status_of(site.ports[0], self.revoked, "shops") == 200, "the key was known")
+        until(lambda: status_of(site.ports[0], self.revoked, "shops") == 200, "the service accepted the key")
         self.copies = self._copies_before_the_revocation()
         site.revoke(self.revoked)
         pause(0.6)
@@ -305,7 +305,8 @@ def overwrite_in_place(path: Path) -> None:
 def damaged(site: Attacked, name: str, damage: Callable[[Path], None]) -> Iterator[None]:
     """Damage a file while the service is running.
 
-    Then stop, restore a backup and start, as described in docs/operate.md.
+    Then stop the service, restore a backup and start the service again, as
+    described in docs/operate.md.
     """
     path = site.office.store / f"{name}.sqlite3"
     backup = site.folder / "backup"

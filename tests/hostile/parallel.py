@@ -16,7 +16,7 @@ from hostile.scope import Known, Matrix
 from hostile.scope import Report as ScopeReport
 from hostile.world import World
 
-# A process sends this many requests, then reports and gets the next ones.
+# A process sends this many requests, then reports its totals and gets more requests.
 REQUESTS_AT_ONCE = 8_000
 
 
@@ -91,7 +91,7 @@ def _run(
     """Process the pieces in order until the time is up; return the totals and the number of pieces processed."""
     report, running, done = Report(), set[Future[Report]](), 0
     end = time.monotonic() + seconds
-    # A forked process would share the parent's threads and connections, so new ones are started.
+    # Forked processes would inherit the parent's connections and locks, so they are spawned instead.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, begin, (subject,)) as pool:
         left = iter(pieces)

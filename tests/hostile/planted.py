@@ -1,7 +1,7 @@
 """Deliberate defects, at least one for each checker. None of them is in the shipped code.
 
-A planted service is the real one in this process, with one part replaced by a
-defective subclass, or with its responses changed before they are sent.
+A planted service is the real service, run in this process, with one part replaced by
+a defective subclass, or with its responses changed before they are sent.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class SpoiledApp:
 
 
 class PlantedService:
-    """A service with a defect, to be attacked. `parts` replaces classes of `bootstrap` by name."""
+    """A service with a planted defect. `parts` replaces classes of `bootstrap` by name."""
 
     def __init__(self, folder: Path, *, spoil: Spoil | None = None, **parts: type) -> None:
         self.folder = folder
@@ -232,14 +232,14 @@ SPOILED: dict[str, Spoil] = {
     "a traceback in a message": traceback_shown,
     "a 500 without trouble": error_500,
     "data of another scope": data_of_another_scope,
-    "a serverTime that is no time": wrong_time,
+    "a serverTime that is not a time": wrong_time,
     "more requests remaining than the limit": more_remaining,
-    "a count that is no number": count_as_text,
+    "a count that is not a number": count_as_text,
 }
 
 
 class CarelessProxy:
-    """A proxy that drops the headers that determine where a body ends, so that hidden requests get through."""
+    """A proxy that removes Content-Length and Transfer-Encoding, so that hidden requests reach the service."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -308,7 +308,7 @@ class OneTooFew(SqliteUsage):
 
 
 class ForgetsOne(SqliteUsage):
-    """Reports the fourth request's count to the fifth request."""
+    """Reports the same count for the fifth request as for the fourth."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         verdict = await super().admit(key)
@@ -368,7 +368,7 @@ def empty_if_missing(file: Path) -> type[SqliteBooks]:
 
 
 class BlocksTheLoop(SqliteBooks):
-    """Blocks all callers while it answers one."""
+    """Blocks the event loop, so that all other callers wait while one request is answered."""
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
         pause(0.7)

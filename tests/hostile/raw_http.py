@@ -33,7 +33,7 @@ class Line:
     def __init__(self, port: int, patience_sec: float = PATIENCE_SEC) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=patience_sec)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # Received bytes, and where in them the next response begins.
+        # The received bytes, and the offset at which the next response begins.
         self._received = bytearray()
         self._begin = 0
         # Whether the server has reset the connection, which discards the data that it had not sent yet.
@@ -41,7 +41,7 @@ class Line:
         self._used_at = [time.monotonic()] * 2
 
     def idle_sec(self) -> float:
-        """Return the seconds since the last send but one. The connection cannot have been idle for longer."""
+        """Return the seconds since the second-to-last send. The connection cannot have been idle for longer."""
         return time.monotonic() - self._used_at[0]
 
     def send(self, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Line:
             self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self, method: str = "GET") -> Answer | None:
-        """Read and return one response, or None if the connection was closed before it began."""
+        """Read and return one response, or None if the connection was closed before a response began."""
         while (end := self._received.find(b"\r\n\r\n", self._begin)) < 0:
             if not self._receive():
                 if len(self._received) > self._begin:
@@ -84,7 +84,7 @@ class Line:
         while (answer := self.answer(method)) is not None:
             found.append(answer)
             if len(found) > most:
-                raise Malformed(f"more than {most} answers")
+                raise Malformed(f"more than {most} responses")
         return found
 
     def until_silent(self, quiet_sec: float, most: int) -> list[Answer]:
@@ -160,7 +160,7 @@ def _head(head: str) -> tuple[int, list[tuple[str, str]]]:
 def _length(headers: list[tuple[str, str]]) -> int:
     lengths = [value for name, value in headers if name == "content-length"]
     if len(lengths) != 1 or not lengths[0].isdigit():
-        raise Malformed(f"an answer needs one Content-Length, and has {lengths}")
+        raise Malformed(f"a response needs exactly one Content-Length, but has {lengths}")
     return int(lengths[0])
 
 
@@ -178,7 +178,7 @@ def request(
 
 
 def ask(port: int, target: str | bytes, key: str | None = None, *headers: bytes, method: str = "GET") -> Answer | None:
-    """Send one request on its own connection; return the response, or None if there is none."""
+    """Send one request on its own connection; return the response, or None if there is no response."""
     with Line(port) as line:
         line.send(request(target, key, *headers, b"Connection: close", method=method.encode()))
         return line.answer(method)

@@ -1,4 +1,4 @@
-"""A store with two franchises, and requests that must be refused: the ID is unknown or belongs to the other franchise.
+"""A store with two franchises, and requests that must be refused, because the ID is unknown or foreign.
 
 The requests run in this process, without HTTP, so that small differences in time can be measured.
 """
@@ -23,8 +23,8 @@ from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService, backend_settings
 
-# The number of IDs per kind and owner: our franchise, the other franchise, or nobody. Of our own shops and bases, only
-# eight are used.
+# The number of IDs of each kind in each group: our franchise, the other franchise, and nonexistent. Our franchise has
+# only eight shops and bases.
 NUMBER = 300
 SCOPES = ("franchise", "shop")
 
@@ -92,7 +92,7 @@ def _ids(kind: str, draw: random.Random) -> Iterator[list[str]]:
 
 
 def _group(franchise: str, ids: Ids) -> list[Record]:
-    """Return the records of a franchise: shops with a base each. Members and bills belong to the first eight."""
+    """Return a franchise: shops, each with its own base. Only the first eight shops have members and bills."""
     shops = [
         branch(id=shop_id, franchiseId=franchise, providerId=base_id)
         for shop_id, base_id in zip(ids["shop"], ids["base"], strict=True)

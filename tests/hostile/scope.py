@@ -60,7 +60,7 @@ class Known(Struct):
 
 
 class Matrix:
-    """Sends a request for each triple of a world and compares the responses with the expected ones."""
+    """Sends a request for each triple of a world and compares the responses with the expected responses."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Matrix:
         self.report = Report()
 
     def learn_tokens(self) -> None:
-        """Learn the token of every member using a key that may read it, before records are removed."""
+        """Learn the token of every member with a key that may read the member, before records are removed."""
         bases = {str(shop["providerId"]): shop_id for shop_id, shop in self._world.shops.items() if shop["providerId"]}
         for base, shop_id in bases.items():
             self._tokens |= tokens_of(self._ports[0], self._keys[self._key_of(shop_id)], base)

@@ -36,7 +36,7 @@ class Slices:
                 file.write(json.encode(done) + b"\n")
 
     def next_number(self, store: str, seed: int) -> int:
-        """Return the first request that has not been sent with this seed."""
+        """Return the number of the first request that has not been sent with this seed."""
         found = [one for one in self._slices if (one.part, one.store, one.seed) == ("requests", store, seed)]
         return max((one.next_number for one in found), default=0)
 

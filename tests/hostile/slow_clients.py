@@ -16,7 +16,7 @@ from hostile.raw_http import request
 from hostile.targets import Attacked, until
 
 KINDS = ("silent", "half a request", "a byte at a time", "does not read")
-# More than this would be a flood of requests, which is a different attack.
+# Requests that are sent without reading the responses. More would be a flood, which is a different attack.
 PIPELINED = 2
 WARM_UP_SEC = 0.5
 STEP_SEC = 0.25
@@ -108,7 +108,7 @@ def run(
     with ConcurrentCallers(
         [Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]
     ):
-        # Workers open their files when they first need them, so this must happen before descriptors are counted.
+        # Workers open files when a request first needs them, so send requests before descriptors are counted.
         pause(WARM_UP_SEC)
     pause(0.2)
     before = descriptors(site)

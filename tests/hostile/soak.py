@@ -1,4 +1,4 @@
-"""A soak test: full load and a loader for minutes or hours; memory, descriptors and WAL files must not grow.
+"""A soak test: under full load for minutes or hours, memory, descriptors and WAL files must not keep growing.
 
 Writes a CSV with one row per interval and an SVG with a curve per column.
 """
@@ -17,8 +17,8 @@ from hostile.checker import Checker, Document
 from hostile.targets import Attacked
 from hostile.world import World
 
-# After the warm-up, memory may grow by at most this fraction, descriptors not at all, and the WAL to at most
-# MOST_WAL_BYTES.
+# After the warm-up, memory may grow by at most this fraction, and the number of descriptors must not grow. The WAL
+# files must never be larger than MOST_WAL_BYTES.
 MOST_GROWTH = 0.01
 MOST_WAL_BYTES = 80_000_000  # docs/operate.md#the-store documents about 65 MB
 WARM_UP_SHARE = 0.4
@@ -127,7 +127,7 @@ def _resident_kb(pid: int) -> int:
 
 
 def unsteady(samples: list[Sample]) -> list[str]:
-    """Return what grew after the warm-up, comparing the first and last quarters of the remaining samples."""
+    """Return what grew between the first and last quarters of the samples after the warm-up, or exceeded its limit."""
     warm = samples[int(len(samples) * WARM_UP_SHARE) :]
     quarter = max(1, len(warm) // 4)
     found = []

@@ -98,7 +98,7 @@ class Site:
         assert not summary.rejected, summary
 
     def issue(self, kind: Any, scope_id: str, **terms: Any) -> str:
-        """Issue a key without limits, unless `terms` sets some."""
+        """Issue a key. It has no limits unless `terms` sets them."""
         grant = {"per_min": UNLIMITED, "per_day": UNLIMITED} | terms
         store = bootstrap.key_store(self.office.settings)
         try:

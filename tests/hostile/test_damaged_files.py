@@ -22,7 +22,7 @@ SEEDS = 300
 
 
 def zstd_with_checksum(text: bytes) -> bytes:
-    """Compress as the `zstd` command does."""
+    """Compress with a checksum, as the `zstd` command does."""
     return zstd.compress(text, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
@@ -52,7 +52,7 @@ HARMS = [cut, scribbled_on, with_a_flipped_bit, scribbled_on_and_cut]
 
 
 def delivered_lines() -> list[bytes]:
-    """Return a shop and its bills, the same ones every time, with digits that compress badly."""
+    """Return the lines of a shop and its bills: the same in every run, with random digits that compress badly."""
     draw = random.Random(1)  # noqa: S311 - test data
     of = branch(id="shop-1", franchiseId="franchise-1", providerId="base-1")
     bills = (bill(of, id=f"bill-{n}", taxNumber=draw.randbytes(40).hex()) for n in range(NUMBER))
@@ -117,7 +117,7 @@ def test_the_parts_before_the_damage_are_loaded_and_the_rest_is_counted(
     file = tmp_path / f"delivery.ndjson{packing}"
     intact = packed_in_parts(packing, LINES)
     broken = bytearray(intact)
-    broken[-5] ^= 0xFF  # in the checksum of gzip, in the last data of zstd
+    broken[-5] ^= 0xFF  # part of the checksum in gzip, and of the last data in zstd
     file.write_bytes(broken)
     summary, damage = loaded(service, file)
     confirmed = 2 * -(-len(LINES) // PARTS)

@@ -1,4 +1,4 @@
-"""The generator generates the requests that the campaign needs."""
+"""Generated requests are reproducible, and none of the proper requests is too large for the HTTP server."""
 
 from hostile.checker import Document
 from hostile.mutations import Generator, Stock

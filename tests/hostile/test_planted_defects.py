@@ -62,7 +62,7 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, 
     switch, world = Switch(), World()
     with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
         stock = campaign.stock_for(service, world)
-        # The checker remembers responses without faults. It must find faults nevertheless.
+        # The checker remembers responses without faults. It must still find faults.
         checker = Checker(Document.served_by(service.ports[0]), foreign=campaign.FOREIGN)
 
         def found() -> list[str]:

@@ -1,4 +1,4 @@
-"""The tests that docs/security.md names exist, and it states the correct number of attacks."""
+"""docs/security.md names only tests that exist, and states the correct number of attacks."""
 
 import ast
 import re

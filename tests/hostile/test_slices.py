@@ -1,4 +1,4 @@
-"""A campaign that runs in several slices has the totals of all of them."""
+"""The totals of a campaign that runs in several slices include every slice."""
 
 from pathlib import Path
 

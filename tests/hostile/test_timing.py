@@ -1,4 +1,4 @@
-"""Refusing another franchise's record takes as long as refusing a nonexistent one (in process, without HTTP)."""
+"""Refusing another franchise's record takes as long as refusing a nonexistent record (in process, without HTTP)."""
 
 from collections.abc import Iterator
 

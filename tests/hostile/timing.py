@@ -1,8 +1,8 @@
-"""Compares how long two operations take: interleaved samples, Welch's t, with and without the slow tail.
+"""Compares how long two operations take, with Welch's t for all samples and for the fastest 90 % of the samples.
 
-Samples of both are taken in random order, so that other load slows both down
-equally. The untrimmed t is the textbook statistic; the trimmed one drops the
-slowest tenth of both, most of which were interrupted, and so detects much smaller
+Both operations are sampled in random order, so that other load slows both down
+equally. The t for all samples is the textbook statistic. The trimmed t leaves out
+the slowest samples, most of which were interrupted, and so detects much smaller
 differences.
 """
 

@@ -6,7 +6,7 @@ import pytest
 from listings import DayList
 from running_service import RunningService, backend_settings
 
-# The tests that depend most on the store. On PostgreSQL, all others run only in `make test-long`.
+# The tests that depend most on the store. On PostgreSQL, `make test` runs only these; `make test-long` runs all tests.
 OF_THE_BOOKS = {
     "test_transactions_by_change.py",
     "test_transaction.py",
@@ -14,7 +14,7 @@ OF_THE_BOOKS = {
     "test_shared_cursors.py",
 }
 # Full pages of 200 rows need 600 rows per test. Pages of one and two rows already show every position of a cursor,
-# including a last page that is not full, so `make test-long` reads the large pages.
+# including a last page that is not full, so only `make test-long` reads large pages.
 REPEATED_LIMIT = 200
 
 
@@ -22,8 +22,8 @@ REPEATED_LIMIT = 200
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        # A limit of 1 produces the most cursors, so it is the case that runs on every store. The two lists of bills
-        # read the same table, so on PostgreSQL one of them is enough for the tests with several limits.
+        # A limit of 1 produces the most cursors, so this case runs on every store. The two lists of bills read the
+        # same table, so on PostgreSQL the tests with several limits use only one of the lists.
         limit = params.get("limit", 1) if "kind" in params else 1
         is_repeated = limit != 1 or ("limit" in params and params.get("kind") is DayList)
         on_postgres = params.get("shared_service") == "postgres"
@@ -36,7 +36,7 @@ class SharedService(RunningService):
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         written = super().key(shop=shop, franchise=franchise, **terms)
-        # The service has cached the keys and does not read them again until this much time has passed.
+        # The service caches keys briefly, so advance the clock until it reads the new key.
         self.clock.advance(1)
         return written
 

@@ -29,7 +29,7 @@ def id_of(key: str) -> str:
 
 
 def written(service: RunningService) -> OperatorReads:
-    """Stop the service, so that it writes all pending records, and return the operator's reads."""
+    """Restart the service, so that it writes all pending records; return the operator's reads."""
     service.restart()
     return bootstrap.operator_reads(service.settings)
 

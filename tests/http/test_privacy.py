@@ -119,7 +119,7 @@ def world() -> tuple[Record, list[Record]]:
 
 @pytest.fixture(scope="module")
 def private(shared_service: RunningService) -> RunningService:
-    """A deployment that has loaded all of these values, and whose data has been read with every permission."""
+    """A deployment that has loaded private data of every kind, and whose data has been read with every permission."""
     _, records = world()
     shared_service.load(*records)
     # Load the same people again with changes, because an update must not leave traces either.
@@ -136,7 +136,7 @@ def full_key(service: RunningService, **terms: Any) -> str:
 
 
 def everything(service: RunningService, key: str) -> list[Any]:
-    """Return the responses to every request about this data."""
+    """Return the responses to requests for the private data, on every route."""
     token, shop_id, provider_id = service.token(INTERNAL_ID), "private-shop", "private-base"
     return [
         service.get("shops", key),
@@ -220,7 +220,7 @@ def test_an_internal_member_id_is_in_no_answer_and_no_file(private: RunningServi
 
 def test_the_files_of_the_store_can_be_read_by_their_owner_only(private: RunningService) -> None:
     if private.settings.database:
-        return  # A database server protects its own files.
+        return  # The database server sets the permissions of its own files.
     modes = {file.name: file.stat().st_mode & 0o777 for file in private.settings.store.iterdir() if file.is_file()}
     assert set(modes.values()) == {0o600}
     assert private.settings.store.stat().st_mode & 0o777 == 0o700

@@ -30,7 +30,7 @@ def some_rows(limit: int) -> int:
 
 @contextmanager
 def clock_ahead(service: RunningService, days: int) -> Iterator[None]:
-    """Run with the clock this many days ahead, then reset it."""
+    """Set the clock this many days ahead for the duration of the block."""
     service.clock.step(days * DAY_SEC)
     service.ledger.advance_horizon()
     yield
@@ -72,7 +72,7 @@ def test_a_lost_last_page_can_be_requested_again(
     rest = max(1, limit // 2)
     listing = kind(shared_service, 2 * limit + rest)
     *_, saved = [page.cursor for page in listing.pages(limit) if page.rows[-1:] == [2 * limit]]
-    # The row of the saved cursor moves to the end of a full page of the next pass.
+    # In the next pass, the row of the saved cursor is the last row of a full page.
     listing.add(limit - rest)
     listing.move(2 * limit)
     assert len(set(listing.rows(limit))) == listing.size
@@ -104,7 +104,7 @@ def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(
     listing.edit(1)
     list(listing.pages(limit))
     retried = list(listing.pages(limit, first.cursor))
-    # In the list by change, the retried pass may have read the changed row. Then its mark may be later than the change.
+    # In the list by change, the retried pass may have read the changed row and may then have a later mark.
     met = [row for page in retried for row in page.rows if kind is ChangeList]
     assert 1 in {*met, *listing.changed_since(retried[-1].server_time)}
 
@@ -204,7 +204,7 @@ def test_an_id_that_was_never_handed_out_is_a_bad_cursor(shared_service: Running
 def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
-    """The member list has no parameters other than its base."""
+    """The member list is not tested here, because only its base selects rows."""
     listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
@@ -288,7 +288,7 @@ def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
-    # The successor is not given the ID that its predecessor holds for another position.
+    # A rotated key is not given the ID that its predecessor holds for another position.
     *_, page = [page for page in listing.pages(2, key=after_next) if page.cursor]
     assert page.rows[-1] == 2
     assert page.cursor not in (None, bare)
@@ -338,7 +338,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # A page after one of the row's later positions has at most the row itself, because the row has moved again.
+    # The row was moved to the end each time, so after its later positions there is at most the row itself.
     assert all(rows in ([], [limit]) for rows in later)
 
 
@@ -501,7 +501,7 @@ def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningSe
 
 @every_list
 def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
-    """In the other two lists every move appends a row to the pass, so the moves stop after ten pages."""
+    """In the lists by day and of members, every move appends a row to the pass, so the moves stop after ten pages."""
     listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)

@@ -552,7 +552,7 @@ class Follower:
         return self._cursor is None
 
     def finish(self) -> None:
-        """Finish the current run, then complete another one."""
+        """Finish the current run, then make another complete run."""
         for _ in range(2):
             while not self.step(3):
                 pass

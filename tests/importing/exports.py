@@ -10,7 +10,7 @@ from counterfoil.importing.tables import ImportOptions
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
-# Most tills export one row for each line of a bill.
+# A mapping for the usual layout: one row for each line of a bill.
 MAPPING = """
 [dates]
 order = "dmy"

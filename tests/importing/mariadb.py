@@ -11,12 +11,12 @@ from servers import Server
 
 needs_mariadb = pytest.mark.skipif(
     shutil.which("mariadbd") is None or shutil.which("mariadb-install-db") is None,
-    reason="mariadbd is not on the path, so MySQL was NOT tested (Debian: apt-get install mariadb-server)",
+    reason="mariadbd is not on the PATH, so MySQL was NOT tested (Debian: apt-get install mariadb-server)",
 )
 
 
 class MariaDb(Server):
-    """A server without a password, with its own data folder."""
+    """A MariaDB server without a password, with its own data folder."""
 
     def __init__(self) -> None:
         super().__init__("mariadb")

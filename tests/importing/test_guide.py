@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.programs,
     pytest.mark.skipif(
         shutil.which("jq") is None or shutil.which("curl") is None,
-        reason="jq or curl is not on the path, so the commands of docs/from-your-pos.md were NOT run",
+        reason="jq or curl is not on the PATH, so the commands in docs/from-your-pos.md were NOT run",
     ),
 ]
 

@@ -94,8 +94,8 @@ def test_a_watermark_that_is_a_number_is_read_with_an_overlap(tmp_path: Path, co
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM bills WHERE no > 5")
     connection.commit()
-    # If the highest number is below the saved one, the database was restored and will reuse numbers, so everything
-    # is read again.
+    # If the highest number is below the saved watermark, the database was restored and will reuse numbers, so
+    # everything is read again.
     assert bills_in(pos.run()) == 5
 
 

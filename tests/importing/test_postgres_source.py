@@ -71,7 +71,7 @@ def test_a_bill_has_the_lines_and_payments_of_the_same_snapshot(pos: PosImport, 
 
 def test_a_transaction_that_commits_after_later_ones_were_read_is_not_missed(pos: PosImport, url: str) -> None:
     with psycopg.connect(url) as slow:
-        # `now()` returns the start of the transaction, so the time of this bill is before the other one's.
+        # `now()` returns the start of the transaction, so bill 1 has an earlier time than bill 2.
         write_bill(slow, 1, "now()", "paid")
         sell(url, 2, "clock_timestamp()")
         assert bills_in(pos.run()) == 1

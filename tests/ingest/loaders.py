@@ -80,7 +80,7 @@ def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> N
 
 
 def load_and_report(store: Store, path: str, batch: int, results: Connection) -> None:
-    """Load, and report after each batch, so that a test can choose when to act."""
+    """Load, and report the number of lines after each batch, so that a test can stop the load at any time."""
     load(store, SystemClock(), open_source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
@@ -90,7 +90,7 @@ def load_and_report(store: Store, path: str, batch: int, results: Connection) ->
 def visible_state(
     store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
 ) -> dict[str, Any]:
-    """Return everything that can be read from the books. Each `updatedAt` is replaced by whether it is set."""
+    """Return everything that can be read from the books. Replace each `updatedAt` with whether it is set."""
     return asyncio.run(_visible_state(store, franchises, shops, bases))
 
 

@@ -1,4 +1,4 @@
-"""A load that converts bills in other processes has the same result as one that converts them itself."""
+"""A load has the same result whether it converts bills itself or in other processes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The store remembers where and why lines were rejected, but none of their values."""
+"""The store records where and why lines were rejected, but not their values."""
 
 from collections.abc import Iterator
 from pathlib import Path

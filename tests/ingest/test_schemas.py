@@ -291,13 +291,13 @@ def is_beyond_a_schema(path: tuple[Any, ...], value: Any) -> bool:
 
 
 def test_both_agree_on_the_generated_world(validators: dict[str, Draft202012Validator]) -> None:
-    # NaN is not valid JSON, so it is converted to text, which both must reject as well.
+    # NaN is not valid JSON, so it is converted to text. The schema and a strict load must reject the text, too.
     records = [json.loads(line, parse_constant=str) for line in world(PLAN)]
     assert {record["kind"] for record in records} == set(KINDS)
     found = [disagreement(validators, record) for record in records if record.get("id")]
     assert list(filter(None, found))[:5] == []
     verdicts = [strict_verdict(json.dumps(record).encode()) is None for record in records]
-    assert 50 < sum(verdicts) < len(verdicts) - 50, "the world has good and dirty records"
+    assert 50 < sum(verdicts) < len(verdicts) - 50, "the world must have clean and dirty records"
 
 
 @pytest.mark.parametrize("kind", ["shop", "member", "bill"])

@@ -1,4 +1,4 @@
-"""Tests for metrics: they include the counts of all workers, even dead ones, in a format that Prometheus reads."""
+"""Tests for metrics: they include the counts of all workers, even dead workers, in a format that Prometheus reads."""
 
 from pathlib import Path
 
@@ -163,7 +163,7 @@ def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: 
 
 
 def test_a_counter_file_that_is_reopened_keeps_its_counts(tmp_path: Path) -> None:
-    """This happens when a new worker gets the PID of a dead one."""
+    """This happens when a new worker gets the PID of a dead worker."""
     counted(tmp_path, served())
     found = counted(tmp_path, served())
     assert found["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 2

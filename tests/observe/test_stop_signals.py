@@ -9,7 +9,7 @@ from counterfoil.serving.server import _PersistentServer
 
 
 class SignalledList(list[int]):
-    """The list of dead workers. A stop signal arrives just after the supervisor has read it."""
+    """The list of dead workers. A stop signal arrives just after the supervisor has read the list."""
 
     def __init__(self, server: Any) -> None:
         super().__init__([0])
@@ -22,7 +22,7 @@ class SignalledList(list[int]):
 
 def test_a_signal_that_arrives_while_a_dead_worker_is_noticed_stops_the_service() -> None:
     server = _PersistentServer(target="x", workers=1, respawn_failed_workers=True)
-    # The worker dies again soon, so it is not replaced before its pause is over.
+    # The worker has died before, so after its next death it is replaced only after a pause.
     server._pauses.next(0)
     server.interrupt_children = SignalledList(server)
     server.main_loop_interrupt.set()

@@ -94,7 +94,7 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
 
 class Store(Protocol):
-    """Opens the ports of one store. Every call opens them again."""
+    """Opens the ports of one store. Every call opens a port again."""
 
     def books(self) -> OpenBooks: ...
 
@@ -133,7 +133,7 @@ class Store(Protocol):
     def find_keys_again(self) -> None: ...
 
     def outdate_keys(self) -> None:
-        """Set the schema version of the keys to one that this program was not built for."""
+        """Give the keys a schema version that this program was not built for."""
 
     def close(self) -> None:
         """Close everything that tests left open."""
@@ -366,7 +366,7 @@ class Postgres16Store(PostgresStore):
     major = 16
 
 
-# Every write is refused with the error of a server whose disk is full.
+# A trigger that makes every write fail with the error of a full disk.
 FULL_DISK = """
     CREATE FUNCTION counterfoil.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -392,7 +392,7 @@ class ValkeyStore(PostgresStore):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.meter_url = servers.valkey().url
-        # A database is emptied and reused, but the meter is not emptied, so each store needs its own prefix.
+        # Databases are emptied and reused, but Valkey is not emptied, so each store needs its own prefix.
         self.deployment = secrets.token_hex(8)
 
     def usage(self, clock: Clock) -> OpenUsage:
@@ -412,5 +412,5 @@ class ValkeyStore(PostgresStore):
 
 
 BACKENDS: tuple[Callable[[Path], Store], ...] = (SqliteStore, PostgresStore, Postgres16Store)
-# The meter is not necessarily part of the store.
+# The meter may be outside the store, so its tests also run with Valkey.
 METERS = (*BACKENDS, ValkeyStore)

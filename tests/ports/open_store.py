@@ -45,7 +45,7 @@ def base(base_id: str = "mb_a", **fields: Any) -> dict[str, Any]:
 
 
 def gone(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return a record that removes this one."""
+    """Return a record that removes the shop, bill or member of this record."""
     return {name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True} | fields
 
 
@@ -70,7 +70,7 @@ class OpenStore:
     # --- writing -----------------------------------------------------------------
 
     def change(self, record: dict[str, Any]) -> Change:
-        """Return the record's change according to the current facts in the books."""
+        """Convert a record to a change, using the facts that are currently in the books."""
         return self._reader.change(record)
 
     def put(self, *records: dict[str, Any]) -> list[Outcome]:
@@ -101,7 +101,7 @@ class OpenStore:
         return page
 
     def bill(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> Any:
-        """Return the finished bill, dated or undated."""
+        """Return the published bill, dated or undated, or None if there is no such bill."""
         found = self._run(self.books.bill(Scope("shop", shop_id), bill_id))
         return json.loads(found.body) if found else None
 

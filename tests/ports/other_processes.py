@@ -34,7 +34,7 @@ def advance_horizon_until(store: Store, done: Event) -> None:
 
 
 def request_admissions(store: Store, key: Key, tries: int, results: Connection) -> None:
-    """Request admission `tries` times; report each one that was granted before requesting the next."""
+    """Request admission `tries` times. Report each granted admission before making the next request."""
     usage = store.usage(SystemClock())
 
     async def ask() -> None:

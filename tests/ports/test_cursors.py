@@ -1,4 +1,4 @@
-"""Tests for cursors: within a listing, each stands for one position for as long as a client may hold it."""
+"""Tests for cursors: in a listing, a cursor stands for one position for as long as a client may hold the cursor."""
 
 import pytest
 
@@ -157,7 +157,7 @@ def test_readers_whose_horizons_are_more_than_a_day_apart_do_not_share_a_cursor(
 
 
 def test_a_fresh_id_that_a_reader_of_another_day_holds_is_refused(cursors: OpenCursors, run: Run) -> None:
-    """Row IDs may be so short that the same fresh ID is drawn twice."""
+    """Row IDs may be so short that the same fresh ID is generated twice."""
     later = 1000 + 3 * DAY * 1000
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
     assert run(cursors.hand_out(BY_CHANGE, held(HERE, later), "f_1")) == "f_1"
@@ -177,7 +177,7 @@ def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: Man
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     cursors: OpenCursors, clock: ManualClock, run: Run, ahead: int
 ) -> None:
-    """Its holder may still use it once the clock has been corrected."""
+    """The reader that holds the ID may still use it once the clock has been corrected."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(ahead)
     for _ in range(3):

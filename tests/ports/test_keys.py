@@ -124,7 +124,7 @@ def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, cl
 
 
 def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualClock, run: Run) -> None:
-    """Each command opens and closes the key store, which also cleans up its file."""
+    """Like a command, each change opens and closes the key store."""
     with_keys(store, replace(KEY, label=""))
     ring = store.key_lookup(clock)
 

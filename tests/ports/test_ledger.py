@@ -420,7 +420,7 @@ WRONG_ONCE = pytest.mark.parametrize(
 
 
 def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
-    """Return the bill without its shop's name and the time of its last change."""
+    """Return the bill without its `shopId` and `updatedAt`."""
     bill: dict[str, Any] = open_store.bill("b_1", shop_id)
     return bill | {"shopId": None, "updatedAt": None}
 
@@ -675,7 +675,7 @@ def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
 
 
 class Interrupted:
-    """A load's progress, which is stored with the rows of its batch. Reading it stops the writer."""
+    """A load's progress, which is stored with the rows of its batch. The writer stops when it reads the progress."""
 
     def __init__(self, progress: LoadProgress) -> None:
         self._progress = progress

@@ -24,7 +24,7 @@ from sync.state_machine import SyncMachine
 
 
 class StampBeforeLock(SqliteLedger):
-    """Takes the stamp of its changes before it waits for the lock."""
+    """Takes the stamp for its changes before it waits for the write lock."""
 
     _drawn: list[int]
     _used: int | None = None
@@ -174,7 +174,7 @@ class ReadsFromAnyServer(Servers):
 
 
 class ForgetsFloors(MeterWithFloors):
-    """Keeps no floor for a key: serverTime is the horizon of whichever server answers the request."""
+    """Does not apply floors: serverTime is the horizon of whichever server answers the request."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         return await self._meter.admit(key)
@@ -216,7 +216,7 @@ class ForgetsDepartures(_WritesAfterwards):
 
 
 class MarkBeforeTheLastPage(FeedReader):
-    """After each pass, requests the next one and takes its mark without storing its elements."""
+    """After each pass, starts another pass and takes its mark without storing its elements."""
 
     def next_mark(self, mark: str) -> str:
         later = self.ask(limit=1000, since=mark)
@@ -237,7 +237,7 @@ class MarkAfterTheLastPage(Reader):
 
 
 class PullerThatMarksLate(Puller):
-    """A puller that wrongly stores the mark of a pass that begins after the last page."""
+    """After each pass, reads another pass and stores its mark without its elements."""
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         for page in self._client.change_pages(since=mark):

@@ -71,7 +71,7 @@ class FeedReader:
             self.state = copy(self._history[choice % len(self._history)])
 
     def finish(self) -> None:
-        """Finish the current pass, and then read one more. Nothing else happens in the meantime."""
+        """Finish the current pass, then make another pass. Nothing else happens in the meantime."""
         for _ in range(2):
             self.step()
             # If the mark is too old, the reader starts again once without a mark.

@@ -1,7 +1,7 @@
-"""A complete service that runs in this process. A test may replace its parts with faulty ones.
+"""A complete service that runs in this process. A test may replace parts of the store with faulty parts.
 
-The application is the shipped one. Only the network is left out: `InProcess`
-is an HTTP transport, so the clients on top of it are the real ones.
+The application itself is the shipped application. Only the network is left out:
+`InProcess` is an HTTP transport, so tests use the real clients.
 """
 
 import asyncio

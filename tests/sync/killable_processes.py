@@ -76,7 +76,7 @@ class KillableProcesses:
                 self._start_follower()
 
     def _start_follower(self) -> None:
-        """Start the example client in docs/feed.md with small pages, so that it can be killed between two of them."""
+        """Start the example client in docs/feed.md with small pages, so that it can be killed between two pages."""
         [code] = re.findall(r"```python\n(.*?)```", FEED_DOCUMENT.read_text("utf-8"), re.DOTALL)
         limit = f'"limit": {self.chance.randint(5, 60)}'
         assert '"limit": 1000' in code
@@ -116,7 +116,7 @@ class KillableProcesses:
         return False
 
     def let_work(self, who: str, cpu_seconds: float) -> None:
-        """Wait until a process has used this much more CPU time, or until it or all the others have ended.
+        """Wait until a process has used this much more CPU time, or until it or all other processes have ended.
 
         Unlike wall time, CPU time does not depend on other load, so the process is
         in the middle of its work.

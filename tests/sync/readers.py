@@ -22,7 +22,7 @@ MOST_STATES = 60
 # No list in the tests ever has more rows than this.
 MOST_ROWS = 9
 
-# A response is stored with its cursor, or it is lost, or its rows are stored without its cursor.
+# What happens to a response: it is stored with its cursor, it is lost, or its rows are stored without its cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
@@ -167,7 +167,7 @@ class Reader:
         if fate == "lost":
             return
         if page.get("error") == "bad_cursor":
-            assert cursor, "a first page without a cursor is refused"
+            assert cursor, "a request without a cursor was refused with bad_cursor"
             progress.current = Pass()
             return
         if page.get("error") == "shop_not_in_scope":
@@ -222,7 +222,7 @@ class FinalTimeReader(Reader):
 
 
 class StatelessReader(Reader):
-    """A reader without cursors or marks: it requests all changes since the latest one that it has seen in a shop."""
+    """A reader without cursors or marks: it requests all changes since the latest change that it has seen in a shop."""
 
     def selections(self, shop_id: str) -> list[Json]:
         if shop_id in self.store.marks:

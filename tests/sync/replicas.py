@@ -164,7 +164,7 @@ class LaggingBooks:
 
 
 class MeterWithFloors:
-    """Counts like the meter, and never gives a lineage an older horizon than it gave before."""
+    """Counts like the meter, and never gives a lineage an older horizon than before."""
 
     def __init__(self, meter: Meter, servers: Servers, given: dict[str, int]) -> None:
         self._meter = meter

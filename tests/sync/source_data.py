@@ -165,6 +165,6 @@ class SourceData:
                 assert late, f"{identity} is older than the copy, but missing from it"
 
     def _is_hidden(self, identity: Identity) -> bool:
-        """Return whether no list shows the bill: it is history and has no date."""
+        """Return whether the bill is in none of the lists, because it is history without a date."""
         bill = self.bills[identity]
         return bill["history"] and bill["closedAt"] is None

@@ -221,7 +221,7 @@ class SyncMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers)
     @rule(which=READERS, pages=st.integers(1, 6), fate=FATES)
     def a_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
-        """The fate applies to the first response; all later responses are stored."""
+        """`fate` applies to the first response; all later responses are stored."""
         reader = self.readers[which]
         reader.number = self.number
         for page in range(pages):
@@ -375,7 +375,7 @@ class SyncMachine(RuleBasedStateMachine):
                 copy.reconcile()
 
     def check_members(self, read: MemberPass) -> None:
-        """Check that a pass has every member that has not changed since it began, and no others if none has changed."""
+        """Check that a pass has every unchanged member, and exactly the current members if nothing has changed."""
         served = expected.members(self.ask, read.base)
         changed = {self.service.token(member) for member, number in self.member_changes.items() if number > read.number}
         missing = {token for base, token in served if base == read.base} - read.members.keys() - changed

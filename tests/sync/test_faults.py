@@ -71,7 +71,7 @@ def a_cursor_whose_row_changes(machine: SyncMachine) -> None:
     begin(machine)
     one_by_one(machine, 6)
     reader = machine.readers[0]
-    for _ in range(2):  # the shops, and a page that ends with b1
+    for _ in range(2):  # reads the shops, then a page that ends with b1
         reader.step()
     machine.time_passes(1)
     machine.bills_come_or_change([bill(1, cashier="Ying")])
@@ -136,7 +136,7 @@ def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
 
 
 def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
-    """The second reader begins after a change, and its first page ends with the same cursor as the first reader's."""
+    """The second reader begins after a change, and both first pages end with the same cursor."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     first, second = machine.readers[2], machine.readers[3]
@@ -149,7 +149,7 @@ def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
 
 
 def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
-    """The first response for a new key has the primary's horizon. No later page may have an older one."""
+    """The first response for a new key has the primary's horizon. No later page may have an older horizon."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     if isinstance(machine, LaggingReplicaMachine):
         machine.service.everyone_catches_up()
@@ -169,7 +169,7 @@ def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
         for node in range(2):
             machine.a_node_looks_at_its_servers(node)
         for reader in machine.readers[2:4]:
-            # The nodes take turns, beginning with the one that prefers the server that is ahead.
+            # The nodes take turns, beginning with the node that prefers the server that is ahead.
             machine.service.turn = 1 - order[0]
             reader.finish()
         one_by_one(machine, 3)

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-# The name of each function, and the position of the argument that gives the duration.
+# Functions that pause, each with the position of the argument that gives the duration.
 PAUSES = {
     "time.sleep": 0,
     "sleep": 0,

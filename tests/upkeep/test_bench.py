@@ -118,7 +118,7 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
 
 
 def dutiful(service: RunningService, per_min: int) -> tuple[Path, Running, list[str]]:
-    """Return the file with a service's counts and records, the service as a contestant with duties, and a path."""
+    """Return a service's usage file, the service as a contestant with duties, and a list with one path."""
     shop = records.shop(franchiseId=FRANCHISE)
     service.load(shop)
     contestant = Contestant(name="service", title="a service", command=lambda _, __: [], has_duties=True)

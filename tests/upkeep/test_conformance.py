@@ -60,7 +60,7 @@ def names(path: Path) -> frozenset[str]:
 
 
 def missing(folder: Path, cell: str) -> list[str]:
-    """Return the references in a cell that do not exist."""
+    """Return the references in a table cell to files or names that do not exist."""
     found = _REFERENCE.findall(cell)
     return [f"{file}::{name}" for file, name in found if not _exists(folder / file, name)]
 

@@ -1,4 +1,4 @@
-"""Every module of the PostgreSQL back end is assigned to one driver or to neither in the import contracts."""
+"""Every module of the PostgreSQL back end is listed in exactly one of the import contracts about drivers."""
 
 import tomllib
 from pathlib import Path

@@ -1,7 +1,7 @@
 """A published field reaches all places that list fields: the documents, the typed client, and the tables of `pull`.
 
-docs/architecture.md ("Where to add") lists the places; these tests fail if one of
-them was forgotten. tests/client/test_models.py also compares the typed client with
+docs/architecture.md ("Where to add") lists the places; these tests fail if a
+place was forgotten. tests/client/test_models.py also compares the typed client with
 the resources.
 """
 

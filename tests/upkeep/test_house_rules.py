@@ -16,7 +16,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 450
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "service", "services", "common", "base", "misc"}
 SENTENCE = 3
-# Functions that read the wall clock. If they are given a time, they only convert it.
+# Functions that read the wall clock, unless they are given a time to convert.
 WALL_CLOCK = {
     "time.time",
     "time.time_ns",
@@ -50,7 +50,7 @@ def calls_and_imports(path: Path) -> set[str]:
 
 
 def wall_clock_reads(source: str) -> list[str]:
-    """For each wall-clock read, return the qualified name of the clock function that is called."""
+    """Return the qualified names of the functions that this source calls to read the wall clock."""
     if "time" not in source:
         return []
     tree = ast.parse(source)
@@ -202,7 +202,7 @@ def test_the_name_of_a_test_is_a_sentence(path: Path) -> None:
 
 
 def test_test_names_are_unique_in_their_file() -> None:
-    """Otherwise the later test would silently replace the earlier one."""
+    """Otherwise a later test would silently replace an earlier test with the same name."""
     for path in TESTS:
         names = [test.name for test in written_in(path)]
         assert sorted(set(names)) == sorted(names), named(path)
@@ -210,7 +210,7 @@ def test_test_names_are_unique_in_their_file() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
-    """Every test in the port suite uses the `store` fixture or one that depends on it, and none is skipped."""
+    """Every test in the port suite uses the `store` fixture or a fixture that depends on it. No test is skipped."""
     for test in written_in(path):
         assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors"}, test.name
     text = path.read_text("utf-8")

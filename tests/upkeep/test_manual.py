@@ -22,7 +22,7 @@ def test_every_command_and_subcommand_has_a_page() -> None:
 
 @pytest.mark.skipif(
     shutil.which("mandoc") is None,
-    reason="mandoc is not on the path, so the manual pages were NOT linted (Debian: apt-get install mandoc)",
+    reason="mandoc is not on the PATH, so the manual pages were NOT linted (Debian: apt-get install mandoc)",
 )
 def test_mandoc_finds_nothing_wrong_with_the_pages() -> None:
     lint = ["mandoc", "-Tlint", "-Wwarning", *map(str, sorted(FOLDER.iterdir()))]

@@ -1,4 +1,4 @@
-"""Tests for the packages that a server installs: pinned by hash, same versions as in development, no host named."""
+"""Tests for package lists: pinned by hash, with the same versions as in development, and without host names."""
 
 import json
 import re

@@ -26,7 +26,7 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.skipif(
         CHROMIUM is None,
-        reason="chromium is not on the path, so no page was opened in a browser (Debian: apt-get install chromium)",
+        reason="chromium is not on the PATH, so no page was opened in a browser (Debian: apt-get install chromium)",
     ),
     pytest.mark.browser,
 ]

@@ -56,7 +56,7 @@ def test_every_operation_has_a_call() -> None:
 
 
 @pytest.mark.parametrize("place", CALLS, ids=str)
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on the path, so its lines were NOT run")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on the PATH, so its examples were NOT run")
 def test_the_curl_line_of_a_call_works(calls: dict[str, list[ExampleCall]], place: tuple[str, int]) -> None:
     line = samples(calls[place[0]][place[1]])[0].text
     body: Any = json.loads(subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout)

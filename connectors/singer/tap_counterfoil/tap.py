@@ -1,8 +1,8 @@
 """The tap and its streams: members, bills and shops, in this order.
 
 A target may store the state of a stream before it has stored the rows of the
-next one. So the mark of the change feed belongs to the stream `bills`, and
-`shops` needs no state: every run writes all shops.
+next stream. So the mark of the change feed belongs to the stream `bills`, and
+`shops` does not need a state, because every run writes all shops.
 """
 
 import logging

@@ -22,7 +22,7 @@ PROGRAM = CONNECTORS / "singer" / "copy_to_postgres.py"
 class Meltano(Singer):
     """The tap and the target of the Singer connector, started by Meltano in a project of its own."""
 
-    def prepare(self, url: str) -> None:  # noqa: ARG002 - the URL is passed in a variable
+    def prepare(self, url: str) -> None:  # noqa: ARG002 - the URL is in the environment
         [project] = re.findall(r"```yaml\n(# meltano\.yml\n.*?)```", README.read_text("utf-8"), re.DOTALL)
         (self.folder / "meltano.yml").write_text(project.replace("/path/to/", f"{ROOT}/"))
 
@@ -35,7 +35,7 @@ class Meltano(Singer):
             "TAP_COUNTERFOIL_URL": url,
             "TAP_COUNTERFOIL_KEY": self.key,
             "TARGET_POSTGRES_SQLALCHEMY_URL": database,
-            # The project defines its plugins itself, so Meltano need not ask its hub for them.
+            # The project defines its plugins itself, so Meltano does not look them up in its hub.
             "MELTANO_HUB_URL": "http://127.0.0.1:9",
             "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false",
         }

@@ -6,16 +6,17 @@ from counterfoil.checks.local import Finding
 from counterfoil.checks.overview import Overview
 from counterfoil.settings import Settings
 
-# Checks that `status` makes too, with the help of the running service.
+# Checks that `status` makes too. Its findings are used, because it also asks the running service.
 MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "server", "primary"})
-# Checks of `doctor` that the console leaves out. Its login needs more permissions than serving does.
+# The console leaves out this check of `doctor`. It would always warn, because the console's login needs more
+# permissions than serving does.
 LEFT_OUT = frozenset({"rights"})
 # Whether the ports are free matters only if the service is not running.
 PORTS = frozenset({"port", "admin"})
 
 
 def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
-    """Return the findings of `status` and `doctor` together, each of them once.
+    """Return the findings of `status` and `doctor` together, without duplicates.
 
     If both report the same problem, the finding of `doctor` is kept, because its advice is more precise.
     """

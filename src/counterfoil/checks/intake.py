@@ -16,7 +16,7 @@ def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterat
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
-    """Yield a warning for each active alarm, or a single finding if there are none."""
+    """Yield a warning for each active alarm, or one `ok` finding if there are no alarms."""
     if not intake.judged:
         return
     if not intake.alarms:

@@ -171,7 +171,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
 
 
 def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
-    """Check that the secret is valid and, if the store was built with one, that the two match."""
+    """Check that the secret is valid, and that it matches the fingerprint `built_with` if the store has one."""
     if not settings.secret:
         in_file = _secret_file(settings.secret_file, built_with is not None)
         yield in_file
@@ -265,7 +265,7 @@ def disk(settings: Settings) -> Finding:
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
-    """Check whether a service is advancing the horizon, and whether this agrees with the state of the port."""
+    """Check whether a service is advancing the horizon. `served` is whether a process is listening on the port."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)

@@ -1,4 +1,4 @@
-"""Answers whether all is well, for `counterfoil status` and the operator's pages."""
+"""Checks the service and the store, for `counterfoil status` and the operator's pages."""
 
 import http.client
 import platform
@@ -57,7 +57,7 @@ class StoreStatus(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """Whether all is well at an instant: the findings about service, store, disk and versions, and their values."""
+    """The state of a deployment at an instant: findings about service, store, disk and versions, and their values."""
 
     at: int
     findings: Sequence[Finding]
@@ -97,7 +97,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def overview(settings: Settings, now: int) -> Overview:
-    """Check the service and the store. The store must exist. Changes no data."""
+    """Check the service and the store, which must exist, without changing any data."""
     seen = _store_status(settings, now)
     findings = [service_finding(settings, seen.horizon, now), *seen.findings]
     if not settings.database:
@@ -109,7 +109,7 @@ def overview(settings: Settings, now: int) -> Overview:
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
-    """Return whether the service is ready: what its admin listener says or, without one, whether the horizon moves."""
+    """Ask the admin listener whether the service is ready. If there is none, check whether the horizon is moving."""
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(

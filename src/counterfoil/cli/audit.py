@@ -18,7 +18,7 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 
-# Width of the column that names the act: the length of the longest name.
+# Width of the column with the action: the length of the longest action name.
 ACT_WIDTH = max(len(act.value) for act in Act)
 INDENT = " " * 4
 GAP = "  "
@@ -33,7 +33,7 @@ COLOURS: dict[str, str] = {
 
 
 def since_time(value: str) -> int:
-    """Parse a duration such as `7d`, or a time with a zone; return the instant."""
+    """Parse a duration before now, such as `7d`, or a time with a zone; return milliseconds since 1970."""
     if value[-1:] in "mhdw":
         return SystemClock().now_ms() - duration(value)
     return instant(value)
@@ -56,10 +56,11 @@ def since_time(value: str) -> int:
 def command(
     ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
 ) -> None:
-    """Show who changed the key KEYID, or any key or the store, and what changed, newest entry first.
+    """Show who changed keys or the store, when, and what changed, newest entry first.
 
-    The entry about a change to a key is written in the same transaction as the
-    change. Entries cannot be changed or deleted, and they contain no secrets.
+    With KEYID, only entries about that key are shown. The entry about a change
+    to a key is written in the same transaction as the change. Entries cannot be
+    changed or deleted, and they do not contain secrets.
     """
     with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
         found = audit.entries(limit + 1, keyid, since or 0)
@@ -111,7 +112,7 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
 
 
 def _print_entry(entry: AuditEntry) -> None:
-    """Print an entry on two or more lines, which leaves room for the changes on a narrow terminal."""
+    """Print an entry and, on indented lines below it, its changes, so that they fit a narrow terminal."""
     width = shutil.get_terminal_size().columns
     time = datetime.fromtimestamp(entry.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     act = entry.act.replace("_", " ").ljust(ACT_WIDTH)
@@ -133,7 +134,7 @@ def _print_entry(entry: AuditEntry) -> None:
 
 
 def _changes(entry: AuditEntry) -> Sequence[str]:
-    """Return each change as text, leaving out times that only repeat the time of the entry."""
+    """Return each change as a string. Times that only repeat the time of the entry are left out."""
     return [
         f"{name} {_text(change.after)}"
         if change.before is None and entry.act != Act.KEY_CHANGED

@@ -1,7 +1,7 @@
 """`counterfoil completion`: print a shell completion script for commands, options and their values.
 
-Each time Tab is pressed, the script calls `counterfoil` itself, so it is never
-out of date. Completion does not need a store.
+Each time Tab is pressed, the script runs `counterfoil` to get the completions,
+so it never goes out of date. Completion does not need a store.
 """
 
 import click

@@ -1,4 +1,4 @@
-"""`counterfoil console`: run the operator's console, or make a sign-in link for a running one."""
+"""`counterfoil console`: run the operator's console, or make a sign-in link for a running console."""
 
 import errno
 import os
@@ -53,9 +53,9 @@ def command(
     """Run the operator's console until stopped with Ctrl-C or SIGTERM.
 
     The console is a web site that shows how the service is used and whether
-    all is well, and where keys can be issued. It runs in a process of its own:
-    the service does not need it. When it is ready, it prints a link that signs
-    you in once. It listens on loopback only, unless console_host says otherwise.
+    it has problems, and where keys can be issued. It runs in its own process,
+    and the service does not need it. When the console is ready, it prints a link
+    that signs you in once. By default, it listens on loopback only.
     """
     if ctx.invoked_subcommand:
         return
@@ -65,7 +65,7 @@ def command(
     _require_free_port(settings)
     if not is_loopback(settings.console_host):
         print_note(
-            "the console can be reached from other machines over plain HTTP. Put a proxy with HTTPS in front of it."
+            "the console can be reached from other machines over plain HTTP. Put an HTTPS reverse proxy in front of it."
         )
     stop = threading.Event()
     if until_end_of_input:
@@ -124,7 +124,7 @@ def _require_free_port(settings: Settings) -> None:
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:
     """Stop the console when its standard input ends, which happens even if the parent process is killed."""
-    # `sys.stdin` has a lock that Python cannot take at exit while this thread waits for input.
+    # Read the descriptor, not `sys.stdin`: a thread that waits there holds a lock that Python needs at exit.
     while os.read(sys.stdin.fileno(), 1024):
         pass
     stop.set()

@@ -37,7 +37,7 @@ MAX_LISTED = 20
 )
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
-    """Copy a store from a folder to PostgreSQL while it is in use. Run it again to copy later changes.
+    """Copy a store that is in use from a folder to PostgreSQL. Run the command again to copy later changes.
 
     The target stays closed until a run with --cut-over finds that both stores are
     equal, byte for byte. After that, the source can no longer be used. Exit status:
@@ -76,7 +76,7 @@ class CopyProgress:
         self._stage: CopyStage | None = None
 
     def __call__(self, stage: CopyStage, seen: int, moved: int) -> None:
-        # Verification reads the rows of both stores.
+        # Verification reads the rows of both stores, so it reads twice as many rows as copying.
         total = self._rows * (2 if stage is CopyStage.VERIFYING else 1)
         if stage is not self._stage:
             self._shown.close()
@@ -134,7 +134,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
 
 
 def _rounds(number: int) -> str:
-    return "1 round" if number == 1 else f"{number} rounds"
+    return "1 pass" if number == 1 else f"{number} passes"
 
 
 def _print_differences(report: CopyReport) -> None:

@@ -64,10 +64,10 @@ class DemoPorts(NamedTuple):
     type=click.IntRange(0, LAST_PORT),
     default=8000,
     show_default=True,
-    help="Port to listen on; 0 picks a free one.",
+    help="Port to listen on; 0 picks a free port.",
 )
 @click.option(
-    "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: the next port]"
+    "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: --port + 1]"
 )
 @click.option(
     "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: --admin-port + 1]"
@@ -85,7 +85,9 @@ class DemoPorts(NamedTuple):
     help="Folder to keep the store in. [default: a temporary folder]",
 )
 @click.option("--cluster", is_flag=True, help="Run on PostgreSQL with a replica, Valkey, and two nodes behind HAProxy.")
-@click.option("--empty", is_flag=True, help="With --cluster: start empty, to be filled with `counterfoil load`.")
+@click.option(
+    "--empty", is_flag=True, help="With --cluster: start with an empty store, to be filled by `counterfoil load`."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with URLs, keys and sample IDs.")
 @click.pass_context
 def command(
@@ -106,7 +108,7 @@ def command(
     """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
     plan = WorldPlan(until=until.date() if until else yesterday_in_thailand(), seed=seed, bills=bills)
     if plan.until > yesterday_in_thailand() + timedelta(days=1):
-        raise click.BadParameter("the demo has no bills in the future. Choose a day up to today.", param_hint="--until")
+        raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
     if cluster:
@@ -125,7 +127,7 @@ def command(
         stop_signals_as_interrupt(),
         _store_folder(store) as folder,
     ):
-        # Fail before the data is created, which takes a while.
+        # Check the ports first, because creating the data takes a while.
         require_free_ports(host, ports.api, "127.0.0.1", ports.admin)
         if ports.console is not None:
             require_free_ports(host, ports.api, CONSOLE_HOST, ports.console)
@@ -192,7 +194,7 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
-    """Report processes that exit, but keep the others running so that the effect can be observed."""
+    """Report processes that exit. The others keep running, so that the effect of the exit can be observed."""
     while True:
         for name, status in cluster.exited():
             print_note(f"{name} exited with status {status}.")
@@ -229,10 +231,11 @@ def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console
 
 @contextmanager
 def _chosen_ports(host: str, port: int, admin: int | None, console: int | None) -> Iterator[DemoPorts]:
-    """Yield the ports to use. The admin listener has the next port unless another was chosen.
+    """Yield the ports to use. By default, the admin listener has the port after `port`.
 
-    If `port` is 0, every port that was not chosen is a free one. The demo reserves these ports as long as it runs,
-    because it uses them only once its data exists. Otherwise two demos that start at once could get the same port.
+    If `port` is 0, a free port is chosen for each port that was not given. The demo reserves these ports while it runs,
+    because it listens on them only after it has created its data. Without the reservation, two demos that start at the
+    same time could choose the same port.
     """
     if port:
         yield DemoPorts(port, admin or (port + 1 if port < LAST_PORT else port - 1), console)

@@ -13,7 +13,7 @@ from msgspec import DecodeError, Struct, json
 from counterfoil.settings import TABLE, Settings, display_value
 
 STOP_SEC = 5
-# A console that exits again and again is not started any more.
+# A console that keeps exiting is restarted at most this many times.
 MOST_RESTARTS = 3
 # Long enough for somebody who starts the demo and opens the console later.
 LINK_VALIDITY = "24h"
@@ -41,7 +41,7 @@ class DemoConsole:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | _environment(self._settings),
-            # In a session of its own, the console does not get the terminal's Ctrl-C. The demo stops it.
+            # In its own session, the console does not receive the terminal's Ctrl-C, so that the demo can stop it.
             start_new_session=True,
         )
 
@@ -60,7 +60,7 @@ class DemoConsole:
             return None
 
     def watch(self, report: Callable[[str], None]) -> None:
-        """Report if the console exits, and start it again. Returns at once; a thread watches the process."""
+        """Start a thread that restarts the console if it exits, and reports each exit."""
         threading.Thread(target=self._watch, args=(report,), name="console watcher", daemon=True).start()
 
     def _watch(self, report: Callable[[str], None]) -> None:
@@ -101,7 +101,7 @@ class DemoConsole:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            # While the console runs, the watcher may be waiting for its link.
+            # The output is closed last, because the watcher may be reading the link from it while the console runs.
             _close(self._process.stdout)
 
 

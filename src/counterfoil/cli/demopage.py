@@ -127,7 +127,7 @@ def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
         ("totals per shop and day, to check a copy", _curl(chain, f"{base}/digests?{days}")),
         ("one bill", _curl(chain, f"{base}/transactions/{bill}")),
         ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
-        ("the member with a messaging account", _curl(lookup, f"{base}/members/lookup?{who}")),
+        ("a member by messaging user ID", _curl(lookup, f"{base}/members/lookup?{who}")),
         ("one member", _curl(chain, f"{base}/members/{ids.member_id}")),
         ("requests used by the key", _curl(chain, f"{base}/usage")),
         ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'"),

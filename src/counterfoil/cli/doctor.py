@@ -34,8 +34,8 @@ class Diagnosis(NamedTuple):
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Check settings, secret, store, schema, clock, disk and ports, and say how to fix problems.
 
-    Changes nothing. Exit status: 0 no check failed (there may be warnings), 1 a
-    check failed.
+    Does not change anything. Exit status: 0 no check failed (there may be
+    warnings), 1 a check failed.
     """
     diagnosis = _diagnose(ctx, store)
     if as_json:
@@ -76,7 +76,7 @@ def print_finding(finding: Finding) -> None:
 
 
 def _lines(text: str, on_screen: bool) -> list[str]:
-    """Return the text as lines: wrapped at word boundaries on a terminal, and a single line elsewhere."""
+    """Return the lines to print: wrapped at word boundaries for a terminal, otherwise a single line."""
     if not on_screen:
         return [text] if text else []
     width = max(30, shutil.get_terminal_size().columns - INDENT)

@@ -36,7 +36,7 @@ EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
 
 
 def exit_status(error: BaseException) -> ExitStatus:
-    """Return the exit status for one of EXPECTED_ERRORS."""
+    """Return the exit status for an expected error."""
     message = str(error)
     match error:
         case KeyboardInterrupt():

@@ -29,12 +29,12 @@ FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2199, 12, 31)
 
 
 def yesterday_in_thailand() -> date:
-    """Return yesterday in Thailand time. Only whole days are generated, so runs on the same day agree."""
+    """Return yesterday in Thailand time. Only whole days are generated, so runs on the same day give the same data."""
     return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
 
 class _DayInRange(click.DateTime):
-    """A day for which all generated dates are valid, including those of members, which are years earlier."""
+    """A day in a range that keeps all generated dates valid, including members' dates, which are years earlier."""
 
     def __init__(self) -> None:
         super().__init__(["%Y-%m-%d"])
@@ -47,7 +47,7 @@ class _DayInRange(click.DateTime):
 
 
 until_option = click.option(
-    "--until", type=_DayInRange(), metavar="YYYY-MM-DD", help="Last day of bills. [default: yesterday]"
+    "--until", type=_DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: yesterday]"
 )
 
 
@@ -66,7 +66,7 @@ until_option = click.option(
     type=int,
     default=1,
     show_default=True,
-    help="With the same seed, options and --until, the output is the same.",
+    help="The same seed gives the same output, if --until and all other options are the same too.",
 )
 @until_option
 @click.option(

@@ -29,7 +29,7 @@ _new_file = click.Path(path_type=Path, dir_okay=False)
 
 
 class ImportRequest(Struct, kw_only=True):
-    """The arguments of the command."""
+    """The arguments and options of the command."""
 
     files: tuple[Path, ...]
     format_name: str | None
@@ -59,7 +59,7 @@ class ImportRequest(Struct, kw_only=True):
         return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the mapping file, with the entries that command-line options override."""
+        """Return the content of the mapping file, overridden by command-line options."""
         dates = {"order": self.date_order, "timezone": self.timezone}
         given = {name: value for name, value in dates.items() if value is not None}
         below = read_mapping(self.mapping) if self.mapping else {}
@@ -145,7 +145,7 @@ class FilesReading:
     help="Database to read: postgresql://... or mysql://...",
 )
 @click.option(
-    "--state", type=_new_file, metavar="FILE", help="File that remembers how far the database was read. Needs --load."
+    "--state", type=_new_file, metavar="FILE", help="File that records how far the database was read. Needs --load."
 )
 @click.option("--full", is_flag=True, help="Read the whole database again.")
 @click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
@@ -154,7 +154,7 @@ class FilesReading:
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Convert POS exports (CSV, or JSON from its API), or bills in a POS database, into source records.
+    """Convert POS exports (CSV, or JSON from a POS API), or bills in a POS database, into source records.
 
     \b
     counterfoil import --infer export.csv -o mapping.toml
@@ -215,7 +215,7 @@ def _save_progress(request: ImportRequest, reading: Any, rejected: int) -> None:
     elif request.state:
         print_note(
             "progress was not saved, because rows were rejected. Fix the cause and run the same command "
-            "again, or use --skip-rejected to save it anyway."
+            "again, or use --skip-rejected to save progress anyway."
         )
 
 
@@ -229,7 +229,7 @@ def _require_distinct_files(ctx: click.Context, request: ImportRequest) -> None:
 def _check_options(ctx: click.Context, request: ImportRequest) -> None:
     """Refuse options that are invalid or cannot be used together."""
     if not request.output:
-        raise click.UsageError("--output needs the name of a file.", ctx)
+        raise click.UsageError("--output needs a file name.", ctx)
     if request.format_name is None:
         raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
     if request.timezone is not None and zone_named(request.timezone) is None:
@@ -245,7 +245,7 @@ def _check_destination(ctx: click.Context, request: ImportRequest) -> None:
         raise click.UsageError("Use --load or --output, not both.", ctx)
     if request.as_json and not request.is_load and not request.is_check and request.output == STANDARD_OUTPUT:
         raise click.UsageError(
-            "--json needs --load or --output, because otherwise the records are written to standard output.", ctx
+            "--json needs --load, --check or --output, because otherwise the records go to standard output.", ctx
         )
 
 
@@ -269,7 +269,7 @@ def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
 
 def _opened(request: ImportRequest) -> AbstractContextManager[Any]:
     if request.format_name == DATABASE:
-        from counterfoil.cli.import_database import open_database  # noqa: PLC0415 - needs the driver of an extra
+        from counterfoil.cli.import_database import open_database  # noqa: PLC0415 - its driver is in an extra
 
         return open_database(
             request.url or "",

@@ -37,7 +37,7 @@ def propose_mapping(
             with Path(output).open("x", encoding="utf-8") as file:
                 file.write(text)
         except FileExistsError:
-            raise ImportFailed(f"{output} already exists. Choose a new file name, or delete it.") from None
+            raise ImportFailed(f"{output} already exists. Choose a new file name, or delete the file.") from None
     content = tomllib.loads(text)
     _show_bills(proposal, content)
     _show_decisions(proposal)
@@ -50,7 +50,7 @@ def propose_mapping(
 
 
 def _unset_entries(content: dict[str, Any]) -> list[str]:
-    """Return the empty entries that must be filled in so that the mapping can be used and reads dates correctly."""
+    """Return the names of the entries that must still be filled in before the mapping can be used."""
     is_set = {
         "bill.id": "id" in content.get("bill", {}),
         "dates.order": "closedAt" not in content.get("bill", {}) or "order" in content.get("dates", {}),
@@ -79,7 +79,7 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     for one in chosen:
         _say(_served(one, facts))
     if not is_order_known:
-        _say("The preview assumes that dates are day/month. Check this, and set dates.order in the mapping.")
+        _say("The preview assumes that the day comes before the month. Check this, and set dates.order in the mapping.")
     rejected = [one for one in found if isinstance(one, RejectedRow)]
     for row in rejected[:MAX_SHOWN]:
         _say(f"rejected: {row.file} line {row.line}: {row.detail}")
@@ -94,7 +94,7 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
         (PAYMENT, proposal.payments),
     )
     inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
-    # The sample of bills may end before the sample of lines, so lines without a bill are expected.
+    # The sample may contain lines whose bill is not in it, so a line without a bill is not an error here.
     yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
 
 

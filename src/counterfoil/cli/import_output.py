@@ -1,4 +1,4 @@
-"""Where imported records go: into a file, to standard output, or straight into the store."""
+"""Writes imported records to a file or to standard output, or loads them into the store."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportT
         return
     path = Path(output)
     if path.exists() and not path.is_file():
-        # A pipe or a device is written to directly, because renaming a finished file would replace the pipe or device.
+        # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
         _write_to(path, records)
     else:
         draft = path.with_name(f"{path.name}.partial")
@@ -79,7 +79,7 @@ def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
-    """Leave out shops that are already in the store if the export only names them, so that their settings are kept."""
+    """Yield all results except shops that the export only names and the store already has, to keep their settings."""
     with open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])

@@ -27,7 +27,7 @@ class ImportTally(Struct):
 
 
 class ImportRejects:
-    """The file of rejected rows, created with the first reject. Only its owner can read it, as it quotes the export."""
+    """The file for rejected rows, created at the first reject. It quotes the export, so only its owner can read it."""
 
     def __init__(self, path: Path | None) -> None:
         if path is not None and path.exists():

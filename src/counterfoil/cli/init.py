@@ -42,8 +42,8 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
     click.echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
     if settings.database and not settings.secret:
         print_note(
-            f"the deployment secret is in {settings.secret_file}. Every node and every loader needs the same one: "
-            "set COUNTERFOIL_SECRET or COUNTERFOIL_SECRET_FILE there."
+            f"the deployment secret is in {settings.secret_file}. Every node and every loader needs the same secret: "
+            "set COUNTERFOIL_SECRET or COUNTERFOIL_SECRET_FILE on each of them."
         )
 
 

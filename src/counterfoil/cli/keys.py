@@ -27,7 +27,7 @@ _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-# `keys update` names a change by somebody else that it replaces if the change is not older than this.
+# `keys update` prints a note if it replaces another operator's change that is not older than this.
 RECENT_MS = 3_600_000
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
@@ -237,19 +237,19 @@ def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str
 
 
 @command.command()
-@click.option("--at", type=instant, metavar="TIME", help="Revoke it at this time, for example 2026-11-23T00:00+07:00.")
+@click.option("--at", type=instant, metavar="TIME", help="Revoke at this time, for example 2026-11-23T00:00+07:00.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt. Required if standard input is not a terminal.")
 @single_key_options
 def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str | None, as_json: bool) -> None:
-    """Revoke a key permanently. A running service refuses it within a second,
-    or within 270 seconds while it cannot read the keys.
+    """Revoke a key permanently. A running service refuses the key within a second,
+    or within 270 seconds if the service cannot read the keys.
 
     With --at, the key works until that time. Until then, the command can be
     run again with another time.
     """
     now = _now()
     if at is not None and at <= now:
-        raise click.UsageError("--at must be in the future. To revoke the key now, leave it out.", ctx)
+        raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.", ctx)
     with _open_key_store(existing_store(ctx, store)) as key_store:
         before = key_issuing.find(key_store, keyid)
         if not before.is_revoked(now) and not yes:
@@ -277,7 +277,7 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
 
 
 def _report_replaced_values(settings: Settings, keyid: str, now: int, by: Actor) -> None:
-    """Say if this update has replaced values that somebody else had set a short time before."""
+    """Print a note for each value that somebody else had set shortly before and that this update replaced."""
     with suppress(StoreUnavailable), closing(bootstrap.audit(settings)) as audit:
         entries = audit.entries(2, keyid, now - RECENT_MS)
     if len(entries) < 2 or entries[0].actor != by or entries[1].act != Act.KEY_CHANGED:

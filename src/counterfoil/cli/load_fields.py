@@ -61,7 +61,7 @@ def _rows(
 
 
 def field_view(counts: FieldCounts) -> dict[str, object]:
-    """Return the same information as `--json` prints it."""
+    """Return the unknown fields, unreadable values and incomplete bills as `--json` prints them."""
     return {
         "unknownFields": [
             {**_view(counts, kind, path, count), "didYouMean": suggestion(kind, path)}

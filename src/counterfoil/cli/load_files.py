@@ -1,4 +1,4 @@
-"""The part of a load's summary about files that were not read or are empty, and the quarantine of such files."""
+"""The part of a load's summary about files that were not loaded or are empty, and moving such files to quarantine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ def move_to_quarantine(paths: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, str]]:
-    """Return the rows of the summary about files."""
+    """Return the summary's rows about files that were not loaded, are empty or were quarantined."""
     return [
         *_rows("cannot be read", _names(records.unreadable)),
         *_rows("not loaded", [f"{name} (not a source record file)" for name in _names(records.ignored)]),
@@ -27,7 +27,7 @@ def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, s
 
 
 def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]:
-    """Return the same information in the form that `--json` prints."""
+    """Return the files that were not loaded, are empty or were quarantined, as `--json` prints them."""
     return {
         "unreadableFiles": _names(records.unreadable),
         "ignoredFiles": _names(records.ignored),

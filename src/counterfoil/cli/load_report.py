@@ -1,4 +1,4 @@
-"""The summary of a load, for people and for programs."""
+"""The summary of a load, as text and as JSON."""
 
 from collections.abc import Iterator, Sequence
 
@@ -73,13 +73,13 @@ def _hints(report: LoadReport) -> Iterator[str]:
         yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."
     if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
         yield (
-            "No line is a source record. To convert an export of a POS, use `counterfoil import`; "
+            "No line is a source record. To convert a POS export, use `counterfoil import`; "
             "for a CSV file, begin with `counterfoil import --infer FILE`."
         )
     elif report.records.ignored:
         yield (
-            f"A folder's source records are in files whose names end in {ACCEPTED_NAMES}. "
-            "To convert other exports of a POS, use `counterfoil import`."
+            f"In a folder, only files whose names end in {ACCEPTED_NAMES} are loaded. "
+            "To convert other POS exports, use `counterfoil import`."
         )
 
 

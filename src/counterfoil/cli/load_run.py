@@ -24,8 +24,8 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
-# A load creates thousands of lists per batch but no reference cycles. With the default threshold, it spent 6 % of its
-# time on garbage collection.
+# A load creates thousands of lists per batch but no reference cycles. With Python's default threshold, garbage
+# collection took 6 % of the time of a load.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
@@ -33,7 +33,7 @@ SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
 
 class SourceList(Source):
-    """Several sources, read one after the other as if they were one."""
+    """Several sources, read one after the other as if they were a single source."""
 
     def __init__(self, parts: Sequence[Source]) -> None:
         sizes = [part.total for part in parts]
@@ -125,8 +125,10 @@ def run_load(
         except SourceError as error:
             if not report.summary.lines:
                 raise
+            done = "checked" if report.check else "loaded"
             raise SourceError(
-                f"{str(error).rstrip('.')}. The lines before that were loaded. Get a new copy of the file and load it."
+                f"{str(error).rstrip('.')}. The lines before the error were {done}. "
+                "Get a new copy of the file and load it."
             ) from error
         finally:
             rejects.close()
@@ -135,7 +137,7 @@ def run_load(
 
 @contextmanager
 def open_for_check(settings: Settings) -> Iterator[Ledger]:
-    """Yield a ledger that writes nothing. If there is no store yet, do not create one."""
+    """Yield a ledger that writes nothing. If there is no store yet, it is not created."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)
         return

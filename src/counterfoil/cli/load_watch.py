@@ -162,7 +162,7 @@ class FolderWatch:
     # --- while the store is unavailable ----------------------------------------------
 
     def _retried(self, call: Callable[[], Result]) -> Result | None:
-        """Retry a call until the store is available; return None if the watcher is stopped before that.
+        """Retry a call until the store is available and return its result, or None if the watcher is stopped first.
 
         At the start, a store that cannot be used is an error. Later, the call is retried, because a file of the store
         may be missing temporarily.

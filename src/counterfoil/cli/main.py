@@ -23,7 +23,8 @@ from counterfoil.machine.colour import wants_colour
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# Name and description. The implementation is the function `command` in the module of the same name.
+# Name and description of each command. It is implemented by the function `command` in the module of the same name, or
+# in the module that MODULES names.
 COMMANDS = {
     "demo": "Serve an invented restaurant group, to try Counterfoil.",
     "serve": "Serve the API.",
@@ -54,8 +55,8 @@ COMMANDS = {
 }
 MODULES = {"settings": "show_settings", "import": "import_"}
 
-# Errors whose messages are written for the operator, each with a prefix. They are
-# listed by name, so that commands that do not use the store need not import it.
+# Errors whose messages are written for the operator, each with the prefix of its message. The classes are given by
+# name, so that commands that do not use the store need not import it.
 EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
@@ -69,8 +70,8 @@ EXPECTED_ERRORS = {
     "StoreUnavailable": "the store is unavailable: ",
 }
 
-# Optional packages and the extra that installs each. (A copy in PostgreSQL also needs psycopg; its own error
-# message names the extra `pull`.)
+# Optional packages and the extra that installs each. (A copy in PostgreSQL also needs psycopg; `client/sinks` has
+# the error message for this case, which names the extra `pull`.)
 EXTRAS = {
     "granian": "server",
     "isal": "server",
@@ -221,6 +222,6 @@ def _error_message(error: Exception) -> str:
 
 
 def _handle_closed_pipe() -> int:
-    """Handle a closed output pipe (as with `| head`): exit without a message."""
+    """Return the exit status for a closed output pipe (as with `| head`). No message is printed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

@@ -16,13 +16,13 @@ import click
     help="The copy that `counterfoil pull` keeps: a DuckDB or SQLite file, or a folder of Parquet files.",
 )
 def command(*, path: Path) -> int:
-    """Answer the questions of an assistant about a copy, over the Model Context Protocol (MCP).
+    """Answer an assistant's questions about a copy, over the Model Context Protocol (MCP).
 
     An assistant starts this command and talks to it over standard input and
-    output. The copy is only read, the service is not called, and no column that
-    can identify a person is loaded.
+    output. The command only reads the copy and does not call the service.
+    Columns that can identify a person are not loaded.
     """
-    from counterfoil.mcp.server import run  # noqa: PLC0415 - the extra may be missing
+    from counterfoil.mcp.server import run  # noqa: PLC0415 - the extra may not be installed
     from counterfoil.mcp.sources import CopyError  # noqa: PLC0415
 
     try:

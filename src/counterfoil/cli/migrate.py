@@ -32,7 +32,7 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
         flag = "--roles" if roles else "--distribute"
         raise SettingsError(
             f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. "
-            "An embedded store is protected by the modes of its files."
+            "An embedded store is protected by its file permissions."
         )
     done = bootstrap.migrate(settings, partial(_entry, Act.SCHEMA_MIGRATED))
     distributed = bootstrap.distribute(settings) if distribute else []

@@ -11,7 +11,7 @@ from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 
 def setting_option(name: str, kind: Any = str, metavar: str | None = None) -> Callable[[Any], Any]:
-    """Return a decorator that adds the flag of a setting, with the setting's help."""
+    """Return a decorator that adds the flag of a setting, with the setting's help text."""
     setting = BY_NAME[name]
     return click.option(
         f"--{name.replace('_', '-')}",
@@ -51,7 +51,7 @@ def require_embedded(settings: Settings) -> None:
 
 
 def existing_store(ctx: click.Context, store: str | None, **flags: object) -> Settings:
-    """Return the settings, or fail if there is no store: read-only commands must not create one."""
+    """Return the settings. Raise an error if there is no store, because read-only commands must not create one."""
     settings = settings_from(ctx, store=store, **flags)
     from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 

@@ -47,7 +47,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 
 def _prune_removals(settings: Settings) -> int:
-    """Delete old removals of bills; return the count. Without the permission, leave this to the service."""
+    """Delete old removals from the change feed; return the count. Do nothing if the login may not delete them."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
         print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does this.")

@@ -58,7 +58,7 @@ class PullReport(Struct):
         """Whether the command of `--then` must be run: the copy has changed since the command last succeeded."""
         if self.outcome.status == "interrupted":
             return False
-        # A run that could not begin, for example because the key was revoked, does not repeat an earlier command.
+        # A run that could not begin, for example because the key was revoked, does not run the command.
         return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.has_changes)
 
 
@@ -76,7 +76,9 @@ class PullReport(Struct):
     metavar="TIME",
     help="How often to read all members again. [default: in every run; with --every, once a day]",
 )
-@click.option("--every", type=duration, metavar="TIME", help="Keep running and pull at this interval: 30s, 5m, 1h, 1d.")
+@click.option(
+    "--every", type=duration, metavar="TIME", help="Keep running and pull at this interval, such as 30s, 5m or 1h."
+)
 @click.option(
     "--then",
     "follow_up",
@@ -103,10 +105,10 @@ def command(
 ) -> None:
     """Keep a copy of all shops, bills and members that the key can read.
 
-    You can stop it at any time; the next run resumes where it stopped. Exit
-    status: 0 the copy is up to date, 4 the day's quota is used up (run it again
-    tomorrow, Thailand time), 5 the service cannot be reached, 130 interrupted,
-    1 failed.
+    You can stop a pull at any time; the next run resumes where it stopped. Exit
+    status: 0 the copy is up to date, 4 the day's quota is used up (run the
+    command again tomorrow, Thailand time), 5 the service cannot be reached, 130
+    interrupted, 1 failed.
     """
     members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
     options = Options(since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt)
@@ -149,7 +151,7 @@ def _record_handled(remote: Remote, changes: int) -> None:
 
 
 def pull_once(remote: Remote, options: Options) -> PullReport:
-    """Run one pull. The target is open only during the run, so that others can read it in between."""
+    """Run one pull. The target is open only during the run, so that other programs can read it between runs."""
     began = time.perf_counter()
     report = PullReport(remote.destination.display_name, Tally(), State())
     try:
@@ -179,8 +181,8 @@ class _Run:
         destination = self._remote.destination
         destination.require_engine()
         with self._remote.client() as self._client:
-            # If there is no copy yet, it is created only after the service has accepted the key. So a wrong address or
-            # key leaves no empty copy behind.
+            # A new copy is created only after the service has accepted the key, so that a wrong address or key does not
+            # leave an empty copy behind.
             origin = None if destination.exists() else self._origin(self._client)
             with closing(destination.open()) as sink:
                 self._pull(Puller(self._client, sink, self._options, self._on_progress, origin))
@@ -245,7 +247,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`. If both runs used up the quota, the service's day has not ended, so the next run is sooner."""
+    """Return `after`, with an earlier next run if both runs used up the quota: the service's day has not ended."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

@@ -1,4 +1,4 @@
-"""Two-line progress display of a pull: progress, rate and time left, and below them the current shop or base."""
+"""Two-line progress display of a pull: the stage, rate and remaining quota, and below them the current shop or base."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from rich.text import Text
 from counterfoil.cli import terminal
 from counterfoil.client.pages import Tally
 
-# No rate is shown for this long after the start, because it would be unreliable.
+# The rate is not shown before this time has passed, because it would be unreliable.
 MIN_RATE_SEC = 0.2
 FIELDS = ("speed", "allowance")
 

@@ -1,4 +1,4 @@
-"""Shows the progress of a pull on a terminal: the current shop or base, the speed, and the remaining quota and time."""
+"""Shows the progress of a pull on a terminal: the current shop or base, the rate and the remaining quota."""
 
 import sys
 from collections.abc import Callable, Iterator

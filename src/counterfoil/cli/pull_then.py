@@ -1,4 +1,4 @@
-"""Runs the command of `counterfoil pull --then` for changes of the copy that the command has not handled yet."""
+"""Runs the command of `counterfoil pull --then` for changes to the copy that the command has not handled yet."""
 
 import os
 import shlex
@@ -33,7 +33,7 @@ class FollowUp:
     def run(self, tally: Tally) -> str | None:
         """Run the command with its output on standard error, and return an error message if it has failed.
 
-        The command receives the numbers of the tally in environment variables, but not the API key.
+        The command receives the counts in the tally as environment variables, but not the API key.
         """
         import subprocess  # noqa: PLC0415 - only `--then` needs it
 

@@ -43,17 +43,17 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to compare. Bills without a date are then left out. [default: all days]")
+@since_option("Compare only days from this date on, without undated bills. [default: all days]")
 @click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
     """Compare a copy with the service by shop and day, and list the days that differ.
 
-    A pull keeps the copy equal to the service, so differences are rare: for example,
-    rows that somebody has changed in the copy. Changes since the last pull do not
-    count as differences. Exit status: 0 equal or
-    fixed, 3 days differ, 4 the day's quota is used up, 5 the service cannot be
-    reached, 130 interrupted, 1 failed.
+    A pull keeps the copy equal to the service, so differences are rare. They
+    occur, for example, if somebody has changed rows in the copy. Changes since
+    the last pull do not count as differences. Exit status: 0 equal or fixed, 3
+    days differ, 4 the day's quota is used up, 5 the service cannot be reached,
+    130 interrupted, 1 failed.
     """
     with sigterm_as_interrupt():
         comparison = compare(remote, since=since, fix=fix)
@@ -120,7 +120,7 @@ def _summary(comparison: Comparison) -> str:
 
 
 def _print_differences(found: list[Difference]) -> None:
-    """Print a table of the differences. Each cell shows service / copy, so that the table fits most terminals."""
+    """Print a table of the differences. Values are shown as service / copy, so that the table fits most terminals."""
     count_columns = [
         DisplayColumn(name, align_right=True, no_wrap=True) for name in ("bills", "net: service / copy", "voids")
     ]

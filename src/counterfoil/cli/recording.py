@@ -11,12 +11,12 @@ from counterfoil.settings import Settings, display_value
 
 
 def audit_entry(act: Act, detail: str) -> AuditEntry:
-    """Return an audit entry for an act of the user who runs this command."""
+    """Return an audit entry for an action of the user who runs this command."""
     return AuditEntry(at=SystemClock().now_ms(), act=act, actor=operator(), detail=detail)
 
 
 def is_without_store(settings: Settings) -> bool:
-    """Return whether the folder has no store yet. If so, the command is about to create one."""
+    """Return whether the command is about to create an embedded store, because the folder does not contain one yet."""
     return not settings.database and not bootstrap.has_store(settings)
 
 

@@ -9,7 +9,7 @@ import click
 from counterfoil.cli.options import settings_from
 from counterfoil.http.reference import FORMATS, example_base_url, render
 
-# An address without a query, a fragment, a password, or characters that a shell or a page would have to quote.
+# A URL without a query, a fragment, a password, or characters that must be quoted in a shell or escaped in HTML.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
 
 
@@ -18,7 +18,7 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="File to write to. Its suffix (.html, .md or .txt) chooses the format. [default: standard output]",
+    help="File to write to. Its suffix (.html, .md or .txt) determines the format. [default: standard output]",
 )
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="Format; txt is llms.txt. [default: html]")
 @click.option("--base-url", metavar="URL", help="Address for the examples, such as https://pos.example.com/ext/v1.")
@@ -26,8 +26,9 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
 def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: str | None) -> None:
     """Write the API reference: every endpoint, parameter, field and error, with examples.
 
-    The HTML file is self-contained: it has no scripts and loads nothing, so it
-    can be sent by email or put on any web server. The store is not read.
+    The HTML file is self-contained: it has no scripts and does not load other
+    files, so it can be sent by email or put on any web server. The command does
+    not read the store.
     """
     prefix = settings_from(ctx).prefix
     if base_url is not None:

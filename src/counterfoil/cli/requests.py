@@ -64,9 +64,9 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Find recorded requests, newest first: the one with the X-Request-Id REQUESTID, or all that match the options.
+    """Find recorded requests that match the options, newest first, or the request whose X-Request-Id is REQUESTID.
 
-    Records are kept for 90 days. They contain no parameters and no returned
+    Records are kept for 90 days. They do not contain parameters or returned
     data. With --follow and --json, each request is one line of JSON.
     """
     if as_csv and as_json:
@@ -94,7 +94,7 @@ def command(
 
 
 def _find(reads: OperatorReads, wanted: RequestFilter, limit: int) -> list[RecordedRequest]:
-    """Return up to `limit` requests. A search for something rare reads many pages that have few matches each."""
+    """Return up to `limit` requests, from as many pages as needed. A page may contain only a few matches."""
     page = reads.requests(wanted, min(limit, PER_PAGE))
     found = page.requests
     while page.next and len(found) < limit:

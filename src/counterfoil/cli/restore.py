@@ -26,11 +26,12 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
 
     Stop the service and all loads first. The backup is verified before anything
     is changed. The horizon is raised to the current time, so that marks for
-    updatedSince stay valid. All marks of the change feed and all cursors become
-    invalid: a client that sends one gets mark_expired or bad_cursor and reads
-    everything, or its list, again.
+    updatedSince stay valid. All marks of the change feed become invalid: a
+    client that sends one gets mark_expired and must read everything again. All
+    cursors become invalid too: a client that sends one gets bad_cursor and must
+    read its list again from its start.
 
-    Exit status: 0 the backup was restored, 1 it was not.
+    Exit status: 0 the backup was restored, 1 the restore failed.
     """
     settings = settings_from(ctx, store=store)
     require_embedded(settings)
@@ -73,6 +74,6 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
         click.echo("Then load all deliveries again, starting some time before the backup.")
     if restored.clock_behind_ms:
         print_note(
-            f"the clock is {format_duration(restored.clock_behind_ms)} behind the horizon. Check it against NTP "
+            f"the clock is {format_duration(restored.clock_behind_ms)} behind the horizon. Check the clock against NTP "
             "before you start the service."
         )

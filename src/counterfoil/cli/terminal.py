@@ -108,7 +108,7 @@ def display_width(text: str) -> int:
 
 
 def bar(part: float, width: int) -> str:
-    """Return a bar that fills the fraction `part` of the width, to an eighth of a character."""
+    """Return a bar that fills the fraction `part` of the width, with a resolution of an eighth of a character."""
     whole, eighths = divmod(round(max(0.0, min(1.0, part)) * width * 8), 8)
     if whole == 0 and eighths == 0 and part > 0:
         eighths = 1

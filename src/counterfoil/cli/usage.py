@@ -39,7 +39,7 @@ class KeyUsage(Struct, frozen=True):
 @click.option(
     "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
 )
-@click.option("--disclosures", is_flag=True, help="Instead, list the latest requests that returned tel or email.")
+@click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
 @click.option(
     "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of disclosures to show."
 )
@@ -55,7 +55,7 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Show the requests per day (Thailand time) of KEYID, or of every key."""
+    """Show the requests per day (Thailand time) made with KEYID, or with each key."""
     settings = existing_store(ctx, store)
     keys = _read_keys(settings, keyid)
     if disclosures:
@@ -126,7 +126,7 @@ def _print_list(usages: Sequence[KeyUsage]) -> None:
 
 
 def _print_bars(usages: Sequence[KeyUsage]) -> None:
-    """Print a block of bars for each key that was used, and one line for the others."""
+    """Print a block of bars for each key that was used, and a single line that lists the unused keys."""
     used = [one for one in usages if one.total] if len(usages) > 1 else list(usages)
     width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
     for one in used:

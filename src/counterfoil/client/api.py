@@ -1,4 +1,4 @@
-"""The blocking client. Like the one for asyncio, it runs `conversation`.
+"""The blocking client. Like the asyncio client, it performs the steps that `conversation` yields.
 
 with Client("http://127.0.0.1:8000/ext/v1", key) as api:
     for shop in api.shops():
@@ -31,9 +31,9 @@ SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 
 
 class Client:
-    """The blocking client. If `per_min` is not given, the client asks the service for it. Threads may share a client.
+    """The blocking client. Threads may share it. If `per_min` is None, the client asks the service for the rate limit.
 
-    With `unpaced`, the rate limit is read only after this many calls, so that a short run needs no extra request.
+    The rate limit is read only after `unpaced` calls, so that a short run does not need an extra request.
     `on_wait` is called before the client waits, with the reason and the seconds, and after the wait with "" and 0.
     """
 

@@ -1,4 +1,4 @@
-"""Build calls and parse responses, for both clients."""
+"""Builds calls and parses responses for both clients."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -59,7 +59,7 @@ def bills(
     limit: int = MAX_LIMIT,
     cursor: str | None = None,
 ) -> Call:
-    """Return the call for `first` and `last`, or for `updated_since`. The service accepts exactly one of the two."""
+    """Return the call for a list of bills: by day with `first` and `last`, or by change with `updated_since`."""
     query = [("shopId", shop_id), ("limit", str(limit))]
     if first is not None:
         query.append(("from", _format_day(first)))
@@ -149,7 +149,7 @@ def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body
 
 
 def remaining(response: HttpResponse) -> int | None:
-    """Return the requests left in the day's quota, or None if the response does not say."""
+    """Return the number of requests left in the day's quota, or None if the response does not say."""
     left = response.headers.get("x-ratelimit-remaining", "")
     return int(left) if left.isdecimal() else None
 
@@ -162,7 +162,7 @@ def _not_this_service(response: HttpResponse) -> NotThisService:
 
 
 def next_page(call: Call, cursor: str) -> Call:
-    """Return the same call with another cursor."""
+    """Return the call for the next page: the same call with this cursor."""
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
 
 

@@ -1,6 +1,6 @@
 """Functions for both clients: check the base URL, prepare TLS and the request headers, decompress responses.
 
-httpx is imported only where it is needed, because importing it takes long.
+httpx is imported only where it is needed, because importing it is slow.
 """
 
 import os
@@ -52,7 +52,7 @@ def request_headers(key: str) -> dict[str, str]:
 def tls_context(base_url: str) -> ssl.SSLContext:
     """Return the TLS context. Load certificates, which takes tens of milliseconds, only if TLS may be used."""
     if base_url.startswith("http://") and not has_proxy():
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # This context trusts no certificate.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # This context does not trust any certificate.
     from counterfoil.client.httpx_import import httpx  # noqa: PLC0415 - imported late on purpose
 
     return httpx.create_ssl_context()
@@ -74,7 +74,7 @@ def to_response(response: "httpx.Response") -> HttpResponse:
 def has_proxy() -> bool:
     """Return whether a proxy may be configured, in the environment or, on some systems, in the system settings."""
     if sys.platform in ("darwin", "win32"):
-        # Imported here because importing it takes long, and because other systems have no such settings.
+        # Imported here because importing it is slow, and only these systems have proxy settings.
         from urllib.request import getproxies  # noqa: PLC0415
 
         return bool(getproxies())

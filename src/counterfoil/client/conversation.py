@@ -13,7 +13,7 @@ from counterfoil.client import retry
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.pace import Pace
 
-# The reasons for waiting.
+# What the client waits for. The progress display shows this after the words "waiting for".
 RATE_LIMIT, FAILED_REQUEST = "the rate limit", "the service"
 
 
@@ -74,7 +74,7 @@ _decode_error = msgspec.json.Decoder(_ErrorBody).decode
 
 
 def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[Step, Outcome, HttpResponse]:
-    """Return the final response to a call, or raise the error that it ended with."""
+    """Yield the steps of a call. Return the final response, or raise an error if the call failed."""
     tries = 0
     while True:
         wait = pace.reserve(environment.monotonic())

@@ -12,7 +12,7 @@ class CounterfoilError(Exception):
 
 
 class Unreachable(CounterfoilError):
-    """After all retries, the service did not respond, or only a proxy did."""
+    """The service did not respond after all retries, or only a proxy responded."""
 
 
 class NotThisService(CounterfoilError):

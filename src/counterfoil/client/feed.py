@@ -13,7 +13,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.errors import CounterfoilError
 
 JOIN_SEC = 2.0
-# The maximum number of pages in memory that wait to be written. A page is about 2 MB.
+# The maximum number of pages that wait in memory to be written. A page is about 2 MB.
 PAGES_AHEAD = 12
 _POLL_SEC = 0.1
 
@@ -56,7 +56,7 @@ class ChangeReader:
         self._thread.start()
 
     def next_page(self, timeout_sec: float | None = None) -> ChangePage | None:
-        """Wait for the next page; return None if it takes too long. If its request failed, raise the error."""
+        """Wait for the next page; return None after the timeout. If the request for it failed, raise its error."""
         self._await(timeout_sec)
         page, self._next = self._next, None
         if isinstance(page, BaseException):
@@ -64,7 +64,7 @@ class ChangeReader:
         return page
 
     def has_next(self, timeout_sec: float) -> bool:
-        """Wait for the next page, or for the error of its request; return whether it has arrived in time."""
+        """Wait for the next page or for an error; return False if neither arrives in time."""
         self._await(timeout_sec)
         return self._next is not None
 

@@ -20,7 +20,7 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 
 
 class FeedGroup:
-    """Elements whose kinds can be written one after another: shops, then removals, then bills.
+    """Elements that can be written in the order shops, removals, bills without changing the result.
 
     `left_out` counts the bills that the copy does not contain because of its selection.
     """
@@ -71,7 +71,7 @@ class FeedGroup:
             if not self._selection.has_day(bill.bill_date):
                 self.left_out += 1
                 if not self._is_full_pass:
-                    # The copy may have an earlier version of the bill, with a later date.
+                    # Remove the bill, because the copy may have an earlier version of it with a later date.
                     self.removed.append((shop_id, bill.id))
                 return
         self.bills.append(row)
@@ -80,7 +80,7 @@ class FeedGroup:
 class FeedBatch:
     """Some pages of the feed, as groups of elements. `mark` and `time` are those of the last page.
 
-    `error` is the error of the request for the page after them, if that request failed.
+    If the request for the next page failed, `error` is its error.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:

@@ -1,7 +1,7 @@
 """Turns a pass through the change feed into flat rows, for tools that load rows into tables by their primary key.
 
 Such tools can replace or delete a row, but they cannot delete all bills of a
-shop, as the feed asks for when it sends a shop in full. So every bill has
+shop, as is necessary when the feed sends a shop in full. So every bill has
 `copied_at`, the time of the pass that returned it, and every shop has
 `complete_since`, the time of the pass that last sent it in full. A bill that
 was copied before its shop was sent in full no longer exists.
@@ -48,7 +48,7 @@ class FeedRows:
         self._limit = limit
         self._mark: str | None = (state or {}).get("mark")
         self._shops: dict[str, Row] = dict((state or {}).get("shops") or {})
-        # Shops of an earlier copy that a pass from the beginning has not returned yet.
+        # Shops of an earlier pass that a full pass has not returned yet.
         self._missing: set[str] = set()
 
     @property
@@ -89,7 +89,7 @@ class FeedRows:
             yield "shops", shop_row(shop_id, shop, self._shops[shop_id], copied_at)
 
     def _end(self, page: Page[Change]) -> Iterator[tuple[str, Row]]:
-        """Keep the mark. Shops that a pass from the beginning did not return are no longer in the key's scope."""
+        """Keep the mark, and yield a row for each shop that has left the key's scope: a full pass did not return it."""
         for shop_id in sorted(self._missing):
             self._note(shop_id, page.server_time, full=False, in_scope=False)
             yield "shops", shop_row(shop_id, None, self._shops[shop_id], page.server_time)
@@ -147,7 +147,7 @@ def json_text(value: object) -> str:
 
 
 def _empty(table: str) -> Row:
-    """Return the row of an object that was removed."""
+    """Return the row of a removed shop or bill, in which all fields of the response are None."""
     lists = dict.fromkeys(LISTS_OF_BILL) if table == "bills" else {}
     return dict.fromkeys(column.name for column in _FROM_RESPONSE[table]) | lists | {"removed": True}
 
@@ -157,7 +157,7 @@ def _values(columns: tuple[Column, ...], record: Mapping[str, Any]) -> Row:
 
 
 def _at(record: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at this path. Fields that are absent, such as `tel` without the permission, are None."""
+    """Return the value at this path. A field that is absent, such as `tel` if the key may not read it, is None."""
     for name in path:
         record = record.get(name) if record is not None else None
     return record

@@ -1,4 +1,4 @@
-"""Imports httpx without its command line, which would import rich and pygments and take as long as httpx itself."""
+"""Imports httpx without its command line, which needs rich and pygments and takes as long to import as httpx itself."""
 
 import sys
 
@@ -8,7 +8,7 @@ COMMAND_LINE = "httpx._main"
 _is_first_import = "httpx" not in sys.modules
 if _is_first_import:
     sys.modules[COMMAND_LINE] = None  # type: ignore[assignment]  # Python allows None, but its type stubs do not.
-import httpx  # noqa: E402 - after the statement above
+import httpx  # noqa: E402 - must follow the statement above
 
 if _is_first_import:
     del sys.modules[COMMAND_LINE]

@@ -1,4 +1,4 @@
-"""Read the members of a base. They are always read in full, because the API has no list of changed members.
+"""Reads the members of a base. All of them are read every time, because the API has no list of changed members.
 
 A pass may take several runs. The copy stores which members the pass has seen;
 when the pass ends, all other members of the base are marked as removed.
@@ -34,7 +34,7 @@ class MemberPass:
         self._pages_per_batch = pages_per_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
-        """Finish an earlier run's pass, then run a new one if the last one began at least `every_sec` seconds ago."""
+        """Finish an earlier pass. Then start a new pass if the last one began at least `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:
@@ -100,7 +100,7 @@ class MemberPass:
 
 
 class _MemberBatch(Struct):
-    """A batch of members: the newest row of each, by token. Flags mark the first and the last batch of a pass."""
+    """A batch of members: the newest row of each member, by token. A pass consists of one or more batches."""
 
     is_first: bool
     is_last: bool = False

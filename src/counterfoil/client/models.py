@@ -1,7 +1,7 @@
 """Types of the objects that the service returns: dictionaries with the field names of the API.
 
-Money, quantities and points are `Decimal`. Fields that this release does not
-know are kept. A test compares these names with those of the service.
+Money, quantities and points are `Decimal`. Fields that are unknown to
+this release are kept. A test compares these names with those of the service.
 """
 
 from decimal import Decimal

@@ -24,14 +24,14 @@ from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
 # Pages are written in batches, because writing a batch takes hardly longer than writing a single page. A batch has the
-# pages that arrived while the batch before it was written, but not fewer than the minimum, for which the pull waits.
+# pages that arrived while the previous batch was written. If there are fewer than the minimum, the pull waits for more.
 PAGES_PER_BATCH = 12
 MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
 # A transaction may contain several batches, because a commit takes as long as writing thousands of rows. If the next
-# page takes longer than NEXT_PAGE_SEC, it is committed earlier, so that it does not block others while the pull waits.
+# page takes longer than NEXT_PAGE_SEC, the transaction is committed, so that others are not blocked during the wait.
 COMMIT_SEC = 5.0
 NEXT_PAGE_SEC = 0.25
 MEMBER_LIMIT = 200
@@ -84,7 +84,7 @@ class Puller:
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
             if is_resumed:
-                # The resumed pass began in an earlier run, so a second pass must read the changes since.
+                # The resumed pass began in an earlier run, so a second pass must read the changes since then.
                 self._read_feed(state)
             self.tally.shops = self.tally.shops_done = self._sink.count_shops()
             self._read_members(state)
@@ -103,8 +103,8 @@ class Puller:
         """Raise `CopyMismatch` if this copy belongs to another address or key.
 
         A mark or cursor is valid only for the lineage of the key that received
-        it. So if the service accepts the position of the copy, the key is the
-        right one, or was made from it by rotation.
+        it. So if the service accepts the position of the copy, the key belongs
+        to the right lineage.
         """
         known, feed = state.origin, state.feed
         if self._options.adopt or known is None:
@@ -306,7 +306,7 @@ class Puller:
 
 
 def _wait_sec(pages: int) -> float | None:
-    """Return how long to wait for the next page of a batch that has this many pages. None means any time."""
+    """Return how long to wait for the next page of a batch that has this many pages. None means no limit."""
     if not pages:
         return None
     return BATCH_SEC if pages < MIN_PAGES_PER_BATCH else 0.0

@@ -1,6 +1,6 @@
 """The progress of a pull, which is stored in the copy together with the rows.
 
-Except for `record_handled`, the functions here are pure. Every instant comes
+Except for `record_handled`, the functions here do no I/O. Every instant comes
 from the service, never from this machine's clock.
 """
 
@@ -49,7 +49,7 @@ class FeedState(Struct, omit_defaults=True):
 
     `mark` is the mark of the last complete pass, which ended at `as_of`. It is
     None until the first pass is complete. `cursor` is the position in the
-    current pass. `delivered` are the shops that a pass without a mark has
+    current pass. `delivered` lists the shops that a pass without a mark has
     delivered so far.
     """
 
@@ -60,7 +60,7 @@ class FeedState(Struct, omit_defaults=True):
 
 
 class BaseState(Struct, omit_defaults=True):
-    """The progress of a base. `began` and `passed` are the starts of the current pass and of the last complete one."""
+    """The progress of a base. `began` is the start of the current pass, `passed` that of the last complete pass."""
 
     passed: str | None = None
     began: str | None = None
@@ -72,7 +72,7 @@ class State(Struct):
     """The stored progress.
 
     `changes` counts the rows that were ever added, changed or removed.
-    `changes_handled` is its value when the command of `pull --then` last succeeded.
+    `changes_handled` is the value that `changes` had when the command of `pull --then` last succeeded.
     """
 
     format: int = FORMAT
@@ -114,7 +114,8 @@ def encode(state: State) -> bytes:
 def record_handled(sink: Sink, changes: int) -> None:
     """Store that the command of `pull --then` has handled this many changes.
 
-    Another run may have stored more changes since. If the last transaction failed, fewer are stored than were counted.
+    Another run may have stored more changes since then. If the last transaction failed, fewer changes were stored than
+    counted.
     """
     with sink.transaction():
         state = decode(sink.state())

@@ -39,8 +39,8 @@ class Totals(Struct, frozen=True):
 class Difference(Struct, frozen=True, kw_only=True):
     """A day on which the copy and the service differ. `day` is None for undated bills.
 
-    `missing` counts bills that the copy lacks, `removed` those that the service
-    no longer has, `different` those that both have but that are not equal.
+    `missing` counts bills that only the service has, `removed` bills that only
+    the copy has, and `different` bills that both have with different values.
     """
 
     shop_id: str
@@ -75,7 +75,7 @@ Picked = TypeVar("Picked")
 
 
 class Reconciler:
-    """Compares every day. With `fix`, days that differ are overwritten from the service."""
+    """Compares every day. With `fix`, days that differ are overwritten with the service's data."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Reconciler:
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found. If the first pull has not finished, all shops are in `unread`."""
+        """Yield differences as they are found. If the first pull has not finished, list all shops in `unread`."""
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
@@ -273,7 +273,7 @@ class Reconciler:
         return calls.decode_body(response, decode_feed_page)
 
     def _service_bills(self, call: Call) -> dict[str, _Bills]:
-        """Return the service's bills of a window, by day."""
+        """Return the service's bills in a window, by day."""
         days: dict[str, _Bills] = {}
         for bill_id, head in self._read_list(call, lambda head, _: head).items():
             if head.bill_date is not None:

@@ -1,6 +1,6 @@
 """Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
-Sinks turn these into the SQL of their engine. Column names are in snake case.
+Sinks turn these definitions into SQL. Column names are in snake case.
 Money and quantities are decimals; quantities have more decimal places, because
 some goods are sold by weight. Instants have a time zone; `business_date` and
 `bill_date` are dates.
@@ -28,8 +28,8 @@ class Column(Struct, frozen=True):
     """A column, and the path of its value in the JSON.
 
     `path` is empty if the sink supplies the value. For tables made from a
-    nested list the path starts at a list element, or, with `of_parent`, at the
-    row of the response that contains the list.
+    nested list, the path starts at a list element or, with `of_parent`, at the
+    object that contains the list.
     """
 
     name: str
@@ -186,7 +186,7 @@ JsonSchema = dict[str, Any]
 
 
 def json_schema(tables: Sequence[Table]) -> JsonSchema:
-    """Return the schema of a row of a response, limited to the fields that the tables use."""
+    """Return the schema of an object in a response, with only the fields that the tables use."""
     root: JsonSchema = {}
     for table in tables:
         if table is PROMOTIONS:

@@ -21,13 +21,13 @@ class Connection(Protocol):
 def open_connection(
     base_url: str, key: str, timeout_sec: float, transport: "httpx.BaseTransport | None" = None
 ) -> Connection:
-    """Return a connection to the service, which opens no socket before the first request."""
+    """Return a connection to the service. Its socket is opened at the first request."""
     headers = request_headers(key)
-    # The standard library does not encode host names and paths with other letters than ASCII.
+    # The standard library does not encode host names and paths that contain non-ASCII characters.
     is_plain = base_url.startswith("http://") and base_url.isascii() and not has_proxy()
     if is_plain and transport is None:
         return PlainHttp(base_url, headers, timeout_sec)
-    # Imported here because importing httpx takes long.
+    # Imported here because importing httpx is slow.
     from counterfoil.client.httpx_connection import HttpxConnection  # noqa: PLC0415
 
     return HttpxConnection(base_url, headers, timeout_sec, transport)

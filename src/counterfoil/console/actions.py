@@ -227,7 +227,7 @@ def revoke(visit: Visit) -> ConsoleResponse:
 
 
 def _sentence(error: KeyIssuingError) -> str:
-    """Return the message of an error as a sentence. On the command line, it follows a colon."""
+    """Return the message of an error with a capital first letter. On the command line, it follows a colon."""
     text = str(error)
     return text[:1].upper() + text[1:]
 
@@ -239,7 +239,7 @@ def _conflict(visit: Visit) -> ConsoleResponse:
 
 
 def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
-    """Return the key's page with a message about the completed action."""
+    """Return the key's page with a message about the result of an action."""
     content = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
     return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))

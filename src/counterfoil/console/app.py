@@ -104,10 +104,10 @@ class ConsoleApp:
         return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
 
     def _sign_in(self, request: ConsoleRequest, session: Session | None) -> ConsoleResponse:
-        """Show the form, or begin a session, which replaces an earlier one of the same browser.
+        """Show the form, or begin a session, which replaces an earlier session of the same browser.
 
-        An operator who is signed in gets the form too. A redirection would keep the fragment, so that the address would
-        show a token that still works.
+        An operator who is already signed in gets the form too: a redirect would keep the fragment, so the address bar
+        would show a token that still works.
         """
         if session and session.is_proxied:
             return redirect("/#")

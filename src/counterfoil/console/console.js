@@ -1,7 +1,7 @@
 // The live parts of the console. Every page works without this script.
 "use strict";
 
-// Requests that no operator asked for do not keep a session alive.
+// This header marks requests that the script makes by itself. They do not keep a session alive.
 const BACKGROUND = { Accept: "text/html", "X-Background-Refresh": "1" };
 
 // A sign-in link has its token in the fragment, which browsers do not send, so this script sends it.
@@ -50,7 +50,7 @@ if (service) {
     const answer = await fetch(service.dataset.address, { headers: BACKGROUND }).catch(() => null);
     const text = answer && answer.ok ? await answer.text().catch(() => null) : null;
     isAsking = false;
-    // A redirection leads to the sign-in page: the session has ended.
+    // A redirect leads to the sign-in page: the session has ended.
     if (answer && answer.redirected) return clearInterval(timer);
     if (text === null) {
       if (!wasLost) show(service.dataset.lost, "bad");
@@ -90,7 +90,7 @@ if (follow) {
     const answer = await fetch(location.href, { headers: BACKGROUND }).catch(() => null);
     isAsking = false;
     if (!timer) return;
-    // A redirection leads to the sign-in page: the session has ended.
+    // A redirect leads to the sign-in page: the session has ended.
     if (answer && answer.redirected) return location.reload();
     const text = answer && answer.ok ? state.dataset.text : state.dataset.lost;
     if (state.textContent !== text) state.textContent = text;

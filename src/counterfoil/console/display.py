@@ -38,7 +38,7 @@ def moment(time: datetime | None) -> Html:
 
 
 def csv_time(time: datetime | None) -> str:
-    """Return a time for a CSV file: in UTC and ISO 8601 format, or an empty text."""
+    """Return a time for a CSV file: in UTC and ISO 8601 format, or an empty string."""
     return "" if time is None else iso_utc(to_ms(time))
 
 
@@ -175,7 +175,7 @@ _PAGES_OF_CHECKS = {
 
 
 def check_name(t: Texts, check: str) -> str:
-    """Return the name of a check. The names of a newer version's checks are shown as they are."""
+    """Return the name of a check. A check that this version does not know keeps its English name."""
     name = f"check.{check}"
     return t(name) if name in TABLE else check
 
@@ -197,7 +197,7 @@ def translated(t: Texts, text: str) -> Html:
 
 
 def text_or_english(t: Texts, name: str, text: str) -> Html:
-    """Return a text of the console, or the given English text if a newer version has added it."""
+    """Return the console's text with this name, or the given English text if there is none."""
     return element("span", inline(t(name))) if name in TABLE else english(text)
 
 

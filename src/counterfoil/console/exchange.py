@@ -75,7 +75,7 @@ class ConsoleResponse(Struct, frozen=True, kw_only=True):
 
 
 def redirect(address: str, *headers: tuple[str, str]) -> ConsoleResponse:
-    """Return a redirection. Headers are ASCII, so other characters in the address are encoded."""
+    """Return a redirect. Headers are ASCII, so other characters in the address are encoded."""
     encoded = quote(address, safe="/?&=#%+,:;@!$'()*~")
     return ConsoleResponse(status=303, headers=(("location", encoded), *headers))
 

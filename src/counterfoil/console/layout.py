@@ -31,7 +31,7 @@ LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
 def page(
     visit: Visit, name: str, content: PageContent, json_address: str | None, csv_address: str | None = None
 ) -> bytes:
-    """Return a page with header and navigation. The addresses are those of the same data as JSON and as CSV."""
+    """Return a page with header and navigation. The two addresses return the same data as JSON and as CSV."""
     t = visit.t
     body = element(
         "body",
@@ -58,7 +58,7 @@ def page(
 
 
 def _service(visit: Visit, content: PageContent) -> Html:
-    """Return the place for the service banner. A script updates the banner while the page is open."""
+    """Return the element for the service banner. A script updates it while the page is open."""
     t = visit.t
     banner = service_banner(visit)
     return element(
@@ -176,7 +176,7 @@ def notice(text: Child, kind: str = "") -> Html:
 
 
 def sign_in_form(t: Texts, message: str | None, operator: str | None = None) -> Html:
-    """Return the form to sign in. `operator` is the name of an operator who is signed in already."""
+    """Return the sign-in form. `operator` is the name of the operator, if one is already signed in."""
     return markup(
         notice(markup(t("signed_in_as", name=operator), " · ", element("a", t("sign_in.go_on"), href="/")))
         if operator

@@ -1,7 +1,7 @@
 """Sign-in links. A link contains the name of the operator and is signed with a key derived from the deployment secret.
 
 Whoever can read the deployment secret can therefore make a link, from any process and without a running console. The
-token is in the fragment of the link, which browsers do not send, so that no log contains it. A console accepts each
+token is in the fragment of the link, which browsers do not send, so it does not appear in logs. A console accepts each
 link once, and only links that were made for its own address after it was started.
 """
 

@@ -42,7 +42,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     if found is None:
         content = loads.draw_load(visit, view, notice(t("load.not_found"), "warn"))
         return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
-    # The audit is written before the text is shown. If the audit cannot be written, the text is not shown.
+    # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
     entry = AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail)
     with closing(bootstrap.audit(visit.settings)) as audit:

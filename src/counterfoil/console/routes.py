@@ -105,7 +105,7 @@ def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
 
 
 def _spreadsheet_safe(value: object) -> object:
-    """Put an apostrophe before a text that a spreadsheet would read as a formula, and return other values unchanged."""
+    """Put an apostrophe before a string that a spreadsheet would read as a formula. Return other values unchanged."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 

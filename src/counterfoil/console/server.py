@@ -19,10 +19,10 @@ Answer = Callable[[ConsoleRequest], ConsoleResponse]
 
 
 class ConsoleServer(ThreadingHTTPServer):
-    """An HTTP server with a limited number of connections, each of which has a thread.
+    """An HTTP server with a limited number of connections and one thread per connection.
 
     Browsers keep connections open without using them. If there are too many connections, the server therefore closes
-    the oldest one that has not sent a complete request. If all of them are being answered, it closes the new one.
+    the oldest connection that has not sent a complete request. If there is none, it closes the new connection.
     """
 
     daemon_threads = True
@@ -30,7 +30,7 @@ class ConsoleServer(ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int, answer: Answer) -> None:
         self._lock = threading.Lock()
-        # Connections that have not sent a complete request, oldest first, and those that are being answered.
+        # Connections that have not sent a complete request, oldest first, and connections that are being answered.
         self._idle: dict[Any, None] = {}
         self._busy: set[Any] = set()
         if ":" in host:
@@ -48,7 +48,7 @@ class ConsoleServer(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def _admit(self, request: Any) -> bool:
-        """Add a connection, in place of the oldest idle one if there are too many. Return False if all are busy."""
+        """Add a connection. If there are too many, close the oldest idle one. If all are busy, return False."""
         with self._lock:
             if len(self._idle) + len(self._busy) >= MAX_CONNECTIONS:
                 if not self._idle:
@@ -62,7 +62,7 @@ class ConsoleServer(ThreadingHTTPServer):
             return True
 
     def mark_busy(self, request: Any) -> None:
-        """Note that a connection has sent a complete request, so that it is not closed before it is answered."""
+        """Mark a connection that has sent a complete request, so that it stays open until the request is answered."""
         with self._lock:
             if request in self._idle:
                 del self._idle[request]

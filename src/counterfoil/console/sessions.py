@@ -52,8 +52,8 @@ class Sessions:
     def find(self, token: str, *, is_use: bool = True) -> Session | None:
         """Return the session of a token, or None if the session has ended.
 
-        The time of this request is recorded only if the request is a use of the session: a page that refreshes itself
-        must not keep a session alive after the operator has left.
+        The session stays alive only if `is_use` is true: a page that refreshes itself must not keep a session alive
+        after the operator has left.
         """
         if not token:
             return None
@@ -120,7 +120,7 @@ class Sessions:
             return result
 
     def set_result(self, session: Session, number: str, result: str) -> None:
-        """Remember the result of a form, to be shown if it is sent again."""
+        """Store the result of a form, which is shown if the form is sent again."""
         with self._lock:
             if number in session.forms:
                 session.forms[number] = result
@@ -132,7 +132,7 @@ class Sessions:
         return Session(actor=actor, began_us=now, seen_us=now, is_proxied=is_proxied)
 
     def _make_room(self) -> None:
-        """End the session that was idle for the longest time if there are too many."""
+        """If there are too many sessions, end the one that has been idle the longest."""
         if len(self._by_hash) >= MAX_SESSIONS:
             del self._by_hash[min(self._by_hash, key=lambda one: self._by_hash[one].seen_us)]
 

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class SharedResult(Generic[Result]):
-    """The result of a slow function. Several pages share a result for SHARED_SEC."""
+    """The result of a slow function. Pages share a result for SHARED_SEC seconds."""
 
     def __init__(self, clock: Clock, compute: Callable[[], Result]) -> None:
         self._clock = clock
@@ -72,7 +72,7 @@ class ConsoleStore:
         return self._overview.get()
 
     def findings(self) -> list[Finding]:
-        """Return the findings of `counterfoil status` and `counterfoil doctor`, each of them once."""
+        """Return the findings of `counterfoil status` and `counterfoil doctor`, without duplicates."""
         return self._findings.get()
 
     def service(self) -> Finding:

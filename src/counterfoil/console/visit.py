@@ -17,7 +17,7 @@ View = TypeVar("View")
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """A request of a signed-in operator, with everything that pages and actions need. `values` are from the path."""
+    """A signed-in operator's request, with all that pages and actions need. `values` are the variables in its path."""
 
     request: ConsoleRequest
     session: Session
@@ -64,7 +64,7 @@ class CsvExport(Struct, frozen=True):
 class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     """A page. `read` returns its data, which is also served as JSON, and `draw` renders the data as HTML.
 
-    `name` is the page's name in the navigation. A page that is not listed there has the name of the page above it.
+    `name` is the page's name in the navigation. A page that is not listed there has the name of its parent page.
     """
 
     name: str

@@ -22,8 +22,8 @@ from counterfoil.domain.audit import AuditEntry
 
 # The number of rows moved to the target in one transaction.
 BATCH_ROWS = 2_000
-# Passes are repeated until one moves at most this many rows. They also end if a pass moves more than half as many rows
-# as the one before it, because further passes would not catch up.
+# Passes are repeated until a pass moves at most this many rows. They also end if a pass moves more than half as many
+# rows as the previous pass, because further passes would not catch up.
 FEW_ROWS = 500
 
 
@@ -112,7 +112,8 @@ class Copy:
         """Copy the data written by the operator and the service, then retire the source and open the target.
 
         The source is locked only briefly, because the books are already
-        verified. If a load has written since then, the cut-over is refused.
+        verified. If a load has written to the source since the verification,
+        the cut-over is refused.
         """
         since = self.report.horizon // HOUR_MS - 1
         with self._source.held() as horizon:
@@ -165,7 +166,7 @@ class Copy:
         return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """Return the keys to fetch from the source, those to delete at the target, and whether the target was empty."""
+        """Return keys to fetch from the source, keys to delete at the target, and whether the target is empty."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not target_rows
@@ -236,7 +237,7 @@ class Copy:
 
 
 class _Checksum(Struct):
-    """The number of rows and the sum of their digests, which do not depend on the order of the rows."""
+    """The number of rows and the sum of their digests. Both are independent of the order of the rows."""
 
     count: int = 0
     total: int = 0

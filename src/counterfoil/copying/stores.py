@@ -51,7 +51,7 @@ class CopySource(CopySide, Protocol):
         """
 
     def picked(self, table: CopiedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
-        """Yield complete rows of a group: those with these keys, or all if `keys` is None."""
+        """Yield complete rows of a group: the rows with the given keys, or all rows if `keys` is None."""
 
     def size(self) -> int:
         """Return the approximate number of rows, for the progress bar."""
@@ -63,9 +63,10 @@ class CopyTarget(CopySide, Protocol):
     """The store to copy into."""
 
     def claim(self, fingerprint: str) -> bool:
-        """Claim the target as the copy of this store. Return False if it already is that copy and is open.
+        """Claim the target for a copy of the store with this fingerprint.
 
-        Raise `CopyRefused` if the target holds anything else.
+        Return False if the target is already open as a copy of that store. Raise
+        `CopyRefused` if the target holds any other data.
         """
 
     def move(self, table: CopiedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
@@ -74,4 +75,4 @@ class CopyTarget(CopySide, Protocol):
     def clear(self, table: CopiedTable, group: Any) -> None: ...
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
-        """Open the target to services and loaders, at this horizon or a later one, and record this in its audit."""
+        """Open the target to services and loaders, at this horizon or later, and record this in its audit."""

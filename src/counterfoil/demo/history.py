@@ -1,6 +1,6 @@
 """Writes invented requests for the demo's keys on the days before today, so that the console has data to show.
 
-The requests go through the same meter and request log as real ones, with a clock that is set to the time of
+The requests go through the same meter and request log as real requests, with a clock that is set to the time of
 each request. Nothing is written if the store already has requests.
 """
 
@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# By purpose of the key: its requests per day, routes and occasional errors. Other keys were never used.
+# The requests per day, routes and occasional errors of each key, by its purpose. Keys with other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
     "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),
@@ -39,7 +39,10 @@ WITH_PERSONAL_DATA = ("members", "members/{memberToken}")
 
 
 class HistoryClock:
-    """A clock that is set to the time of the request being written. Its boot ID differs from the real clock's."""
+    """A clock that is set to the time of the request being written.
+
+    Its boot ID differs from the real one, because its steady clock cannot be compared with the real steady clock.
+    """
 
     def __init__(self) -> None:
         self.moment_ms = 0
@@ -129,7 +132,10 @@ def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
 
 
 def _pages(one: PastRequest, key: Key, newest: int) -> Iterator[PassPage]:
-    """Yield the last page of each pass. In the demo, one shop was never read, and another shop's copy is days old."""
+    """Yield the last page of a pass over each shop that the key reads.
+
+    To give the console old copies to show, one shop is never read, and another is not read in the last four days.
+    """
     if one.route != "transactions" or one.problem:
         return
     shops = one.demo_key.role.shop_ids

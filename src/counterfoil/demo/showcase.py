@@ -33,7 +33,7 @@ from counterfoil.settings import Settings
 BATCH = 500
 GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
 RECENT_DAYS = 6
-# Parts of a line exactly as the generator writes them, so that lines need not be parsed.
+# Bytes that show what a line contains. They are exactly as the generator writes them, so lines need not be parsed.
 BILL_START, SECOND_REVISION, MEMBER_FIELD, VOID_FIELD = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
 
 
@@ -107,7 +107,7 @@ def build(
     randomness: Callable[[str], Randomness],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Showcase:
-    """Load the world, issue its keys and return both. A store that already contains them does not change."""
+    """Load the world, issue its keys, and return a summary. A store that already contains them does not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_store(settings)) as key_store:
@@ -242,7 +242,7 @@ class Loaded(Struct):
 
 
 def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callable[[int], None]) -> Loaded:
-    """Load each delivery with the clock at its time, and then lines that are invalid on purpose."""
+    """Load each delivery with the clock set to its time, and then lines that are invalid on purpose."""
     real = SystemClock()
     clock, loaded = MovingClock(real), Loaded()
     pseudonyms, shop_field = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _main_shop(group).id.encode()
@@ -262,7 +262,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
 
 
 def _count(lines: list[bytes], shop_field: bytes, loaded: Loaded) -> None:
-    """Count the new bills, and choose one as a sample: preferably one that has a member and is not void."""
+    """Count the new bills, and choose a sample bill of one shop, preferably with a member and not void."""
     for line in lines:
         if line.startswith(BILL_START) and SECOND_REVISION not in line:
             loaded.bills += 1

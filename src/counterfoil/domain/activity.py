@@ -13,7 +13,7 @@ from counterfoil.domain.shops import ShopFacts
 
 WEEK_MS = 7 * DAY_MS
 WEEKS = 4
-# A shop counts as silent if it usually has at least this many bills in the time that has passed since its last one.
+# A shop counts as silent if it usually has at least this many bills in the time that has passed since its last bill.
 MISSING_BILLS = 5
 # After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
@@ -38,7 +38,7 @@ class ShopBills(Protocol):
     def total(self) -> int: ...
 
     def last_bill_at(self, now_ms: int) -> int | None:
-        """Return when the last bill was closed, or None. Bills with a time after `now_ms` do not count."""
+        """Return when the last bill up to `now_ms` was closed, or None if there is no such bill."""
 
     def between(self, span: ClosedBetween) -> int: ...
 
@@ -49,7 +49,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     `bills` is the number of all bills, or None if they were not counted.
     `usual_by_now` is the median number of bills that the shop had by this time of
     the day on the same weekday of the last four weeks. `usual_since_last` is the
-    same for the time since the last bill.
+    same median for the time since the last bill.
     """
 
     shop_id: str

@@ -18,7 +18,7 @@ WINDOW_US = WINDOW_SEC * 1_000_000
 USAGE_DAYS = 7
 REQUEST_RECORD_DAYS = 90
 DAILY_TOTAL_DAYS = 400
-# The operator is warned about a key that has used this part of its day quota.
+# The operator is warned about a key that has used this fraction of its daily quota.
 NEARLY_USED_UP = 0.8
 
 
@@ -42,7 +42,7 @@ class TooFast(Struct, frozen=True):
 
 
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
-    """Return the microseconds until the minute window has space for a request, or 0 if it has space now.
+    """Return how many microseconds it takes until the minute window has space for a request; 0 if it has space now.
 
     `oldest_that_blocks` is the instant of the `per_min`-th latest admission.
     The window is half-open: an admission that is exactly 60 seconds old no

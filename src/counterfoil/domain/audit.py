@@ -1,4 +1,4 @@
-"""The audit: which operator changed a key or the store in bulk, when, and what changed.
+"""The audit: what operators did to keys and to the store as a whole, who did it, and when.
 
 An entry never contains a secret or the data of a member or a bill.
 """
@@ -17,7 +17,7 @@ FieldValue = int | str | list[str] | None
 
 
 class Actor(Struct, frozen=True):
-    """Who acts: a user of the operating system or an operator of the console, and the name of the machine."""
+    """Who did something: a user of the operating system or an operator of the console, and the name of the machine."""
 
     name: str
     via: Via
@@ -29,7 +29,7 @@ AUTOMATIC = Actor("counterfoil", "automatic", "")
 
 
 class Act(StrEnum):
-    """What was done. The values are stored; a newer version may store values that are not listed here."""
+    """The kinds of action. Their values are stored; a newer version may store values that are not listed here."""
 
     KEY_ISSUED = "key_issued"
     KEY_CHANGED = "key_changed"
@@ -59,7 +59,7 @@ class FieldChange(Struct, frozen=True):
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One act. `detail` describes acts that do not change the fields of a key."""
+    """One action in the audit. `detail` describes an action that does not change the fields of a key."""
 
     at: int
     act: str
@@ -96,7 +96,7 @@ _changes = json.Decoder(dict[str, FieldChange]).decode
 
 
 def to_row(entry: AuditEntry) -> tuple[Any, ...]:
-    """Return the values of an entry in the order of COLUMNS."""
+    """Return an entry as a database row, in the order of COLUMNS."""
     actor = entry.actor
     changes = json.encode(entry.changes).decode()
     return entry.at, str(entry.act), actor.name, actor.via, actor.host, entry.key_id, changes, entry.detail

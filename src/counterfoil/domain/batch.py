@@ -52,7 +52,7 @@ class PreparedChange(Struct, frozen=True):
     form: bytes = b""
 
 
-# An encoded bill has no wrapper, because nearly all changes of a large load are bills.
+# To save time, an encoded bill is not wrapped in a PreparedChange: nearly all changes of a large load are bills.
 Prepared = EncodedBill | PreparedChange
 
 
@@ -191,12 +191,12 @@ class Batch:
         return [row for row in self.shops.values() if row.relisted]
 
     def touched_shops(self) -> list[int]:
-        """Return the numbers of the shops that had bills written or removed."""
+        """Return the numbers of the shops whose bills were written or removed."""
         written = {row.shop for row in self.bills.values() if row.body is not None}
         return sorted(written | {shop for shop, _ in self.removed_bills()})
 
     def stale_days(self) -> list[tuple[int, int]]:
-        """Return the days, each with the number of its shop, whose bills were written, moved or removed."""
+        """Return pairs of shop number and day for the days whose bills were written, moved or removed."""
         bills = self.bills
         new = {(row.shop, row.bill_day) for row in bills.values() if row.body is not None}
         old = {
@@ -276,7 +276,7 @@ class Batch:
             self._removals[ready.key] = self.remembered[ready.key] = rev
 
     def _removed_since(self, key: RecordKey, rev: float | None) -> bool:
-        """Return whether the record was removed at a later revision than this one."""
+        """Return whether the record was removed at a revision later than `rev`."""
         return _is_late(rev, self._removals.get(key))
 
     # --- bills -------------------------------------------------------------------
@@ -389,7 +389,7 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
 
 
 def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:
-    """Return the days that a rewrite of bills changed, each with the number of its shop."""
+    """Return pairs of shop number and day for the days that a rewrite of bills changed."""
     changed = [(before.bill_day, bill) for before, bill in zip(old, new, strict=True) if bill.body is not None]
     return sorted({(bill.shop, day) for before, bill in changed for day in (before, bill.bill_day)})
 

@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from msgspec import Struct, json
 
-# `since` in a first pass. It is lower than every stamp.
+# The value of `since` in a first pass, which is lower than every stamp.
 BEGINNING = -1
 DAY_MS = 86_400_000
 # How long removals of bills are kept. A pass cannot start from an older mark.
@@ -33,7 +33,7 @@ class Part(IntEnum):
 
 
 class Window(Struct, frozen=True):
-    """What a pass covers: the stamps above `since` and up to `until`."""
+    """The range of stamps that a pass covers: above `since`, up to and including `until`."""
 
     since: int
     until: int
@@ -66,7 +66,7 @@ class FeedShop(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """The rows of one shop and one kind that are still to be read: those after a stamp and an ID."""
+    """Rows of one kind that a pass still has to read from a shop: the rows after a stamp and an ID."""
 
     shop: FeedShop
     part: Part
@@ -113,15 +113,15 @@ class PageBuilder:
 
     @property
     def remaining(self) -> int:
-        """How many more elements the page can take."""
+        """The number of elements that still fit on the page."""
         return 0 if self._bytes >= MAX_PAGE_BYTES else self._limit - len(self._elements)
 
     def sections(self, shop: FeedShop) -> list[Section]:
         """Return the sections of a shop that this pass still has to read, in order."""
         since, until = self._window.since, self._window.until
         if shop.joined_at > until or (since == BEGINNING and not shop.in_scope):
-            # The shop joined or left after this pass began, so the next pass reports it. A first pass reports no shop
-            # that is not in scope.
+            # The shop joined or left after this pass began, so the next pass reports it. A first pass reports only
+            # shops in scope.
             return []
         whole = shop.joined_at > since
         starts_at = (BEGINNING if whole else since) + 1
@@ -164,7 +164,7 @@ class PageBuilder:
 
     def _append(self, position: FeedPosition, element: bytes, seal: bytes | None = None) -> None:
         self._elements.append(element)
-        # The seal of a bill stands for its body. Other elements are short or rare, so they are added whole.
+        # A bill contributes its seal to the seal of the page. Other elements are short or rare, so they are used whole.
         self._seals.append(json.encode(position.shop_id) + seal if seal else element)
         self._bytes += len(element)
         self._last = position

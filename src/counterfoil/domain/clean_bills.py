@@ -1,10 +1,10 @@
 """Reads clean bills faster than `bills.bill_from`, with the same result.
 
 Most bills have only known fields with values of the expected types. msgspec
-decodes such a bill directly into the structs below and refuses all others,
-so no field has to be checked again. `read_clean_bill` returns None
-for a bill that it cannot read, and the caller then uses `bill_from`, which
-accepts any value.
+decodes such a bill directly into the structs below and rejects all other bills,
+so no field has to be checked again. `read_clean_bill` returns None for a bill
+that it cannot read, and the caller then uses `bill_from`, which accepts any
+value.
 """
 
 from collections.abc import Callable
@@ -165,7 +165,7 @@ def _is_clean_id(value: str) -> bool:
 
 
 def _closed_bill(record: _SourceBill, facts: ShopFacts, token_of: Callable[[str], str]) -> ClosedBill | None:
-    """Return the same as `bill_from`, or None if a time or a day cannot be read."""
+    """Return the same bill as `bill_from`, or None if a time or a day cannot be read."""
     zone = facts.zone()
     closed, trading = moment(record.closed_at), recorded_day(record.trading_day)
     closed_at, stamp = on_clock(closed, zone), day_on_clock(trading, zone)

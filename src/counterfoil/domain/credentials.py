@@ -35,7 +35,7 @@ class Credential(Struct, frozen=True):
 
 
 def base62(number: int, length: int) -> str:
-    """Return the last `length` base-62 digits. They are computed in pairs, because dividing large numbers is slow."""
+    """Return the last `length` base-62 digits of a number, computed in pairs, because large divisions are slow."""
     pairs = []
     for _ in range(0, length, 2):
         number, pair = divmod(number, 62 * 62)

@@ -36,7 +36,7 @@ _decode = json.Decoder(_TotalledFields).decode
 
 
 class DayTotal(Struct, frozen=True):
-    """The totals of one day. `net`, `tip` and `hash` are exact decimal numbers as text; `latest` is in milliseconds."""
+    """The totals of one day. `net`, `tip` and `hash` are exact decimal strings; `latest` is in milliseconds."""
 
     bills: int
     voids: int
@@ -78,12 +78,12 @@ def day_total(bills: Iterable[tuple[int | None, bytes]]) -> DayTotal:
 
 
 def may_compute(computed: int) -> bool:
-    """Return whether a page that has computed this many days may compute another."""
+    """Return whether a page that has already computed the totals of `computed` days may compute another day."""
     return computed < MAX_COMPUTED_DAYS
 
 
 def hash_of(bill_id: str, updated_at: int | None) -> int:
-    """Return what one bill adds to the hash of its day."""
+    """Return the number that a bill adds to the hash of its day."""
     text = f"{bill_id}|{'' if updated_at is None else updated_at}"
     return int(md5(text.encode(), usedforsecurity=False).hexdigest()[:HASH_DIGITS], 16)
 

@@ -58,12 +58,12 @@ class FeedTokens:
         return self._signed(owner, _Cursor(window.since, window.until, last.shop_id, last.part, last.stamp, last.id))
 
     def read_mark(self, owner: Key, text: str) -> int | None:
-        """Return the horizon that a mark stands for; None if this is not a mark of this key's lineage and scope."""
+        """Return the horizon that a mark stands for; None if `text` is not a mark for the key's lineage and scope."""
         found = self._verified(owner, text)
         return found.until if isinstance(found, _Mark) else None
 
     def read_cursor(self, owner: Key, text: str) -> tuple[Window, FeedPosition] | None:
-        """Return the window of a pass and a position in it; None if this is not a cursor of this lineage and scope."""
+        """Return a window and a position in it; None if `text` is not a cursor for the key's lineage and scope."""
         found = self._verified(owner, text)
         if not isinstance(found, _Cursor):
             return None

@@ -7,11 +7,11 @@ from msgspec import Struct
 from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import DAY_MS
 
-# A key that was issued more recently than this does not count as never used.
+# A key is reported as never used only if it was issued at least this long ago.
 NEW_KEY_MS = 7 * DAY_MS
 IDLE_MS = 90 * DAY_MS
 ROTATE_MS = 365 * DAY_MS
-# The permission to read personal data counts as unused only if the key has had it for at least this long.
+# The permission to read personal data counts as unused only if the key was issued at least this long ago.
 UNUSED_PERMISSION_MS = 30 * DAY_MS
 
 

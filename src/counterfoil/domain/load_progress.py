@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field, json
 
-# The store keeps this many rejected lines of each load. The rejects file contains all of them.
+# The store keeps at most this many rejected lines per load. The rejects file contains all of them.
 MAX_REMEMBERED = 1_000
 
 
@@ -46,13 +46,13 @@ class LoadProgress(Struct):
         self.new_rejects.clear()
 
     def values(self, now: int) -> tuple[Any, ...]:
-        """Return the values of the load's row in the order of the ledgers' statements."""
+        """Return the parameters of the statement with which a ledger updates the load's row."""
         finished_at = now if self.finished else None
         reasons = json.encode(self.reasons).decode()
         counts = (self.lines, self.changed, self.rejected)
         return now, *counts, finished_at, reasons, self.rejects_file, self.number
 
     def reject_values(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of the rejected lines that are not stored yet."""
+        """Yield a database row for each rejected line that is not stored yet."""
         for place, line in enumerate(self.new_rejects, self.stored_rejects):
             yield self.number, place, line.source, line.line, line.reason, json.encode(line.fields).decode()

@@ -211,7 +211,7 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 
 
 def is_current_account(base: Base | None, channel: str | None) -> bool:
-    """Return whether `channel` is one that the base declares, now or as an older messaging channel.
+    """Return whether the base declares `channel` as its current or as an older messaging channel.
 
     An account without a channel counts as current, and so does every account of
     a base that has not been loaded yet.

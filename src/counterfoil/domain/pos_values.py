@@ -180,7 +180,7 @@ def round_to_millionth(value: float) -> Number | None:
 
 
 def _finite(value: float) -> Number | None:
-    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # NaN fails every comparison.
+    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # This is also true for NaN.
         return None
     return int(value) if value.is_integer() else value
 

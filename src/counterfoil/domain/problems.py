@@ -91,7 +91,10 @@ TABLE = (
 
 
 class Refused(Exception):
-    """A request is refused with a row of the error table. `key_id` is set if the key is valid but was not admitted."""
+    """A request is refused with a row of the error table.
+
+    `key_id` is set if the key is known, but its request was not admitted.
+    """
 
     def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
         super().__init__(problem.code)

@@ -1,4 +1,4 @@
-"""The data that the service keeps about requests: a record of each, counts of errors, and the progress of copies."""
+"""The data that the service keeps about requests: request records, error counts, and the progress of copies."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from counterfoil.domain.calendar import as_number, thai_day
 
-# A worker remembers at most this many lists of changes and counts between two writes. Others are not counted.
+# Between two writes, a worker holds at most this many error counts and this many lists of changes. It drops the rest.
 MAX_PENDING = 10_000
 # The lists of changes that a copy is made from: the changes of one shop, and the change feed.
 CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
@@ -40,11 +40,11 @@ class PassPage(Struct, frozen=True):
 
 
 class ReadProgress(Struct, frozen=True):
-    """How far a list of changes has been read. A value of 0 means that there is no such page.
+    """How far a list of changes has been read.
 
     `server_time` is the newest horizon of a pass that has ended. `ended_at` is
-    the time of the latest page that ended a pass, and `continued_at` the time of
-    the latest page that did not.
+    the time of the latest page that ended a pass, and `continued_at` is the time
+    of the latest page that did not. Each value is 0 if there was no such page.
     """
 
     server_time: int = 0
@@ -53,7 +53,7 @@ class ReadProgress(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no pass has returned another page since the latest pass ended."""
+        """Whether the latest page that was sent ended a pass."""
         return self.ended_at >= self.continued_at
 
     @property
@@ -68,9 +68,9 @@ ErrorOfDay = tuple[str, int, str]
 
 
 class RequestTally:
-    """Counts of a worker that are not written yet. The cost of writing them does not depend on the number of requests.
+    """A worker's counts that are not stored yet. The cost of storing them does not depend on the number of requests.
 
-    Every poll calls `add_page`, which is therefore fast and only stores values; `progress` computes the rest.
+    `add_page` is called for every poll. To be fast, it only saves values, and `progress` computes the rest.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class RequestTally:
         read = (page.lineage, page.list_name, page.shop_id)
         if page.is_last:
             if read in self._ended:
-                # A reader may finish an older pass after a newer one.
+                # An older pass may end after a newer pass, so keep the newest horizon.
                 newest = self._ended[read][0]
                 self._ended[read] = (newest if newest > page.horizon else page.horizon, at)
             elif len(self._ended) < MAX_PENDING:

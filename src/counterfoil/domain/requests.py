@@ -83,7 +83,7 @@ class Lookup(Struct, frozen=True):
 
 
 def parameters(query_string: str) -> dict[str, str]:
-    """Return the parameters by name. If one is given twice, the first value counts."""
+    """Return the parameters by name. If a parameter is given twice, the first value counts."""
     found: dict[str, str] = {}
     for pair in query_string.split("&"):
         name, _, value = pair.partition("=")
@@ -190,7 +190,7 @@ def instant(text: str) -> int:
         try:
             return to_ms(datetime.fromisoformat(text))
         except ValueError:
-            pass  # The checks below report what is wrong.
+            pass  # The checks below find the error and report it.
     parts = _INSTANT.fullmatch(text)
     if not parts:
         raise Refused(BAD_QUERY, "updatedSince must be an ISO-8601 date and time such as 2026-01-31T18:00:00Z.")

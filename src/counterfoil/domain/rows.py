@@ -16,7 +16,7 @@ Row = tuple[Any, ...]
 
 # The day that is stored for a bill without a readable time.
 NO_DAY = 0
-# The sign-up time that is stored for a member without a readable one, so that such members come last.
+# Stored as the sign-up time of a member whose sign-up time cannot be read, so that such members come last.
 NEVER = 2**62
 
 

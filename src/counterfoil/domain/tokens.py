@@ -29,7 +29,7 @@ class Pseudonyms:
         return self._keyed("messaging", user_id)[:16].hex()
 
     def tag_key(self) -> bytes:
-        """Return the key for ETags. Nobody can test guesses about a response against its ETag without this key."""
+        """Return the key for ETags. Without this key, nobody can check a guessed response against its ETag."""
         return self._keyed("entity tag", "")
 
     def feed_key(self) -> bytes:

@@ -56,7 +56,7 @@ class RequestScope(Protocol):
 
 
 class RouteTable:
-    """Finds the route of a path. A literal segment takes precedence over a parameter."""
+    """Finds the route for a path. A literal segment takes precedence over a parameter."""
 
     def __init__(self, prefix: str) -> None:
         self._root = f"{prefix}/v1/"
@@ -244,7 +244,7 @@ class App:
 
 
 def _crash(error: Exception, exchange: Exchange) -> HandlerCrashed:
-    """Return an event that says where a crash happened, without the message or values, which may contain data."""
+    """Return an event that says where a crash happened, without its message and values, which may be private."""
     frames = traceback.extract_tb(error.__traceback__)
     return HandlerCrashed(
         request_id=exchange.request_id,

@@ -28,7 +28,8 @@ from counterfoil.reads import Caller
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
 
-# A worker remembers the hashes of this many Authorization headers with a valid key, and hashes no longer header.
+# A worker remembers the hashes of at most MAX_VERIFIED_HEADERS valid Authorization headers. It does not hash headers
+# that are longer than MAX_HASHED_LENGTH characters.
 MAX_VERIFIED_HEADERS = 4_096
 MAX_HASHED_LENGTH = 256
 
@@ -49,22 +50,22 @@ class RequestHeaders(Protocol):
 def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
     """Return whether there is exactly one readable Host header, or none in HTTP/1.0, where it is optional.
 
-    If a request had two hosts, a proxy and this service might each use a
-    different one.
+    If a request had two Host headers, a proxy and this service might each use
+    a different one.
     """
     return len(headers.get_all("host")) == 1 or (http_version == HTTP_1_0 and "host" not in headers)
 
 
 def sole(values: list[str]) -> str | None:
-    """Return the value of a header that occurs exactly once, or None.
+    """Return the value of a header that occurs exactly once, or None otherwise.
 
-    If there are several values, there is no reason to prefer one of them.
+    A header with several values is ambiguous, so it is treated as missing.
     """
     return values[0] if len(values) == 1 else None
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:
-    """Refuse requests sent by web pages, but allow a person to follow a link to the service."""
+    """Refuse cross-origin requests from web pages, but allow a person to follow a link to the service."""
     if "origin" in headers or "access-control-request-method" in headers:
         raise Refused(CROSS_ORIGIN_REFUSED)
     if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(headers):
@@ -110,7 +111,7 @@ class Gate:
             )
 
     def leave(self) -> None:
-        """Pass the slot on to the request that has waited longest, or release it if none waits."""
+        """Pass the slot on to the request that has waited longest, or release it if no request is waiting."""
         while self._waiting:
             slot = self._waiting.popleft()
             if not slot.done():
@@ -155,10 +156,13 @@ class Gate:
         return stored
 
     async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
-        """Return the key of a valid credential, or None. An unknown ID and a wrong secret take the same steps."""
+        """Return the key of a valid credential, or None.
+
+        An unknown ID and a wrong secret take the same steps, so the response time does not reveal which IDs exist.
+        """
         if credential is None:
-            # There is no key to look up, but this raises if keys cannot be read, so every request gets the same
-            # refusal.
+            # There is no key to look up, but `find` raises if keys cannot be read, so that a request without a valid
+            # key is then refused like any other request.
             await self._keys.find("")
             return None
         stored = await self._keys.find(credential.key_id)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from counterfoil.http.wire import Headers
 
-# Logs and counters use this route for all of these pages.
+# The name of the route of all static pages, in logs and counters.
 PAGE_ROUTE = "reference"
 
 _VARY = "Accept-Encoding, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"

@@ -56,7 +56,7 @@ def request_id(header: str | None) -> str | None:
 
 
 def success_body(answer: Answer) -> bytes:
-    """Return the body `{"ok":true,"data":…}`. A list always has `nextCursor`, which may be null, as may `mark`."""
+    """Return the body `{"ok":true,"data":…}`. Include `nextCursor` and `mark` if they are set, even to None."""
     server_time = iso_utc(answer.horizon).encode()
     if answer.next_cursor is UNSET and answer.mark is UNSET:
         tail = b',"serverTime":"%b"}' % server_time
@@ -126,7 +126,7 @@ class EntityTags:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        # Most polls get an empty answer, so its ETag is computed in advance.
+        # Most polls return no data, so the ETag of an empty answer is computed in advance.
         self._of_nothing = self._tag(hashlib.sha256().digest())
 
     def of(self, answer: Answer) -> str:
@@ -138,7 +138,7 @@ class EntityTags:
         return self._tag(hashed.digest())
 
     def _tag(self, digest: bytes) -> str:
-        # Key only the SHA-256 digest, not the whole page: processors accelerate SHA-256 but not BLAKE2.
+        # Pages are hashed with SHA-256, which processors accelerate. Only the digest goes through keyed BLAKE2.
         return f'W/"{hashlib.blake2b(digest, digest_size=TAG_BYTES, key=self._key).hexdigest()}"'
 
 

@@ -1,4 +1,4 @@
-"""Describes the values of a column: whether they are numbers or dates, and the same on all rows of a bill."""
+"""Describes the columns of a file: whether their values are numbers or dates, and whether they vary within a bill."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ _DECIMAL_POINT = re.compile(r"\d\.\d{1,2}\D*$|,\d{3}\.\d|\d,\d{3},\d{3}", re.ASC
 
 
 class ColumnProfile(Struct):
-    """The values of one column of the sample."""
+    """The values of one column in the first rows of a file."""
 
     name: str
     values: list[str]
@@ -67,7 +67,7 @@ class SheetSample(Struct):
     heading_line: int = 1
 
     def is_same_within(self, name: str, key: str) -> bool:
-        """Return whether all rows of a bill have the same value in a column."""
+        """Return whether the rows of each bill all have the same value in a column."""
         seen: dict[str, str] = {}
         pairs = zip(self.columns[key].values, self.columns[name].values, strict=True)
         return all(seen.setdefault(bill, value) == value for bill, value in pairs)
@@ -119,7 +119,7 @@ def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]
 
 
 def guess_encoding(start: bytes) -> tuple[str, bool]:
-    """Return the encoding of a file, and whether that is certain."""
+    """Return the probable encoding of a file that begins with these bytes, and whether it is certain."""
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if start.startswith(mark):
             return encoding, True
@@ -127,7 +127,7 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start >= len(start) - 4 and len(start) == SAMPLE_BYTES:
-            # The sample ends in the middle of a character.
+            # Only the last character cannot be decoded, because the sample ends in the middle of it.
             return "utf-8", True
         high = [byte for byte in start if byte >= 0x80]
         is_thai = sum(byte in THAI_BYTES for byte in high) == len(high)
@@ -156,7 +156,10 @@ def _is_day(order: str, value: str) -> bool:
 
 
 def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:
-    """Return whether at least 90 % of the values, or all but one, can be read. The exception may be a row of totals."""
+    """Return whether at least 90 % of the values can be read, or all but one of three or more.
+
+    The value that cannot be read may be in a row of totals.
+    """
     if not values:
         return False
     readable = 0

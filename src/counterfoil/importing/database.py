@@ -122,7 +122,7 @@ class DatabaseImport:
             yield TableRow(sheet, number, [cell_of(value) for value in row])
 
     def _since(self) -> tuple[str, list[object]]:
-        """Return the condition for bills that may be new."""
+        """Return the SQL condition that selects bills that may be new or changed, and its parameters."""
         if self._last is None:
             return "", []
         column = self._source.quoted(self._database.watermark)
@@ -135,7 +135,7 @@ class DatabaseImport:
         return f"{column} >= {cast} OR {column} IS NULL", [str(since) if self._database.kind == "xid" else since]
 
     def _note(self, value: object) -> None:
-        """Remember the highest watermark. Every import reads rows without a watermark again."""
+        """Remember the highest watermark. Ignore rows without a watermark, which every import reads."""
         if value is None or self._database.kind == "xid":
             return
         if self._database.kind == "number":
@@ -170,7 +170,7 @@ class DatabaseImport:
                 yield TableRow(sheet, next(numbers), [cell_of(value) for value in row])
 
     def _believable(self, last: Watermark | None) -> Watermark | None:
-        """Return the saved watermark, or None if it is newer than the database and so cannot come from it."""
+        """Return the saved watermark, or None if it is ahead of the database, for example after a restore."""
         is_ahead = False
         if isinstance(last, datetime):
             aware, local = self._source.now()

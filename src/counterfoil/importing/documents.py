@@ -30,7 +30,7 @@ class JsonOrder:
 
 
 def read_orders(path: Path, list_name: str) -> Iterator[JsonOrder | RowProblem]:
-    """Yield the orders in a file: the elements of lists called `list_name`, or objects that are not in a page."""
+    """Yield the orders in a file: the elements of lists named `list_name`, and objects that have no such list."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict") as text:
             for line, found in _Splitter(text, list_name, path.name).objects():

@@ -26,7 +26,7 @@ def import_files(
     mapping_name: str,
     options: ImportOptions,
 ) -> Iterator[Imported]:
-    """Return the records of an export in one of the file formats."""
+    """Import files in one of the file formats; return the records, rejected rows and skipped rows."""
     if format_name in JSON_FORMATS:
         if lines or payments:
             raise ImportFailed(

@@ -117,7 +117,7 @@ CHANNEL_WORDS: Final = {
 
 
 def meaning(value: str) -> str | None:
-    """Return what the value of a status column says about a bill: `open`, `void`, `refund` or `done`."""
+    """Return what a value in a status column means: `open`, `void`, `refund`, `done`, or None if it is not known."""
     text = value.casefold()
     for word, names in (("open", OPEN_WORDS), ("refund", REFUND_WORDS), ("void", VOID_WORDS), ("done", DONE_WORDS)):
         if any(name in text for name in names):

@@ -296,7 +296,7 @@ class _Inference:
         known = {value: code for value, code in codes.items() if code}
         unknown = [value for value, code in codes.items() if not code]
         if unknown:
-            self._undecided(f"which sales channels these values of {column} are: {', '.join(unknown)}.")
+            self._undecided(f"which sales channels these values of {column} stand for: {', '.join(unknown)}.")
         return f"{{ column = {_quoted(column)}, values = {_inline(known)} }}" if known else _quoted(column)
 
     def _status(self) -> None:
@@ -368,7 +368,7 @@ class _Inference:
         bill = [line.partition(" = ")[0] for line in self._result.sections.get("[bill]", [])]
         missing = self._result.missing
         if "closedAt" not in bill:
-            missing.append("the time of the bills. Without it, no list by day contains them. Set bill.closedAt.")
+            missing.append("the time of the bills. Without it, bills are not listed by day. Set bill.closedAt.")
         if "amounts.net" not in bill:
             missing.append("the total of the bills. Set bill.amounts.net.")
         if "[line]" not in self._result.sections:
@@ -384,7 +384,7 @@ class _Inference:
 
 
 def _quoted(text: str) -> str:
-    """Return the text as a TOML string. TOML and JSON escape the same characters, but TOML also escapes DEL."""
+    """Return the text as a TOML string. The escapes are those of JSON, except that TOML also requires one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -113,7 +113,7 @@ def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
 
 
 def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
-    """Return a checked mapping; raise `ImportFailed`, which names the entry, if one is invalid."""
+    """Return a checked mapping. If an entry is invalid, raise `ImportFailed` with a message that names the entry."""
     parser = _Parser(name)
     parser.known(content, SECTIONS, "")
     file = parser.table(content, "file")

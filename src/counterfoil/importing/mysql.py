@@ -14,7 +14,7 @@ CONNECT_SEC = 10
 
 
 class MySqlSource:
-    """A connection in one read-only snapshot."""
+    """A connection to MySQL or MariaDB, in one read-only snapshot."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Shared code of the JSON formats: reads orders from files, and builds the common fields of source records."""
+"""Code that the JSON formats share: reads orders from files, and builds the common fields of source records."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
@@ -120,6 +120,6 @@ def written_number(value: object, name: str) -> Decimal | None:
 
 
 def total_of(numbers: Sequence[Decimal | None]) -> Decimal | None:
-    """Return the sum of the numbers; None if there are none."""
+    """Return the sum of the numbers, without those that are None; None if there is nothing to add."""
     known = [number for number in numbers if number is not None]
     return sum(known, Decimal()) if known else None

@@ -13,7 +13,7 @@ ROWS_PER_FETCH = 2000
 
 
 class PostgresSource:
-    """A connection in one read-only snapshot."""
+    """A connection to PostgreSQL, in one read-only snapshot."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -60,5 +60,5 @@ class PostgresSource:
 
 
 def _first_line(error: psycopg.Error) -> str:
-    """Return the server's message without the address, which may contain a password."""
+    """Return the server's message in one line, without its details and hints."""
     return (error.diag.message_primary or str(error).partition("\n")[0]).strip()

@@ -51,7 +51,7 @@ class ImportedRecord(Struct, frozen=True):
     line: int
     record: dict[str, Any]
     is_found_shop: bool = False
-    """Whether this is a shop that the export only names. The store may have more data about it."""
+    """Whether this is a shop of which the export has only the ID or name. The store may have more data about it."""
 
 
 class RejectedRow(Struct, frozen=True):

@@ -42,7 +42,7 @@ class TableRow(Struct, frozen=True):
 
 
 class CsvFile:
-    """A CSV file. The encoding and the delimiter are detected if the mapping does not set them."""
+    """A CSV file. The delimiter is detected if the mapping does not set it; `encoding_of` chooses the encoding."""
 
     def __init__(self, path: Path, encoding: str | None, delimiter: str | None, heading_line: int) -> None:
         self.path = path
@@ -67,7 +67,7 @@ class CsvFile:
 
     def _row(self, line: int, cells: list[str]) -> TableRow | RowProblem:
         expected = len(self.sheet.columns)
-        # Some tills end every row with a delimiter.
+        # Some tills end every row with a delimiter, so empty cells at the end are dropped.
         while len(cells) > expected and not cells[-1].strip():
             cells.pop()
         if len(cells) != expected:

@@ -186,7 +186,10 @@ class SquareOrders(OrderFormat):
         )
 
     def _refunds(self, order: Order) -> list[dict[str, Any]]:
-        """Return the refunds as negative payments. Refunds of an order without returns belong to another order."""
+        """Return refunds as negative payments.
+
+        If an order has no returns, its refunds are left out, because they belong to a separate return order.
+        """
         if not order.get("returns"):
             return []
         refunds: Sequence[Order] = [

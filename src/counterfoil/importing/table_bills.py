@@ -170,7 +170,7 @@ class TableBillConverter:
                         )
 
     def _value(self, table: TableMapping, name: str, kind: str, row: TableRow) -> Any:
-        """Return the value of a field; None if the row has none."""
+        """Return the value of a field in a row; None if the row has no value for it."""
         source = table.fields[name]
         text = cell_text(source, row, " " if kind in (TIME, DAY) else "-")
         if not text:
@@ -235,7 +235,7 @@ class TableBillConverter:
 
 
 def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
-    """Return the rows of one file. Exports of overlapping periods repeat rows, which must then be identical."""
+    """Return the rows of a bill from one file. Files with overlapping periods may repeat the same rows."""
     if len(rows) < 2:
         return rows
     by_sheet: dict[str, list[TableRow]] = {}
@@ -271,7 +271,7 @@ def _put(record: dict[str, Any], name: str, value: object) -> None:
 
 
 def _negate_amounts(record: dict[str, Any]) -> None:
-    """Make every amount of a refund negative, whichever sign the export writes."""
+    """Make the amounts of a refund negative, whichever sign the export writes. Rounding may have either sign."""
     amounts = record.get("amounts", {})
     net = amounts.get("net")
     for name, value in amounts.items():
@@ -281,7 +281,7 @@ def _negate_amounts(record: dict[str, Any]) -> None:
 
 
 def _written(value: Any) -> Any:
-    """Return the record with every number written as plain digits, without an exponent."""
+    """Return the value with every number in it written as plain digits, without an exponent."""
     if isinstance(value, Decimal):
         return decimal_text(value)
     if isinstance(value, dict):

@@ -91,7 +91,7 @@ class TableImport:
             named = {shop["id"] for shop in self._mapping.shops}
             for group in rows_by_bill.bills():
                 yield from self._bill(converter, group, named)
-            # If only some bills were read, lines of the others are expected.
+            # If only some bills were read, the rows may include lines and payments of bills that were not read.
             for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
                 detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
                 yield RejectedRow(row.sheet.name, row.line, NO_BILL, detail, key)
@@ -227,5 +227,5 @@ def _summed(table: TableMapping) -> dict[str, CellSource]:
 
 
 def shop_record(shop_id: str, name: str, timezone: str | None) -> dict[str, Any]:
-    """Return a source record for a shop that the export only names."""
+    """Return a source record for a shop of which the export has only the ID or name."""
     return {"kind": "shop", "id": shop_id, "name": name} | ({"timezone": timezone} if timezone else {})

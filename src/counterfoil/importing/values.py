@@ -70,7 +70,7 @@ class UnreadableCell(ValueError):
 
 
 class NumberFormat(Struct, frozen=True):
-    """How numbers are written: the decimal mark, and the mark between thousands."""
+    """How numbers are written: the decimal mark and the thousands separator."""
 
     decimal: str = "."
     thousands: str = ","
@@ -113,7 +113,7 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
 
 
 def _without_sign(text: str) -> tuple[bool, str]:
-    """Return whether a number is negative, and the number without its sign. Parentheses are a sign, too."""
+    """Return whether a number is negative, and the number without its sign. A number in parentheses is negative."""
     negative = False
     if text.startswith("(") and text.endswith(")"):
         negative, text = True, text[1:-1]
@@ -145,7 +145,10 @@ def read_flag(cell: str) -> bool:
 
 
 def read_time(cell: str, written: DateFormat, order: str) -> str:
-    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping gives one."""
+    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping gives one.
+
+    Epoch seconds or milliseconds are returned unchanged.
+    """
     if _EPOCH.fullmatch(cell):
         return cell
     day, rest = _split_day(cell, written, order)
@@ -175,7 +178,7 @@ def read_day(cell: str, written: DateFormat, order: str) -> str:
 
 
 def order_evidence(cell: str) -> str | None:
-    """Return `dmy` or `mdy` if the cell can only be read in that order."""
+    """Return `dmy` or `mdy` if the cell can only be read in that order, or None."""
     found = _DATE.match(cell.translate(_THAI_DIGITS))
     if not found or len(found[1]) > 2:
         return None

@@ -43,7 +43,7 @@ class StateFile:
         return self._path.exists()
 
     def read(self, fingerprint: str) -> Watermark | None:
-        """Return the saved watermark; None if there is none, or if it was saved with another mapping."""
+        """Return the watermark that was saved with this mapping, or None."""
         try:
             saved = json.decode(self._path.read_bytes(), type=SavedState)
         except FileNotFoundError:

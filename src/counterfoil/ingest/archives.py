@@ -91,7 +91,7 @@ def unpacked(raw: BinaryIO, packing: Packing, checked: CheckedArchive) -> IO[byt
 
 
 class _FirstBytes:
-    """The first bytes of a file."""
+    """A reader that ends after the first `size` bytes of a file."""
 
     def __init__(self, raw: BinaryIO, size: int) -> None:
         self._raw = raw
@@ -131,7 +131,7 @@ class _CompressedData:
 
 
 def _parts(data: _CompressedData, packing: Packing) -> Iterator[tuple[bool, Iterator[bytes]]]:
-    """Yield the text of each gzip member or zstd frame, and whether the part has a checksum."""
+    """Yield whether each gzip member or zstd frame has a checksum, and its text."""
     if packing == "zstd" and not data.start(1):
         raise _Damaged("the file is empty")
     while start := data.start(_ZSTD_FLAGS + 1):
@@ -173,6 +173,6 @@ def _required(data: _CompressedData) -> bytes:
 
 
 def _skip_zeros(data: _CompressedData) -> None:
-    """Skip the zeros that gzip allows after a member."""
+    """Skip the zero bytes that gzip allows after a member."""
     while data.start(1) == b"\0":
         data.give_back(data.read().lstrip(b"\0"))

@@ -51,7 +51,7 @@ class CheckingLedger:
 
 
 class RejectExamples(RejectsFile):
-    """Keeps the first rejected lines for the summary, without their content, and writes no file."""
+    """Keeps the line numbers and reasons of the first rejects for the summary. It does not write a file."""
 
     def __init__(self) -> None:
         super().__init__(Path())

@@ -23,12 +23,12 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 
-# A token takes as long to compute as everything else in a small bill, and many bills have the same members.
+# Tokens are cached: computing one takes as long as converting the rest of a small bill, and members recur.
 MAX_TOKENS = 16_384
 
 
 class ConvertedBill(Struct, frozen=True, gc=False):
-    """A bill, and the facts about its record that a load counts."""
+    """A bill, and the properties of its record that a load counts."""
 
     bill: EncodedBill
     without_items: bool
@@ -37,15 +37,15 @@ class ConvertedBill(Struct, frozen=True, gc=False):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a load has nothing to count for this bill, except that there is one more bill."""
+        """Whether the bill has no properties that a load counts separately."""
         lacks_parts = self.without_items or self.without_amounts or self.bill.bill_day == NO_DAY
         return not (self.findings or lacks_parts)
 
 
 class ConvertedLines(Struct, gc=False):
-    """Consecutive lines, each with its bill.
+    """Consecutive lines, and the bill on each line that could be converted.
 
-    There is no bill for a line that could not be converted. `special` has the
+    For the other lines, `bills` contains None. `special` has the
     indexes of all lines without a plain bill, in ascending order, each with the
     converted bill if there is one. `facts` are all facts under which the bills
     were converted.
@@ -61,7 +61,7 @@ class ConvertedLines(Struct, gc=False):
         return not self.special
 
     def parts(self) -> Iterator["ConvertedLines"]:
-        """Split the lines into runs of plain bills, and into parts of one line for the other lines."""
+        """Yield each run of plain bills as one part, and every other line as a separate part."""
         start = 0
         for index, converted in self.special.items():
             if start < index:

@@ -22,7 +22,7 @@ NICENESS = 5
 
 
 class LinesToConvert(Struct, array_like=True):
-    """Lines, and the facts of shops that the process has not received yet, by the number that identifies the facts."""
+    """Lines to convert, and facts of shops that the process has not received yet, keyed by the number of the facts."""
 
     lines: list[bytes] = field(default_factory=list)
     facts: dict[int, KnownFacts] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class ConverterAnswer(Struct, array_like=True, gc=False):
 
 
 def answer_of(converted: list[ConvertedBill | None], numbers: dict[str, int]) -> ConverterAnswer:
-    """Return the answer to a message. `numbers` has the number of the facts of each shop."""
+    """Return the answer to a message. `numbers` maps the ID of each shop to the number of its facts."""
     bills = [fields_of(each.bill, numbers[each.bill.shop_id]) if each else None for each in converted]
     special = {
         index: counted_fields_of(each) if each else None
@@ -169,9 +169,9 @@ def run(requests: int, answers: int) -> None:
 
 
 def main() -> None:
-    # Ctrl-C reaches every process in the terminal. The loader handles it and then ends this process.
+    # Ignore Ctrl-C: the loader handles it and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Run with low priority: the service comes first, and the loader then converts more of the bills itself.
+    # Run with low priority, so that the service comes first. If this process is slow, the loader converts more bills.
     os.nice(NICENESS)
     try:
         run(sys.stdin.fileno(), sys.stdout.fileno())

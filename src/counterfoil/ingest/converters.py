@@ -53,7 +53,7 @@ class ConverterStopped(Exception):
 
 
 def free_cores() -> int:
-    """Return the number of cores that are free for additional processes."""
+    """Return the number of cores for additional processes: all but one, which the loader uses."""
     has_affinity = hasattr(os, "sched_getaffinity")
     return max(0, (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1) - 1)
 
@@ -66,7 +66,7 @@ class ConverterProcess:
     """
 
     def __init__(self, secret: bytes) -> None:
-        # The process finds the same modules as this one. It is not in the terminal's process group, so that only the
+        # The process has the same module search path as this one. It has its own process group, so that only the
         # loader receives Ctrl-C.
         path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)  # noqa: PTH109 - as sys.path has it
         self._process = subprocess.Popen(
@@ -80,7 +80,7 @@ class ConverterProcess:
         self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
         self._requests, self._results = (pipe.fileno() for pipe in self._pipes)
         for pipe in (self._requests, self._results):
-            with suppress(AttributeError, OSError):  # Only Linux supports this, with a limit per user.
+            with suppress(AttributeError, OSError):  # Only Linux can resize a pipe, up to a limit per user.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._to_send: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[bytes | None] = SimpleQueue()
@@ -114,7 +114,7 @@ class ConverterProcess:
             pipe.close()
 
     def _send_all(self) -> None:
-        # If the process has ended, the other thread notices it.
+        # If the process has ended, ignore the error here: the thread that reads the answers reports it.
         with suppress(OSError):
             while message := self._to_send.get():
                 write_message(self._requests, message)
@@ -127,7 +127,7 @@ class ConverterProcess:
 
 
 class _Sent(Struct, gc=False):
-    """Lines that a process was asked to convert, and the facts that it had, by their numbers."""
+    """Lines that were sent to a process, and the facts that it had then. Its answer refers to facts by index."""
 
     lines: list[SourceLine]
     facts: list[KnownFacts]
@@ -191,7 +191,7 @@ class Converters:
         if number is not None and self._facts[number] == known:
             return
         if len(self._facts) >= MAX_KNOWN_SHOPS:
-            # Create another list, because lines that are being converted refer to the previous one.
+            # Create a new list instead of clearing this one, to which lines that are being converted still refer.
             self._facts, self._numbers = [], {}
             for process in self._processes:
                 process.told = 0
@@ -225,7 +225,7 @@ class Converters:
             yield line
 
     def _start(self) -> None:
-        with suppress(OSError):  # Without another process, the load only takes longer.
+        with suppress(OSError):  # If a process cannot start, the load only takes longer.
             for _ in range(self._most if sys.executable else 0):
                 self._processes.append(ConverterProcess(self._pseudonyms.secret))
 

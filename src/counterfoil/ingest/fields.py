@@ -77,7 +77,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    # `check_record` checks these two types by the result of the load, which is faster. Every bill has such fields.
+    # Every bill has these two fields, so `check_record` checks the values that a load has read, which is faster.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),
@@ -98,7 +98,7 @@ def is_nothing(value: object) -> bool:
 
 
 class FieldType(Struct, frozen=True, kw_only=True):
-    """The values that a field may hold: plain values, objects with `fields`, lists of `elements`, or several kinds."""
+    """The values that a field may hold: plain values, objects with `fields`, lists of `elements`, or a mixture."""
 
     path: str
     readers: tuple[Callable[[object], bool], ...] = ()
@@ -193,7 +193,10 @@ class Findings(Struct):
 
 
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
-    """Return the unknown and unreadable fields of a record, or None. `change` is the change made from the record."""
+    """Return the unknown and unreadable fields of a record, or None if there are none.
+
+    `change` is the change that was made from the record.
+    """
     unknown: set[str] = set()
     unreadable: set[str] = set()
     if isinstance(change, PutBill):
@@ -223,7 +226,7 @@ def check_bill_without_shop(record: dict[str, Any]) -> Findings | None:
 
 
 def _are_all_counted(visits: object, count: int) -> bool:
-    """Return whether the load could read all visits of a member, so that none of them needs to be read again."""
+    """Return whether the load could read all visits of a member, so that they need not be checked again."""
     return isinstance(visits, list) and len(visits) == count and dict not in map(type, visits)
 
 
@@ -263,7 +266,7 @@ def lacks_amounts(bill: Bill) -> bool:
 
 
 def suggestion(kind: str, path: str) -> str | None:
-    """Return the name of the known field that an unknown one was probably meant to be, or None."""
+    """Return the known field with the name most similar to that of an unknown field, or None if none is similar."""
     start, _, name = path.rpartition(".")
     known: FieldType | None = known_fields(kind)
     for step in start.split(".") if start else ():

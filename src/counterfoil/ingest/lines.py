@@ -59,7 +59,7 @@ UNREADABLE_VALUE = "unreadable_value"
 
 REASONS = {
     NOT_JSON: "is not a JSON object",
-    NOT_UTF8: "is not text in UTF-8",
+    NOT_UTF8: "is not valid UTF-8",
     UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member and bill",
     NO_ID: "has no usable id",
     NO_SHOP: "is a bill without shopId",
@@ -103,7 +103,7 @@ _decode_reject = json.Decoder(Reject).decode
 _encode = json.Encoder().encode
 # Every line of a rejects file begins with these bytes.
 _REJECT_PREFIX = b'{"kind":"reject",'
-# No field can hold a number with more digits than this.
+# A number with more digits than this is too large for any field.
 MAX_DIGITS = 400
 
 

@@ -169,7 +169,7 @@ class Pipeline:
         processes: int = 0,
     ) -> None:
         self._strict = strict
-        # If damaged files are moved to quarantine, the load need not be repeated. Otherwise it must be run again.
+        # Whether a load counts as finished although a file was damaged, because the file is moved to quarantine.
         self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects
@@ -201,7 +201,7 @@ class Pipeline:
         return summary
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
-        """Store the counts of this load; return the sudden changes that it shows, if it was compared."""
+        """Store the counts of this load; return the sudden changes, or none if it was not compared."""
         was_compared = False
 
         def change(intake: Intake, now_ms: int) -> Intake:
@@ -311,7 +311,7 @@ class Pipeline:
             self._damage = error
 
     def _write(self, batch: _Batch, summary: Summary) -> None:
-        """Write a batch, and retry bills whose shop's facts changed in the meantime until none is left.
+        """Write a batch. Repeat this for bills whose shop's facts have changed in the meantime, until all are written.
 
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
@@ -374,7 +374,7 @@ class Pipeline:
 
     @contextmanager
     def _rejecting(self, line: SourceLine, summary: Summary) -> Iterator[None]:
-        """Reject the line if the body raises `Rejected`."""
+        """Reject the line if the `with` block raises `Rejected`."""
         try:
             yield
         except Rejected as rejected:

@@ -98,7 +98,7 @@ class _Stream(Source):
             yield from self._lines_of_archive(raw, packing)
         else:
             with _spooled(self.name, raw) as copy:
-                # All of the input has been read, but none of it is loaded yet.
+                # The whole input has been read, but not loaded yet, so progress is the position in the copy.
                 at_end, self.position = self.position, copy.tell
                 try:
                     yield from self._lines_of_archive(copy, packing)
@@ -113,7 +113,7 @@ class _Stream(Source):
             raise _damage(self.name, checked)
 
     def _check(self, raw: BinaryIO, packing: Packing) -> CheckedArchive:
-        """Check an archive. A file of a folder is read twice, but it is checked again only if it has changed."""
+        """Check an archive. The files of a folder are read twice, but checked again only if they have changed."""
         found = os.fstat(raw.fileno())
         state = (found.st_ino, found.st_size, found.st_mtime_ns)
         if self._checked is None or self._checked[0] != state:
@@ -176,7 +176,7 @@ class FileSet(Source):
             for file in self._files:
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 if bills and file in only_bills:
-                    # The first reading showed that this file contains only bills, so its lines are not checked again.
+                    # The first pass showed that this file contains only bills, so its lines need not be checked again.
                     yield from damage.skipped(file)
                 else:
                     has_others = False
@@ -206,7 +206,7 @@ class Folder(FileSet):
         if others and not any(is_source(entry.name) for entry in files) and not may_have_other_files:
             raise SourceError(
                 f"the folder {path} contains no file whose name ends in {ACCEPTED_NAMES}. "
-                "To convert other exports of a POS, use `counterfoil import`."
+                "To convert an export of a POS, use `counterfoil import`."
             )
         super().__init__(printable_name(path.name), [entry for entry in files if is_source(entry.name)])
         self.ignored = [entry for entry in others if not (entry.is_file() and is_source(entry.name))]
@@ -220,7 +220,7 @@ class Damage:
         self._found: dict[str, None] = {}
 
     def skipped(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines of a source up to its end, or up to the damage."""
+        """Yield the lines of a source up to its end or its first damage."""
         try:
             yield from source.lines()
         except SourceError as error:
@@ -232,7 +232,7 @@ class Damage:
 
 
 class _CountedReads(io.RawIOBase):
-    """A stream that cannot tell its position, such as a pipe. `count` is the number of bytes read from it."""
+    """Counts the bytes that are read from a stream. A stream such as a pipe does not know its own position."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw: Any = raw
@@ -252,7 +252,7 @@ class _CountedReads(io.RawIOBase):
 def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
     """Return the source with this name, or standard input if the name is `-`.
 
-    A folder that has only files of other kinds is an error, unless `may_have_other_files` is set.
+    Raise `SourceError` if a folder has files but no source files, unless `may_have_other_files` is set.
     """
     if name == "-":
         return StandardInput()
@@ -265,17 +265,17 @@ def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
 
 
 def is_source(name: str) -> bool:
-    """Return whether a file of this name contains source records."""
+    """Return whether the name of a file says that it contains source records."""
     return name.endswith(SUFFIXES)
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether a file of this name is still being written, or is not meant to be seen."""
+    """Return whether the name of a file says that it is still being written, or that it is hidden."""
     return name.startswith(".") or name.endswith(UNFINISHED_SUFFIXES)
 
 
 def printable_name(name: str) -> str:
-    """Return a file name as text that can be shown and stored. File names are bytes and may not be UTF-8."""
+    """Return a file name as text that can be shown and stored. File names are not always valid UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -283,7 +283,7 @@ def _is_bill(line: bytes) -> bool:
     if b'"bill' not in line:
         return False
     if line.startswith(_BILL_START) and line.count(b"kind") == 1 and b"\\u" not in line:
-        # No other field can be named `kind`, so the line need not be decoded.
+        # The line cannot contain a second field named `kind`, so it need not be decoded.
         return True
     try:
         head = msgspec.json.decode(line, type=_KindOnly)
@@ -291,7 +291,7 @@ def _is_bill(line: bytes) -> bool:
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The line contains NaN or is not JSON. Leave it to the second pass over the folder.
+        # The line contains NaN or is not JSON. Leave it to the second pass over the files.
         return True
 
 
@@ -303,7 +303,7 @@ def _entries(path: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int | None:
-    """Return the size of a file, or None for a named pipe, which has no size."""
+    """Return the size of a file, or None if it has no fixed size, like a named pipe."""
     try:
         found = path.stat()
     except OSError as error:
@@ -312,7 +312,7 @@ def _size(path: Path) -> int | None:
 
 
 def _bytes_left(raw: BinaryIO) -> int | None:
-    """Return the number of unread bytes if standard input is a regular file, or None if it is a pipe."""
+    """Return the number of unread bytes if standard input is a regular file, or None otherwise."""
     try:
         found = os.fstat(raw.fileno())
         return found.st_size - raw.tell() if stat.S_ISREG(found.st_mode) else None
@@ -345,7 +345,7 @@ def _damage(name: str, checked: CheckedArchive) -> SourceError:
 
 
 def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iterator[SourceLine]:
-    """Yield the non-blank lines. Shorten lines that are too long, and leave out an incomplete last line.
+    """Yield the non-blank lines. Shorten lines that are too long; if `is_cut_off`, leave out an incomplete last line.
 
     In an array, or if records span several lines, each record is yielded like a line.
     """

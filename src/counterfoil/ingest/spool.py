@@ -20,7 +20,7 @@ MAX_FILES = 100
 
 
 class Spool:
-    """A folder into which the POS delivers files. One process watches it at a time."""
+    """A folder into which the POS delivers files. Only one process can watch it at a time."""
 
     def __init__(self, folder: Path, quarantine: Path | None = None) -> None:
         self.folder = folder
@@ -68,14 +68,14 @@ class Spool:
         return FileSet(printable_name(self.folder.name), [path for path in paths if path.exists()])
 
     def finish(self, path: Path, *, delete: bool) -> Path | None:
-        """Move a file that was loaded to `done`, or delete it."""
+        """Move a loaded file to `done` and return its new path, or delete it and return None."""
         if delete:
             path.unlink(missing_ok=True)
             return None
         return move(path, self._done)
 
     def quarantine(self, path: Path, reason: str) -> Path | None:
-        """Move a file that cannot be read to quarantine, with a file that says why."""
+        """Move a file that cannot be read to quarantine, next to a file with the reason; return its new path."""
         moved = move(path, self._quarantine)
         if moved:
             note = moved.with_name(moved.name + REASON_SUFFIX)
@@ -85,9 +85,9 @@ class Spool:
 
 
 def move(path: Path, folder: Path) -> Path | None:
-    """Move a file to a folder that only the owner can read; return where it is now, or None if it is gone.
+    """Move a file to a folder that only the owner can read; return its new path, or None if it no longer exists.
 
-    A file of the same name that is already there is kept.
+    If the folder already has a file with this name, the name of the moved file gets a number.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     target, number = folder / path.name, 1

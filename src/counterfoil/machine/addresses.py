@@ -70,10 +70,10 @@ def free_port(host: str) -> int:
 
 
 class PortReservation:
-    """A free port that the system gives to no other process that asks for a free one, until this is closed.
+    """Reserves a free port until `close` is called: the system does not assign the port to other processes.
 
-    A listener of this or another process can still use the port by its number: the reserving socket does not listen,
-    and both sockets have `SO_REUSEADDR`, as those of `bind_port`, the API, the admin listener and the console do.
+    A process that knows the port number can still listen on the port, because the reserving socket does not listen and
+    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `bind_port` all set this option.
     """
 
     def __init__(self, host: str) -> None:

@@ -21,14 +21,14 @@ class SystemClock:
         try:
             return _BOOT_ID.read_text(encoding="ascii").strip()
         except OSError:
-            # On systems other than Linux, use the boot time according to the wall clock, rounded to ten minutes.
+            # Only Linux has a boot ID. Elsewhere, use the boot time on the wall clock, rounded to ten minutes.
             return str(round((time.time() - time.monotonic()) / 600))
 
 
 def request_ids(now_ms: Callable[[], int]) -> Iterator[str]:
     """Yield IDs of 20 hexadecimal digits: the time in milliseconds (11 digits), then random digits.
 
-    IDs that are made at about the same time are close together in an index, so adding them writes few pages.
+    IDs that are generated at about the same time are close together in an index, so inserting them changes few pages.
     """
     while True:
         digits = os.urandom(4608).hex()

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 from counterfoil.machine.addresses import WILDCARD_HOSTS
 
-# An IPv6 address in brackets or a name, and a port.
+# A Host header: a name, an IPv4 address or an IPv6 address in brackets, with an optional port.
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::[0-9]{0,5})?", re.ASCII)
 
 
@@ -13,8 +13,9 @@ class HostNames:
     """The names under which a private listener may be reached.
 
     With DNS rebinding, a web page can reach a private address through a domain
-    name of its own. The name in `Host` must therefore be one that the operator
-    configured. IP addresses are safe, because DNS rebinding needs a domain name.
+    name of its own. The name in `Host` must therefore be `localhost` or a
+    configured name. IP addresses are safe, because DNS rebinding needs a domain
+    name.
     """
 
     def __init__(self, host: str, names: str) -> None:

@@ -4,6 +4,6 @@ import signal
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return SIGTERM, and SIGHUP, which is sent when a terminal is closed, unless it is ignored, as under `nohup`."""
+    """Return SIGTERM and SIGHUP (sent when a terminal closes). Leave out SIGHUP if it is ignored, as under `nohup`."""
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGTERM] if is_ignored else [signal.SIGTERM, signal.SIGHUP]

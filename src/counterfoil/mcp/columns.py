@@ -1,4 +1,4 @@
-"""The columns of a copy that an assistant may see. Every other column stays in the copy.
+"""The columns of a copy that an assistant may see. Other columns are not loaded into the snapshot.
 
 A test requires that each column of `client/tables.py` is either published or
 withheld here, so that nobody publishes a new field by accident.
@@ -93,6 +93,6 @@ WITHHELD: dict[str, tuple[str, ...]] = {
     "coupons": ("member_id", "position", "code", "status", "template_id", "name", "expire_at"),
 }
 
-# Boolean columns that are computed when the copy is read, by table: the column's name, and the withheld column whose
-# values must not be null.
+# Boolean columns that are computed when the copy is read, by table: the name of the new column, and a withheld column.
+# The new column is true if the withheld column is not null.
 PRESENCE = {"bills": ("has_member", "member_id")}

@@ -1,6 +1,6 @@
-"""The parts of a pull's stored progress that answers need: how current and how complete the copy is.
+"""The stored progress of a pull, which shows how current and how complete the copy is.
 
-It is read separately from `client/pull_state.py`, because a copy may have been
+This module does not use `client/pull_state.py`, because a copy may have been
 written by an earlier or a slightly later release. Format 1 has a mark for each
 shop; format 2 has one instant for the whole copy.
 """

@@ -1,4 +1,4 @@
-"""The questions an assistant can ask, and their answers.
+"""The questions that an assistant can ask, and the queries that answer them.
 
 Revenue is `net` without tips, of bills that are not void, as in docs/pull.md.
 Days are `bill_date`, the calendar day in the shop's time zone.
@@ -103,7 +103,7 @@ class Period(Struct, frozen=True):
 
 
 class Questions:
-    """Answers questions from the newest snapshot of a copy. Every answer says how current the data is."""
+    """Answers questions from the newest snapshot of a copy. Every result says how current the data is."""
 
     def __init__(self, reader: CopyReader) -> None:
         self._reader = reader
@@ -164,7 +164,7 @@ class Questions:
 
     def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_id: str | None) -> Json:
         if not bill_id and not receipt_number:
-            raise QueryRefused("Give bill_id or receipt_number.")
+            raise QueryRefused("Set bill_id or receipt_number.")
         snapshot, note = self._reader.snapshot()
         wanted = {"id": bill_id, "receipt_number": receipt_number, "shop_id": shop_id}
         given = {name: value for name, value in wanted.items() if value}
@@ -217,11 +217,11 @@ def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
 
 
 def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
-    """Return how current and complete an answer is.
+    """Return how current and complete a result is.
 
-    `asOf` is the instant up to which the answer includes every change, for all shops that it is about.
-    Shops whose first pull has not ended have no such instant, and are listed. The
-    limits of the copy are returned too, because all other data is missing from it.
+    `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
+    ended have no such instant and are listed in `incompleteShops`. `copyContainsOnly` is the copy's selection:
+    all other data is missing from it.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
     marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}

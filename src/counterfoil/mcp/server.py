@@ -1,4 +1,4 @@
-"""The tools of the MCP server, over standard input and output. The only module that imports the MCP SDK."""
+"""The tools of the MCP server, over standard input and output. Only this module imports the MCP SDK."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from counterfoil.mcp.values import Json
 
 INSTRUCTIONS = """\
 Sales of a restaurant group, from a copy that is refreshed by `counterfoil pull`. Read-only.
-Every answer has `asOf`: it includes all changes up to that instant. Tell the user.
+Every result has `asOf`: it includes all changes up to that instant. Tell the user this time.
 Shops in `incompleteShops` are not fully copied yet, so their figures are too low.
 `copyContainsOnly` says which days or shops the copy was limited to.
 Money and quantities are exact decimal strings. Revenue is `net` minus tips, without void bills.

@@ -2,7 +2,7 @@
 
 DuckDB allows either one writer or several readers of a file. The copy is
 therefore opened only while a snapshot is made, and only if it has changed since
-the last one. While a pull is writing, the previous snapshot is used.
+the last snapshot, which is also used while a pull is writing.
 """
 
 import resource
@@ -23,7 +23,7 @@ from counterfoil.mcp.values import json_value
 
 SNAPSHOT_FILE = "snapshot.duckdb"
 MEMORY_MB = 512
-# The limit of DuckDB does not include long texts and the rows of a result, so the process has a limit of its own.
+# DuckDB's memory limit does not cover long strings and the rows of a result, so the process has its own limit.
 PROCESS_MB = 1536
 THREADS = 2
 SPILL_GB = 2
@@ -32,7 +32,7 @@ MAX_SECONDS = 20.0
 WAIT_SEC = 10.0
 LOOK_EVERY_SEC = 0.2
 
-PULL_RUNNING = "A pull is writing to the copy. This answer is based on the data from before that pull began."
+PULL_RUNNING = "A pull is writing to the copy. This result is based on data from before the pull began."
 
 Rows = list[tuple[Any, ...]]
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Result(Struct, frozen=True):
 
 
 class Snapshot:
-    """The published columns of a copy at one instant. Opened read-only and without access to other files."""
+    """The published columns of a copy at one instant. It is opened read-only and without access to other files."""
 
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.progress = progress
@@ -99,7 +99,7 @@ class Snapshot:
             cursor = self._db.execute(parsed[0])
             names = [column[0] for column in cursor.description or ()]
             rows: Rows = []
-            # A row is shortened before the next one is read, because a single value can have many megabytes.
+            # A row is shortened before the next one is read, because a single value can be many megabytes long.
             while len(rows) <= limit and (row := cursor.fetchone()) is not None:
                 rows.append(tuple(json_value(value) for value in row))
             return Result(names, rows[:limit], len(rows) > limit)
@@ -129,7 +129,7 @@ class Snapshot:
 
 
 def limit_process_memory() -> None:
-    """Make allocations of this process fail above a limit, so that a question cannot use up the memory of the machine.
+    """Make allocations of this process fail above a limit, so that a question cannot use up the machine's memory.
 
     DuckDB and Python report a failed allocation as an error, and the server can answer the next question.
     """
@@ -140,7 +140,7 @@ def limit_process_memory() -> None:
 
 
 class CopyReader:
-    """Provides the newest snapshot of a copy. `folder` is private to this process."""
+    """Provides the newest snapshot of a copy. Its temporary folder is private to this process."""
 
     def __init__(self, path: Path, wait_sec: float = WAIT_SEC) -> None:
         self.path = copy_file(path)
@@ -151,7 +151,7 @@ class CopyReader:
         self._current: Snapshot | None = None
 
     def snapshot(self) -> tuple[Snapshot, str | None]:
-        """Return the snapshot to answer from, and a note if it is not the newest."""
+        """Return the snapshot to query, and a note if it is not up to date."""
         version = _file_version(self.path)
         if self._current and version == self._version:
             return self._current, None

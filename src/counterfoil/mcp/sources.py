@@ -19,7 +19,7 @@ FILE_IN_FOLDER = ".counterfoil.duckdb"
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
-# Instants are stored in UTC without a time zone. To read a time zone, DuckDB's Python package needs another package.
+# Instants are stored in UTC without a time zone, because DuckDB's Python package needs another package for time zones.
 TYPES = {
     Kind.TEXT: "VARCHAR",
     Kind.TEXTS: "VARCHAR[]",
@@ -48,7 +48,7 @@ class CopyLocked(CopyError):
 
 
 def copy_file(path: Path) -> Path:
-    """Return the database file of a copy, which for a folder of Parquet files is a hidden file in it."""
+    """Return the database file of a copy. In a folder of Parquet files, it is a hidden file."""
     return path / FILE_IN_FOLDER if path.is_dir() else path
 
 
@@ -83,7 +83,7 @@ def _require_pull_state(found: Found, path: Path) -> None:
 
 
 def _columns(table: Table, found: Found) -> Iterator[tuple[str, Kind]]:
-    """Yield the published columns of this copy. A copy made by an older release may lack some until the next pull."""
+    """Yield the published columns that this copy has. A copy made by an older release may lack some of them."""
     for column in table.columns:
         if column.name in PUBLISHED[table.name] and (table.name, column.name) in found:
             yield column.name, column.kind
@@ -190,7 +190,7 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
 def _copy_sqlite_table(
     snapshot: duckdb.DuckDBPyConnection, db: sqlite3.Connection, table: Table, found: Found, scratch: Path
 ) -> None:
-    """Write a table's rows to a file as JSON, every value as text, and let DuckDB convert them."""
+    """Write a table's rows to a JSON file, with every value as a string, and let DuckDB convert them."""
     columns = list(_columns(table, found))
     names = [name for name, _ in columns]
     selected = [f'"{name}"' for name in names]

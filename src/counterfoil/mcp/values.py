@@ -9,7 +9,7 @@ import msgspec
 
 MONEY_PLACES = 2
 MAX_TEXT = 1_000
-# Answers are read by a language model, whose cost grows with the length of the answer.
+# A language model reads the result, and its cost grows with the length of the result.
 MAX_ANSWER_BYTES = 60_000
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def objects(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Json]:
 
 
 def within_budget(rows: list[Any]) -> list[Any]:
-    """Return as many of the first rows as fit into an answer."""
+    """Return as many of the first rows as fit into a tool result."""
     spent, kept = 0, []
     for row in rows:
         spent += len(msgspec.json.encode(row))

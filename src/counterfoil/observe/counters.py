@@ -99,7 +99,7 @@ def totals(folder: Path, layout: Layout) -> list[int]:
 
 
 def last_store_failure_ms(folder: Path, layout: Layout) -> int:
-    """Return the time of the latest store failure among workers that have not succeeded since, or 0 if none failed."""
+    """Return the time of the latest store failure, or 0. A worker's next successful request clears its failure."""
     return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
 
 

@@ -17,7 +17,7 @@ from counterfoil.observe.events import (
     StoreFailed,
 )
 
-# The lengths of the longest route, `transactions/{id}`, and of a key ID, in characters.
+# Column widths: the lengths of the longest route, `transactions/{id}`, and of a key ID.
 ROUTE_WIDTH, KEY_WIDTH = 17, 12
 LABEL_WIDTH = 16
 

@@ -9,7 +9,7 @@ from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Layout
 
 
 def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
-    """Yield the sums as Prometheus metrics."""
+    """Yield the summed counters of all workers as Prometheus metrics."""
     requests = CounterMetricFamily("counterfoil_requests", "Requests served.", labels=["route", "status", "error"])
     latency = HistogramMetricFamily("counterfoil_request_seconds", "Time to serve a request.", labels=["route"])
     sent = CounterMetricFamily(

@@ -86,7 +86,7 @@ class Admin:
 
     def stop(self) -> None:
         if self._thread.is_alive():
-            # This wakes the thread. Otherwise it would notice only after half a second that it should stop.
+            # This wakes the thread, which would otherwise take up to half a second to notice that it should stop.
             self._server.socket.shutdown(socket.SHUT_RDWR)
             self._server.shutdown()
         self._server.server_close()

@@ -27,7 +27,7 @@ def is_text(descriptor: int, settings: Settings) -> bool:
 
 
 def server_logging(settings: Settings) -> dict[str, object]:
-    """Return the configuration of the HTTP server's own messages, which go to standard error."""
+    """Return the logging configuration for the HTTP server's own messages, which go to standard error."""
     descriptor = sys.stderr.fileno()
     formatter = {
         "()": "counterfoil.observe.logs.ServerLogFormatter",

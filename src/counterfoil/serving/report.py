@@ -128,8 +128,8 @@ def _load_gauges(inspection: Inspection) -> Iterator[Metric]:
         running = 0 if load.finished else 1
         yield gauge("load_running", "1 while the latest load has not finished.", running)
         yield gauge("load_lines", "Lines read by the latest load.", load.lines)
-        yield gauge("load_changed", "Records the latest load added, changed or removed.", load.changed)
-        yield gauge("load_rejected", "Lines the latest load rejected.", load.rejected)
+        yield gauge("load_changed", "Records that the latest load added, changed or removed.", load.changed)
+        yield gauge("load_rejected", "Lines that the latest load rejected.", load.rejected)
         yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
 
 
@@ -162,13 +162,13 @@ def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metri
     )
     yield gauges(
         "watched_folder_silent",
-        "1 if nothing was delivered to a watched folder for longer than the setting silent_folder_min, otherwise 0.",
+        "1 if nothing has been delivered to a watched folder for silent_folder_min minutes, otherwise 0.",
         ["folder"],
         (([folder.name], float(folder.is_silent(now, settings.silent_folder_min))) for folder in folders),
     )
     yield gauges(
         "watched_folder_quarantined_files",
-        "Total number of files of a watched folder that were moved to quarantine.",
+        "Number of files that were moved from a watched folder to quarantine.",
         ["folder"],
         (([folder.name], float(folder.quarantined)) for folder in folders),
     )
@@ -187,7 +187,7 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
     )
     yield gauges(
         "server_lag_seconds",
-        "Seconds that a server's data is behind the most recent server.",
+        "Seconds that a server is behind the most up-to-date server.",
         ["server"],
         (([server.name], (latest - server.horizon) / 1000) for server in seen if server.horizon is not None),
     )

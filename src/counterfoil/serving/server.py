@@ -32,13 +32,13 @@ MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_MS = 10_000
 ORPHAN_CHECK_SEC = 1.0
 OTHER_DESCRIPTORS = 256
-# A worker that dies within STEADY_SEC of its start is replaced after a pause that doubles each time.
+# A worker that dies within STEADY_SEC of being replaced is replaced again after a pause, which doubles each time.
 STEADY_SEC = 30.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
 REPORT_AGAIN_SEC = 0.25
 # How long a killed worker may take to end.
 KILL_SEC = 0.2
-# Asks a worker to save its counts and records and to end, although requests are still in progress.
+# Tells a worker to save its counts and records and exit, even if requests are still in progress.
 SAVE_SIGNAL = signal.SIGUSR1
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
@@ -60,7 +60,7 @@ class Worker:
         supervisor = multiprocessing.parent_process()
         self._parent = (supervisor and supervisor.pid) or os.getppid()
         self.__rsgi__ = app.__rsgi__
-        # Granian calls this function when it starts the worker, which is later.
+        # Override Granian's function, which is called later, when the worker starts.
         _signals.set_loop_signals = _stop_at_first_signal
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -75,7 +75,7 @@ class Worker:
         self._close()
 
     def _save_and_exit(self) -> None:
-        """End this worker without waiting any longer for its requests."""
+        """Save counts and records, then exit without waiting any longer for requests."""
         if not self._is_closing:
             self._is_closing = True
             self._close()
@@ -84,7 +84,7 @@ class Worker:
     def _stop_if_orphaned(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop this worker if its supervisor was killed, so that the next supervisor has the port to itself."""
         if os.getppid() != self._parent:
-            # The signal is sent at every check, because one that arrives while the worker is starting is lost.
+            # Send the signal at every check, because a signal that arrives while the worker is starting is lost.
             os.kill(os.getpid(), signal.SIGTERM)
             if self._orphan_deadline is None:
                 loop.call_later(self._grace_sec, self._save_and_exit)
@@ -97,8 +97,8 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> WorkerSignal:
     """Return Granian's signal to stop, which is set once.
 
     Setting it for the third time while requests are in progress blocks the whole
-    worker forever. Several signals are common: systemd and Ctrl-C send one to
-    every process, and so does the supervisor.
+    worker forever. A worker often receives several signals: systemd and Ctrl-C
+    send a signal to every process, and the supervisor sends another.
     """
     stop = WorkerSignal()
     unset = [stop]
@@ -113,7 +113,7 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> WorkerSignal:
 
 
 def _allow_descriptors(connections: int) -> None:
-    """Raise the limit on open files, often 1,024, as far as the hard limit allows."""
+    """Raise the limit on open files (often 1,024) to what the connections need, but not above the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + OTHER_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
@@ -180,7 +180,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         self.wrks.clear()
 
     def kill_workers(self) -> None:
-        """Kill the workers that still run."""
+        """Kill the workers that are still running."""
         for worker in self.wrks:
             if worker.is_alive():
                 logger.warning(f"Killing worker-{worker.idx + 1}, because it did not stop in time")
@@ -201,7 +201,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
 
     def _pause_is_over(self, worker: int) -> None:
         self._paused.add(worker)
-        # Granian empties its list of dead workers without a lock, so repeat the report until it is noticed.
+        # Granian empties its list of dead workers without a lock, so add the worker again until it is replaced.
         while worker in self._paused and not self.interrupt_signal:
             if worker not in self.interrupt_children:
                 self.interrupt_children.append(worker)
@@ -269,7 +269,7 @@ class HttpServer:
         self._server.kill_workers()
 
     def run(self) -> None:
-        """Serve until the process receives SIGINT, SIGTERM, or SIGHUP unless that is ignored."""
+        """Serve until the process receives SIGINT, SIGTERM or, unless it is ignored, SIGHUP."""
         try:
             self._server.serve(target_loader=self._load, wrap_loader=False)
         except ConfigurationError as error:

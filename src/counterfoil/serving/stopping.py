@@ -10,9 +10,9 @@ from threading import Thread
 from counterfoil.ports import STOP_SAVE_SEC
 from counterfoil.serving.chores import STOP_SEC
 
-# How long the last line of the log may take.
+# Time limit for `before_end`, which writes the last line of the log.
 REPORT_SEC = 0.5
-# What the supervisor needs apart from waiting.
+# Additional time for the supervisor's own work while it stops.
 MARGIN_SEC = 1.0
 
 
@@ -22,16 +22,16 @@ def requests_limit_sec(grace_sec: int) -> float:
 
 
 def stop_limit_sec(grace_sec: int) -> float:
-    """Return the time within which the service stops: for requests, for the workers to save, and for the supervisor."""
+    """Return the time limit for stopping the service: requests finish, workers save their counts, and chores end."""
     return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
 
 
 class SignalSafeEvent:
     """An event that a signal handler can set.
 
-    A signal handler runs between two steps of the main thread. If that thread
-    holds the lock of a `threading.Event` at this moment, setting the event in
-    the handler blocks forever.
+    A signal handler interrupts the main thread. If the main thread holds the
+    lock of a `threading.Event` at that moment, setting that event in the
+    handler blocks forever.
     """
 
     def __init__(self) -> None:
@@ -54,13 +54,13 @@ class SignalSafeEvent:
 
 
 class StopDeadline:
-    """Ends the process if it still runs `limit_sec` after `begin`, which a signal handler can call."""
+    """Ends the process if it is still running `limit_sec` after `begin`. A signal handler can call `begin`."""
 
     def __init__(self, limit_sec: float, before_end: Callable[[], None] = lambda: None) -> None:
         self._limit_sec = limit_sec
         self._before_end = before_end
         self._begun = SignalSafeEvent()
-        # The thread already runs when the signal arrives, because a signal handler cannot safely start one.
+        # The thread is started in advance, because a signal handler cannot safely start a thread.
         Thread(target=self._run, name="stop deadline", daemon=True).start()
 
     def begin(self) -> None:
@@ -69,7 +69,7 @@ class StopDeadline:
     def _run(self) -> None:
         self._begun.wait()
         time.sleep(self._limit_sec)
-        # This may block too, for example if it writes to a log that is not read.
+        # `before_end` may block, for example if it writes to a pipe that nobody reads, so it runs in its own thread.
         last = Thread(target=self._before_end, name="before end", daemon=True)
         last.start()
         last.join(REPORT_SEC)

@@ -47,7 +47,7 @@ def serve(
 
 @contextmanager
 def counters_folder(parent: Path) -> Iterator[Path]:
-    """Yield a new folder for the workers' counters. Its name contains our PID, so that a later start can delete it."""
+    """Yield a new folder for the workers' counters. Its name contains our PID, for `clear_abandoned`."""
     clear_abandoned(parent)
     prefix = f"counterfoil-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:
@@ -55,7 +55,7 @@ def counters_folder(parent: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(parent: Path) -> None:
-    """Delete the folders that killed services of this user have left behind."""
+    """Delete the folders that killed services of the same user have left behind."""
     for folder in parent.glob("counterfoil-*-*"):
         owner = folder.name.split("-")[1]
         # In a container, the previous process may have had our PID.
@@ -105,9 +105,9 @@ def _serve(
 
 
 def _report_and_kill(server: HttpServer, log: Callable[[Event], None]) -> None:
-    """Kill the workers and report that the service did not stop by itself."""
+    """Kill the workers and report that the service did not stop in time."""
     server.kill_workers()
-    log(ServiceChanged(what="stop_failed", detail="the service did not stop in time and was ended"))
+    log(ServiceChanged(what="stop_failed", detail="the service did not stop in time and was killed"))
 
 
 def _admin(settings: Settings, counters: Path) -> Admin | None:

@@ -58,7 +58,7 @@ def _schedule(delay: float, call: Callable[[], None]) -> None:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        # The worker is stopping and its event loop has ended.
+        # The worker is stopping, and its event loop has already ended, so do not wait.
         call()
     else:
         loop.call_later(delay, call)

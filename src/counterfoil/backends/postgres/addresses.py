@@ -22,7 +22,7 @@ SESSION_SETTINGS = {
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """Limits on a worker's connections to each server. The defaults are those of the settings."""
+    """Limits on a worker's connections to each server. The defaults are the same as in the settings."""
 
     pool_size: int = 8
     pool_wait_ms: int = 2_000
@@ -58,7 +58,7 @@ class Address(Struct, frozen=True):
 
 
 def addresses(url: str) -> list[Address]:
-    """Return the servers if the address names several, or an empty list if it names one."""
+    """Return the servers that the address lists, or an empty list if it lists only one server."""
     # The standard library cannot parse a host list that contains IPv6 addresses.
     location = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]
     named = [_host_and_port(place) for place in location.split(",")]

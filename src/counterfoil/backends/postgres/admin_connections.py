@@ -28,8 +28,8 @@ SILENCE_MS = 15_000
 
 # Every join in the loader starts from a few rows, so plans that scan a whole table are disabled.
 _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-# SQLSTATE prefixes of errors that the statement did not cause: the server is unreachable, stopping, starting, full or a
-# replica.
+# SQLSTATE prefixes of errors that the statement did not cause: the server is unreachable, stopping or starting, has too
+# many connections, or is a replica.
 _UNREACHABLE = ("08", "57P0", "53300", "25006")
 
 _HAS_MIGRATIONS = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
@@ -42,7 +42,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate psycopg's errors to those of ports.py. Keep only the first line, as the rest may contain data."""
+    """Translate psycopg's errors to errors of ports.py. Keep only the first line: the other lines may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -64,7 +64,7 @@ def _first_line(error: psycopg.Error | OSError) -> str:
 
 
 def connect(url: str) -> Connection:
-    """Open a connection in autocommit mode. If there are several servers, connect to the one that accepts writes."""
+    """Open a connection in autocommit mode. If there are several servers, connect to the primary."""
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
     several = {"target_session_attrs": "read-write"} if addresses(url) else {}
     with translated():

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import pq
 from psycopg.adapt import Dumper
 
-# The dimensions, whether there are NULLs, the OID of the elements, the number of elements, and the first index.
+# Array header: number of dimensions, NULL flag, OID of the element type, number of elements, first index.
 _HEAD = Layout("!iiIii")
 _LENGTH = Layout("!i")
 _INTEGER, _BIGINT = Layout("!ii"), Layout("!iq")

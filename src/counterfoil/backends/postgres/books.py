@@ -1,4 +1,4 @@
-"""Reads shops, bills and members, from any server that is up to date.
+"""Reads shops, bills and members from any server that is up to date.
 
 All rows of an answer are read by one statement and therefore from one snapshot.
 The last column of every row is the horizon of that snapshot, on replicas too.
@@ -314,7 +314,7 @@ class PostgresBooks:
 
 
 def _continues(rows: list[Any]) -> bool:
-    """Return whether the row before this page exists. A replica may not have it yet."""
+    """Return whether the row before this page exists. A replica may not have that row yet."""
     return bool(rows[0][-2])
 
 

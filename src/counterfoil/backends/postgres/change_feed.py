@@ -2,9 +2,9 @@
 
 All statements of a page go to the same server. The first statement finds the
 shops that the pass has to read. The others read the bills of several shops at a
-time. The server has reached the end of the pass before the first statement
-runs. Changes that become visible between two statements have stamps after that
-end, so they belong to the next pass.
+time. The server's horizon has reached the upper bound of the pass before the
+first statement runs. Changes that become visible between two statements have
+stamps above that bound, so they belong to the next pass.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ SHOPS_OF = {
     """,
 }
 
-# Reads several sections, each of which starts after a shop, part, stamp and ID. Returns at most $6 rows per section, up
-# to the stamp $5. Parts are numbered as in `Part`. The removal of a bill is left out if the bill was loaded again.
+# Reads several sections. A section has a shop and a part, numbered as in `Part`, and starts after a stamp and an ID.
+# Returns at most $6 rows per section, up to the stamp $5. Removals of bills that were loaded again are left out.
 ROWS_OF = """
     SELECT asked.place, found.* FROM unnest($1::integer[], $2::integer[], $3::bigint[], $4::text[])
         WITH ORDINALITY AS asked (shop, part, stamp, id, place)
@@ -99,7 +99,7 @@ class FeedReader:
         self._oldest = 0
 
     async def read(self, reached: int) -> tuple[FeedPage | None, int]:
-        """Return the page and the server's horizon. The page is None if the server has not reached `reached`."""
+        """Return the page and the server's horizon. The page is None if that horizon is below `reached`."""
         found, horizon = await self._shops(self._after.shop_id if self._after else "")
         if horizon < reached:
             return None, horizon
@@ -108,7 +108,7 @@ class FeedReader:
             await self._read_sections([section for shop in found for section in self._builder.sections(shop)])
             if len(found) < SHOPS_AT_ONCE:
                 break
-            # No ID lies between an ID and the same ID followed by the lowest character.
+            # Continue with the smallest ID that sorts after the last shop: its ID followed by the lowest character.
             found, _ = await self._shops(found[-1].shop_id + LOWEST)
         if any_shop:
             # Removals may have been deleted while the page was read, so read the oldest valid mark again.

@@ -41,7 +41,7 @@ def is_distributed(connection: Connection) -> bool:
 
 
 def distribute(url: str) -> list[str]:
-    """Distribute the tables over the workers, and return the names of those that were not distributed before."""
+    """Distribute the large tables over the workers; return the names of the tables that this call distributed."""
     with checked_connection(url) as connection:
         if is_distributed(connection):
             return []
@@ -104,7 +104,7 @@ def _require_committed(connection: Connection) -> None:
     if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
             "the tables are distributed, but not every node has committed yet. Start services only when "
-            "`SELECT gid FROM pg_prepared_xacts` is empty on every node; Citus sees to it within a minute."
+            "`SELECT gid FROM pg_prepared_xacts` is empty on every node. Citus completes the commit within a minute."
         )
 
 

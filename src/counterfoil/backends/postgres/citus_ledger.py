@@ -143,8 +143,8 @@ class DistributedLedger(PostgresLedger):
     def _publish_abandoned(self, connection: Connection[Any]) -> None:
         """Publish the stamp of a writer that died, once no more rows of its batch can appear.
 
-        The rows that it had written become visible; the next load writes the
-        others.
+        The rows that it had written become visible. Loading the same delivery
+        again writes the rest of the batch.
         """
         found = connection.execute(_UNPUBLISHED).fetchone()
         if not found:
@@ -201,7 +201,7 @@ class DistributedLedger(PostgresLedger):
         """Return rows from all bases, because a member may have moved.
 
         A member may have two rows if a writer died during the move; the newest
-        is last.
+        row is last.
         """
         found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
@@ -238,7 +238,7 @@ class DistributedLedger(PostgresLedger):
             self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
 
     def _put_members(self, batch: Batch) -> None:
-        """Write the members of each base and their accounts, which are on the same node, in one transaction.
+        """Write members and their accounts, in one transaction per base. All of a base's rows are on the same node.
 
         A member that moves is written to its new base before it is removed from
         the old one. If the writer dies in between, the member is in both bases

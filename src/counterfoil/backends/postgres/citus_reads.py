@@ -105,8 +105,8 @@ class SplitStatement(Struct, frozen=True):
     """A statement in two parts: the head (on the coordinator) and the rows (on a shard).
 
     `of_head` and `of_rows` select the values for each part; `joined` combines
-    the results. If `for_each` is true, the first value for the rows is an array,
-    and their statement runs once for each of its elements.
+    the results. If `for_each` is true, the first value for `rows` is an array,
+    and the statement `rows` runs once for each element of that array.
     """
 
     head: str
@@ -117,7 +117,7 @@ class SplitStatement(Struct, frozen=True):
     for_each: bool = False
 
     def values_of_rows(self, values: Values, head: Rows) -> list[Values]:
-        """Return the values of each statement that reads rows."""
+        """Return the values for each run of the statement `rows`."""
         first, *others = asked = self.of_rows(values, head)
         return [(element, *others) for element in first] if self.for_each else [asked]
 
@@ -179,7 +179,7 @@ PARTS: Mapping[str, SplitStatement] = {
 
 
 class _InParts:
-    """A pool that runs the statements listed in `PARTS` in two parts, and those of the change feed shop by shop."""
+    """A pool that runs the statements in `PARTS` in two parts, and the statements of the change feed shop by shop."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -236,17 +236,15 @@ def open_servers(
     now_ms: Callable[[], int] | None,
     limits: ConnectionLimits,
 ) -> Servers:
-    """Open the servers. `Servers` would also work on Citus, but `CitusServers` is faster."""
+    """Open the servers. If the tables are distributed, use `CitusServers`, which reads them faster than `Servers`."""
+    # A Citus cluster has one address, that of its coordinator, so a list of servers is never a Citus cluster.
     distributed = not addresses(url) and run_in_new_loop(lambda: _is_distributed(url, limits))
     kind = CitusServers if distributed else Servers
     return kind(url, clock, lag_ms, observe, now_ms, limits)
 
 
 async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:
-    """Return whether the tables are distributed, or False if the server cannot be reached.
-
-    A Citus cluster has a single address, that of its coordinator.
-    """
+    """Return whether the tables are distributed, or False if the server cannot be reached."""
     try:
         with translated():
             connection = await open_connection(url, None, limits)

@@ -160,7 +160,7 @@ def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str
 
 
 def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
-    """Return rows with the source's types. Only the revision has to be converted."""
+    """Return rows with the source's types. Only revisions are converted here; the query has converted the rest."""
     if "rev" not in columns:
         return rows
     index = columns.index("rev")

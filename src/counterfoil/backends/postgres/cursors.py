@@ -22,7 +22,7 @@ _EXTEND = """
 _HORIZON = "SELECT at FROM horizon"
 # Returns an existing cursor for the position if its horizons are close enough. Otherwise it stores a new cursor under
 # the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a row for it,
-# even an expired one: see docs/decisions/0014.
+# even if that cursor has expired: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
@@ -56,7 +56,7 @@ _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
 """
-# Stores a cursor that was handed out while there was no primary. Its ID is a new random one, so no other cursor has it.
+# Stores a cursor that was handed out while there was no primary. Its ID is long and random, so it is unique.
 _ADOPT = f"{_INSERT} DO NOTHING"
 # Restores a cursor whose row was lost in a failover. It overwrites any cursor stored under the same ID since then.
 _CORRECT = f"""{_INSERT} DO UPDATE SET

@@ -28,7 +28,7 @@ async def read_page(
     limit: int,
     reached: int,
 ) -> tuple[DigestPage | None, int]:
-    """Return a page and the server's horizon. The page is None if the server has not reached `reached`."""
+    """Return a page and the server's horizon. The page is None if that horizon is below `reached`."""
     start = after or ShopDay("")
     scope_id = scope.id if is_storable(scope.id) else None
     values = (scope_id, shop_id, start.shop_id, start.day, *days, limit)

@@ -64,7 +64,7 @@ def touch(connection: Connection[Any], shops: list[int], stamp: int) -> None:
 
 
 def prune(connection: Connection[Any]) -> int:
-    """Delete removals older than REMOVALS_KEPT_MS; return the count. From now on, marks of that age are refused."""
+    """Delete removals older than REMOVALS_KEPT_MS; return the count. Marks of that age are refused afterwards."""
     row = connection.execute(_PRUNE, {"kept": REMOVALS_KEPT_MS}).fetchone()
     return int(row[0]) if row else 0
 

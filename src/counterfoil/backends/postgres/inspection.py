@@ -65,7 +65,7 @@ _EXTENT = """
 
 _KEYS = "SELECT body FROM keys"
 
-# Returns a login's permissions beyond reading: the grants from roles.sql, and whether it owns the schema.
+# Returns the login, whether it can serve, load and issue keys (see roles.sql), and whether it owns the schema.
 _PERMISSIONS = """
     SELECT current_user,
         has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),

@@ -44,7 +44,7 @@ class PostgresKeyLookup:
         self._lookup: asyncio.Task[None] | None = None
         self._failure: StoreUnreachable | None = None
         self._due = 0
-        # The keys in memory include every change up to this instant of the steady clock.
+        # The keys in memory include every change up to this time on the steady clock.
         self._as_of: int | None = None
 
     async def find(self, key_id: str) -> StoredKey | None:
@@ -55,7 +55,7 @@ class PostgresKeyLookup:
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
                 if self._as_of is not None and self._as_of < arrived - _REFRESH_US and not self._failure:
-                    # The lookup began so long before this request that it may have missed a revocation.
+                    # The lookup that just ended began long before this request, so it may have missed a revocation.
                     await asyncio.shield(self._start_lookup())
             if self._failure and not self._trusts_memory:
                 raise self._failure
@@ -67,7 +67,7 @@ class PostgresKeyLookup:
             await asyncio.wait({self._lookup})
         await asyncio.shield(self._start_lookup())
         if self._failure:
-            # The key may be newer than those in memory, so report the failure instead of refusing the key.
+            # The key may be newer than the keys in memory, so report the failure instead of refusing the key.
             raise self._failure
         return self._keys.get(key_id)
 
@@ -107,7 +107,7 @@ class PostgresKeyLookup:
             with suppress(StoreUnreachable):
                 await self._servers.on_replica(self._refresh_from_replica)
         if failure is None:
-            # The time counts from the start of the read: keys may change as soon as the server has read them.
+            # Count from the start of the read, because keys may change as soon as the server has read them.
             self._due = now + _REFRESH_US
         elif self._trusts_memory:
             self._due = self._clock.steady_us() + _REFRESH_US

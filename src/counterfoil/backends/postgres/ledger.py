@@ -187,7 +187,7 @@ _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, 
 
 
 class PostgresLedger:
-    """The write side of the books. It uses the server's clock unless the caller passes another."""
+    """The write side of the books. It uses the server's clock unless `now_ms` is given."""
 
     def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
         self._now_ms = now_ms
@@ -357,7 +357,7 @@ class PostgresLedger:
         self._do(_REMOVE_BILLS, keys)
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
-        """Insert bills that are not stored. The batch has looked for them under the write lock."""
+        """Insert bills that are not stored yet, as the batch has checked under the write lock."""
         self._write_bills(_ADD_BILLS, rows)
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:

@@ -1,4 +1,4 @@
-"""Reads requests, copies and loads of a store on PostgreSQL for the operator."""
+"""Reads keys, requests, copies, loads and shops of a store on PostgreSQL for the operator."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ _CONDITIONS: Mapping[str, str] = {
     "personal_data": "personal_base IS NOT NULL",
     "since": "at >= %(since)s",
     "until": "at < %(until)s",
-    # The first comparison lets PostgreSQL start reading the index at this position.
+    # The comparison `at <= ...` is redundant, but lets PostgreSQL start its index scan at the right entry.
     "before": f"at <= %(before_at)s AND (at < %(before_at)s OR {_NUMBER} < %(before_number)s)",
 }
 _NEWEST_FIRST = f"ORDER BY at DESC, {_NUMBER} DESC"
@@ -172,7 +172,8 @@ class PostgresOperatorReads:
         with self._opened() as connection:
             counts = connection.execute(TOTALS, span).fetchall()
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
-        # A shared meter writes the count of the current day to both tables. The higher count is the newer one.
+        # A shared meter writes the count of the current day to both tables. The rows are sorted so that the higher
+        # count, which is newer, comes last and is used.
         return days_of_keys(sorted(counts), errors, key_id)
 
     def hours(self, key_id: str, since: int) -> list[HourOfKey]:

@@ -1,7 +1,7 @@
 """Connections that serve requests (asyncpg): one pool per server, and the translation of asyncpg's errors.
 
-Every wait has a time limit. This pool is used instead of asyncpg's because it
-needs less CPU time: see docs/decisions/0007-dependencies.md for the figures.
+Every wait has a time limit. This pool needs less CPU time than asyncpg's own
+pool: see docs/decisions/0007-dependencies.md for the figures.
 The connections of loaders and commands are in admin_connections.py.
 """
 
@@ -17,15 +17,15 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# If the keys or the counts cannot be reached, a request fails within this time.
+# Time limit for reading keys and counting requests, so that a request fails soon if the primary does not respond.
 GATE_SEC = 1.5
-# A connection that was idle for longer is replaced, because a firewall may have dropped it silently.
+# A connection that was idle for longer than this is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
 
 # Citus can route a statement to its shard only if the plan contains the values, not placeholders.
 _PLAN_FOR_CITUS = "SELECT set_config('plan_cache_mode', 'auto', false) FROM pg_extension WHERE extname = 'citus'"
 
-# Errors that are not caused by the statement: the server is unreachable, starting or full.
+# Errors that the statement did not cause: the server is unreachable, stopping or starting, or has too many connections.
 _UNREACHABLE = (
     OSError,
     TimeoutError,
@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate asyncpg's errors to those of ports.py. Keep only the first line, as the rest may contain data."""
+    """Translate asyncpg's errors to errors of ports.py. Keep only the first line: the other lines may contain data."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:
@@ -97,7 +97,7 @@ def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     outcome: Future[Result] = Future()
 
     async def run() -> None:
-        # The result is passed on before the loop is closed, because closing it waits for name servers to answer.
+        # The caller gets the result before the loop is closed, because closing the loop waits for pending DNS lookups.
         try:
             outcome.set_result(await work())
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the result
@@ -148,8 +148,8 @@ class Pool:
                 try:
                     yield connection
                 except BaseException as error:
-                    # A connection can be reused only if the server itself reported the error. A statement that is still
-                    # running ends at its own time limit.
+                    # A connection can be reused only if the server itself reported the error. In other cases a
+                    # statement may still be running; the server cancels it at its time limit.
                     if not isinstance(error, asyncpg.PostgresError) or isinstance(error, _UNREACHABLE):
                         connection.terminate()
                     raise

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from counterfoil.backends.postgres.admin_connections import Connection
 
-# The definitions are those of the migration 0009_operator_reads.sql.
+# The definitions are the same as in the migration 0009_operator_reads.sql.
 _INDEXES: Mapping[str, LiteralString] = {
     "requests_newest": "(at)",
     "requests_by_key": "(key_id, at)",
@@ -56,7 +56,7 @@ def build_missing_indexes(connection: Connection) -> list[str]:
 def _build(connection: Connection, parent: str, month: str) -> str:
     name = f"{month}_{parent.removeprefix('requests_')}"
     names = {"name": sql.Identifier(name), "month": sql.Identifier(month), "parent": sql.Identifier(parent)}
-    # An interrupted build leaves an index that is not valid.
+    # An interrupted build leaves an invalid index behind, which must be dropped first.
     connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {name}").format(**names))
     created = sql.SQL("CREATE INDEX CONCURRENTLY {name} ON {month} ").format(**names) + sql.SQL(_INDEXES[parent])
     connection.execute(created)

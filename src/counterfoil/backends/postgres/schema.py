@@ -7,7 +7,7 @@ import re
 from importlib import resources
 
 VERSION = "SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1"
-# This column is added when the tables are distributed over a Citus cluster.
+# `horizon.taken` exists only in a store whose tables are distributed over a Citus cluster.
 IS_DISTRIBUTED = """
     SELECT EXISTS (
         SELECT FROM pg_attribute
@@ -15,8 +15,8 @@ IS_DISTRIBUTED = """
     )
 """
 
-# A migration may contain this comment. After the migration, running programs that were built for this schema or a newer
-# one can keep using the store.
+# If a migration contains this comment, running programs that were built for the given schema or a newer schema can keep
+# using the store after the migration.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 

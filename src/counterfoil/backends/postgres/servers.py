@@ -6,9 +6,9 @@ replica is usable if it responds and is not too far behind. Reads rotate over
 the usable replicas, or go to the primary if there are none. A read that fails
 is repeated on the next server. Each read states the horizon that the server
 must have reached, which is the newest horizon that was ever reported to the
-caller. Only horizons that every usable replica has reached are reported, so
-each of them can answer. A single server is not watched: every statement goes to
-its pool.
+caller. A horizon is reported only if every usable replica has reached it, so
+every usable replica can answer the caller's next read. A single server is not
+watched: every statement goes to its pool.
 """
 
 import asyncio
@@ -56,8 +56,8 @@ class DatabaseServer:
         self.name = address.name if address else "the server"
         self.role = ServerRole.AWAY if address else ServerRole.PRIMARY
         self.horizon = 0
-        # Timeline of the write-ahead log. If two servers accept writes, the one with the lower timeline was replaced in
-        # a failover.
+        # Timeline of the write-ahead log. If two servers accept writes, the server with the lower timeline was replaced
+        # in a failover.
         self.timeline = ""
         # True if a request has failed on this server since its watcher last checked it.
         self.suspect = False
@@ -137,7 +137,7 @@ class Servers:
     async def found(
         self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
-        """Run a statement with `found_by`. By default, `there` checks that the first column is not null."""
+        """Return the rows of a statement. See `found_by` for the parameters."""
         return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
 
     async def found_by(
@@ -148,7 +148,9 @@ class Servers:
     ) -> list[Any]:
         """Return the rows of a query. If a replica finds nothing, ask the primary too: the replica may be behind.
 
-        While there is no primary, ask every other replica.
+        While there is no primary, ask every other replica. `there` returns
+        whether the rows contain the record; by default, whether the first
+        column of the first row is not null.
         """
         is_there = there or _has_first_column
         answered_by, answer = await self._first_answer(ask, reached)
@@ -164,9 +166,9 @@ class Servers:
     ) -> tuple[DatabaseServer, list[Any]]:
         """Return the first server that has reached this horizon, together with its answer.
 
-        Right after a failover there may be none for a moment, so the read is
-        retried: a server that is being promoted or is catching up will soon
-        reach the horizon.
+        Right after a failover there may be no such server for a moment, so the
+        read is retried: a server that is being promoted or is catching up will
+        soon reach the horizon.
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
@@ -266,7 +268,7 @@ class Servers:
     def write_now(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
         """Run a transaction on the primary from outside the event loop, over a new connection.
 
-        It is given up after `within` seconds.
+        Raise StoreUnreachable if it has not finished within `within` seconds.
         """
         run_in_new_loop(lambda: self._write_in_time(write, within))
 
@@ -283,8 +285,8 @@ class Servers:
         with translated():
             connection = await open_connection(self._url, primary.address, self._limits)
             try:
-                # If this fails, the server rolls back because the connection ends. A ROLLBACK would first wait for the
-                # statement before it, which a silent server never answers.
+                # After an error, no ROLLBACK is sent, because it would wait for a server that may not respond. Closing
+                # the connection makes the server roll back.
                 await connection.execute("BEGIN")
                 await write(connection)
                 await connection.execute("COMMIT")
@@ -371,7 +373,7 @@ class Servers:
             self._all_checked.set()
 
     def _mark_suspect(self, server: DatabaseServer) -> None:
-        """After a failed request to this server, send it no more requests until its watcher has checked it."""
+        """Stop using this server until its watcher has checked it again, because a request to it has failed."""
         if self._addresses:
             server.suspect = True
             server.check_now.set()

@@ -31,7 +31,7 @@ RECORDS_WAITING = 100_000
 Instant = Callable[[], tuple[int, date]]
 
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
-# This statement is used with several servers: see docs/decisions/0015-monotonic-reads.md.
+# Used if the store has several servers: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
@@ -91,8 +91,8 @@ class PostgresUsage:
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
         self._tally = RequestTally()
-        # Records and counts whose writing has begun, by `id`. If it has not ended when the worker stops, they are
-        # written over a new connection.
+        # Records and counts that are being written, by `id`. If the worker stops before a write has ended, the write is
+        # repeated over a new connection.
         self._records_in_flight: dict[int, list[RequestRecord]] = {}
         self._tallies_in_flight: dict[int, RequestTally] = {}
         self._months: set[int] = set()
@@ -234,7 +234,7 @@ class PostgresUsage:
 
     @contextmanager
     def _records_to_write(self) -> Iterator[list[RequestRecord]]:
-        """Yield the pending records. If they cannot be written, they are pending again."""
+        """Yield the pending records. If writing them fails, they become pending again."""
         records, self._records = self._records, []
         self._records_in_flight[id(records)] = records
         try:
@@ -248,7 +248,7 @@ class PostgresUsage:
 
     @contextmanager
     def _tally_to_write(self) -> Iterator[RequestTally]:
-        """Yield the pending counts of errors and passes. If they cannot be written, they are pending again."""
+        """Yield the pending counts of errors and passes. If writing them fails, they become pending again."""
         tally, self._tally = self._tally, RequestTally()
         self._tallies_in_flight[id(tally)] = tally
         try:
@@ -261,7 +261,7 @@ class PostgresUsage:
             self._tallies_in_flight.pop(id(tally), None)
 
     def _finish_writing(self, within: float) -> None:
-        """Wait for records that are being written, so that none of them is written twice."""
+        """Wait up to `within` seconds for writes in progress, so that they need not be repeated."""
         running = {task for task in self._tasks if not task.done()}
         for loop in {task.get_loop() for task in running}:
             if not loop.is_closed() and not loop.is_running():

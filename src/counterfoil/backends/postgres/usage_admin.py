@@ -27,7 +27,7 @@ _PRUNE_REQUESTS = """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
 _PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < %s"
 _PRUNE_PASSES = "DELETE FROM passes WHERE greatest(ended_at, continued_at) < %s"
-# Deletes the counts of the last active day of keys that are no longer used.
+# Deletes rows of keys that are no longer used. Each row holds the count of the key's last active day.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
         AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
@@ -114,7 +114,7 @@ class PostgresCursorAdmin:
         """Do nothing: `prune` closes its own connection."""
 
     def prune(self) -> int:
-        """Expire cursors that were not used for 7 days and delete long-expired ones. Return the number that expired."""
+        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
         with checked_connection(self._url) as connection:
             _in_batches(connection, _DELETE_CURSORS, (now, PRUNE_ROWS))
@@ -122,7 +122,7 @@ class PostgresCursorAdmin:
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
-    """Run a statement that changes at most PRUNE_ROWS rows until none are left. Return the total."""
+    """Run a statement that changes at most PRUNE_ROWS rows, until no rows are left. Return the total number of rows."""
     total = 0
     while True:
         changed = connection.execute(statement.encode(), values).rowcount

@@ -130,7 +130,8 @@ class Bridge:
             return fresh
         if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
             return cursor
-        # A failover has lost the position of this ID. `find` restores it in the store, and the caller tries another ID.
+        # In a failover, the store has lost the position that this ID stands for. `find` restores that position, and the
+        # caller tries another ID.
         await self.find(listing, cursor)
         return None
 
@@ -187,13 +188,13 @@ class Bridge:
 
     async def _maintain(self) -> None:
         while True:
-            # Valkey or the store may be unreachable; the next round tries again.
+            # If Valkey or the store is unreachable, try again after MAINTAIN_SEC.
             with suppress(StoreUnavailable):
                 await self.maintain()
             await asyncio.sleep(MAINTAIN_SEC)
 
     async def maintain(self) -> None:
-        """Extend the lifetime of the bridge's mark, and write cursors and disclosures that are waiting to the store."""
+        """Extend the lifetime of the bridge's mark, and transfer deferred cursors and disclosures to the store."""
         with translated():
             batch = self._opened().pipeline(transaction=False)
             batch.expire(self._mark, MARK_SEC)
@@ -214,8 +215,8 @@ class Bridge:
         try:
             deferred = _deferred(entry)
         except DecodeError:
-            # Another version wrote this entry. Move it to a separate list, where it is kept but does not block the
-            # others.
+            # Another version wrote this entry. Move it to a separate list, where it is kept but does not block other
+            # entries.
             with translated():
                 await self._opened().rpush(f"{self._deferred}:unreadable", entry)
             return
@@ -227,7 +228,7 @@ class Bridge:
 
 
 def _joined(stored: StoredCursor | None, here: StoredCursor | None) -> StoredCursor | None:
-    """Merge both entries of a cursor, because a failover may have lost the store's latest horizons."""
+    """Merge a cursor's entries in store and Valkey: the store may have lost the latest horizons in a failover."""
     if stored is None or here is None:
         return stored
     return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

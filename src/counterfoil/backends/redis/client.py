@@ -57,7 +57,7 @@ class Script:
 
 
 def open_clients(url: str) -> list[Any]:
-    """Return a list of clients: the one for commands, followed by one for each sentinel.
+    """Return the client for commands, followed by a client for each sentinel, if there are any.
 
     The address may name one server, a cluster, or the sentinels that monitor
     the primary.

@@ -19,7 +19,7 @@ from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 
-# Delay between a change of the counts and writing them to the store.
+# Delay before changed counts are written to the store.
 SAVE_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -36,7 +36,7 @@ class DayTotals(Protocol):
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Raise the stored counts to the given ones; return the stored counts that are higher."""
+        """Raise lower stored counts to the given counts; return the stored counts that are higher."""
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None: ...
 
@@ -112,7 +112,7 @@ class RedisMeter:
         return found
 
     async def _ask_with_seeds(self, key: Key, number: int, total_missing: int, horizon_missing: int) -> list[int]:
-        """Ask again, supplying the daily total or the horizon that the meter has lost or never had."""
+        """Repeat the admission with the daily total or the horizon that the meter has lost or never had."""
         day, total, newest = _date(number), 0, None
         if total_missing:
             total = (await self._totals.counts(key, [day])).get(day, 0)
@@ -180,7 +180,7 @@ class RedisMeter:
             try:
                 self._totals.raise_totals_now(self._unsaved, within)
             except StoreUnavailable as error:
-                raise StoreUnavailable(f"{error}. Only the meter has {len(self._unsaved):,} daily counts") from error
+                raise StoreUnavailable(f"{error}. Not stored: {len(self._unsaved):,} daily counts") from error
             self._unsaved = {}
 
     def _start(self, work: Any) -> None:

@@ -99,7 +99,7 @@ def checked(source: Path) -> BackupManifest:
             )
         for name in NAMES:
             path, expected = path_of(source, name), manifest.files[name]
-            # A command that only reads the backup leaves an empty log behind.
+            # An empty log is allowed, because a command that only reads the backup may leave one behind.
             if _size(path.with_name(f"{path.name}-wal")) or path.stat().st_size != expected.size_bytes:
                 raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
             if sha256(path) != expected.sha256:
@@ -207,7 +207,7 @@ def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> B
 
 
 def _unchanging(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open a copy that no process writes to. SQLite then creates no other files, so the folder may be read-only."""
+    """Open a copy that no process writes to. SQLite then needs no other files, so the folder may be read-only."""
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=ro&immutable=1"
     with translated():
         return sqlite3.connect(uri, uri=True, isolation_level=None)

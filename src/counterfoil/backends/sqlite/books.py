@@ -93,8 +93,8 @@ _BILLS_BY_CHANGE = {
     for kind, number in _NUMBER_OF.items()
 }
 
-# Most polls find nothing new. This statement takes half the time of the one above and says whether there is a bill to
-# read. It returns no row if the shop is not in scope.
+# Most polls find nothing new. This statement returns whether there is a bill to read, in half the time that reading a
+# page takes. It returns no row if the shop is not in scope.
 _POLL = {
     kind: f"""
     SELECT (SELECT at FROM horizon), EXISTS (SELECT 1 FROM bills WHERE shop = in_scope.number AND updated_at >= ?3)

@@ -126,7 +126,7 @@ def touch(connection: sqlite3.Connection, shop: int, stamp: int) -> None:
 
 
 def prune(connection: sqlite3.Connection, horizon: int) -> int:
-    """Delete removals older than REMOVALS_KEPT_MS; return the count. From now on, marks of that age are refused."""
+    """Delete removals older than REMOVALS_KEPT_MS; return the count. Marks of that age are refused afterwards."""
     oldest = horizon - REMOVALS_KEPT_MS
     deleted = connection.execute(_PRUNE, (oldest,)).rowcount
     if deleted:

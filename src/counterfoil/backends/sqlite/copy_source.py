@@ -37,7 +37,7 @@ _SIZE: tuple[tuple[Name, str], ...] = (
     ("usage", "SELECT count(*) FROM requests"),
 )
 
-# Subqueries for tables that SQLite stores under another name or with other columns.
+# Subqueries for tables that SQLite stores in a different layout.
 _FROM = {
     # Accounts are numbered in the order in which the member's record lists them.
     "accounts": """(
@@ -64,7 +64,7 @@ _GROUPS = {
 }
 _IN_GROUP = {
     "": "true",
-    # A shop's bills have consecutive numbers, so this reads them in the order in which they are stored.
+    # Each shop has its own range of bill numbers, so this reads its bills in the order in which they are stored.
     "shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1",
     "provider_id": "provider_id = :group",
     "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",

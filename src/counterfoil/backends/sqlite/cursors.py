@@ -29,7 +29,7 @@ _EXTEND = """
 """
 # Returns an existing cursor for the position if its horizons are close enough. Otherwise it stores a new cursor under
 # the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a row for it,
-# even an expired one: see docs/decisions/0014.
+# even if that cursor has expired: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
@@ -70,8 +70,8 @@ _EXPIRE = """
 class SqliteCursors:
     """Stores cursors in the table `cursors`.
 
-    A worker passes its meter as `beside` to share its connection: with two
-    connections, each write would invalidate the other's page cache.
+    A worker passes its meter as `beside` to share the meter's connection: with
+    two connections, a write on one would invalidate the page cache of the other.
     """
 
     def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
@@ -106,7 +106,7 @@ class SqliteCursors:
             return found
 
     def prune(self) -> int:
-        """Expire cursors that were not used for 7 days and delete long-expired ones. Return the number that expired."""
+        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
         return self._in_portions(_EXPIRE, now, RESERVED_MS)

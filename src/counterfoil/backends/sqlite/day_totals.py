@@ -1,4 +1,4 @@
-"""Marks the totals of each shop's bills per day as stale, computes them, and reads pages of digests."""
+"""Marks day totals as stale, computes them again, and reads pages of digests."""
 
 import sqlite3
 from collections.abc import Iterable

@@ -273,7 +273,7 @@ def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> 
             check_version(connection, name)
 
     try:
-        # The last process to close a database deletes its log. Meanwhile, no other process can open the database.
+        # The last process to close a database deletes its log. Wait, because the database cannot be opened meanwhile.
         _wait_for_lock(set_up, wait_sec)
     except BaseException:
         connection.close()

@@ -165,7 +165,7 @@ class SqliteInspection:
     def is_built(self) -> bool:
         try:
             if not has_schema(self._folder, "books"):
-                # Another process may be creating the store at this moment.
+                # Either the file was lost, or another process is creating the store at this moment.
                 return "books" in lost(self._folder)
             return self.fingerprint() is not None
         except (StoreUnavailable, StoreMismatch):

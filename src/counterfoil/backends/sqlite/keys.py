@@ -7,7 +7,7 @@ and a missing or damaged file is noticed. While the file is locked but
 unchanged, the keys in memory stay in use for at most `KEYS_TRUSTED_SEC`.
 
 A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
-restored, keys that were revoked since then stay revoked.
+restored, keys that were revoked in the meantime stay revoked.
 """
 
 import os
@@ -93,7 +93,7 @@ class SqliteKeyLookup:
         self._store_id: int | None = None
         self._failure: StoreUnavailable | None = None
         self._locked: StoreBusy | None = None
-        # Times on the monotonic clock: the next check of the file, the last full read, and the last successful check.
+        # Times on the steady clock: the next check of the file, the last full read, and the last successful check.
         self._due = 0
         self._read_at = 0
         self._as_of: int | None = None
@@ -118,7 +118,7 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     def _may_bridge(self) -> bool:
-        """Return whether the keys in memory are recent and unchanged, and can be used while the file is locked."""
+        """Return whether the keys in memory may be used: they are recent, and the locked file is unchanged."""
         if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()
@@ -220,7 +220,7 @@ def _file_state(path: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     if not found.st_size:
-        # Opening a database creates an empty log, so an empty log counts as none.
+        # Opening a database creates an empty log, so an empty log is treated as a missing log.
         return None
     # Opening a database also sets the owner of its log, which changes the log's ctime, so the ctime is ignored.
     changed = 0 if path.endswith("-wal") else found.st_ctime_ns

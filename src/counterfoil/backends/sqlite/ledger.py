@@ -291,7 +291,7 @@ class SqliteLedger:
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
         self._write_all(_PUT_MEMBER, (row.values(row.rev) for row in written))
-        # A member that moved to another base was overwritten by the statement above.
+        # The statement above has already moved members to their new bases, so this deletes only removed members.
         self._write_all(_REMOVE_MEMBER, gone)
         self._write_all(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
         self._write_all(_ADD_ACCOUNT, account_values(written))

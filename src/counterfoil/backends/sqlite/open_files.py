@@ -20,7 +20,7 @@ class OpenFiles:
                     self._known.append((name, file, inode))
 
     def problem(self, name: Name | None = None) -> str | None:
-        """Return the problem with this file, or with any file if no name is given. Return None if there is none."""
+        """Return a problem with the named database, or with any database if no name is given. None means no problem."""
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:
                 if found is None and not path_of(self._folder, known).exists():

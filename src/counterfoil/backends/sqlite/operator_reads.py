@@ -49,7 +49,7 @@ STEPS = 10_000
 
 _COLUMNS = "number, at, nullif(request_id, ''), key_id, route, status, error, took_us, personal_base, personal_members"
 # For each set of records, the index that contains the set and the condition that selects it. The statements name the
-# index, because SQLite might choose another one without ANALYZE.
+# index, because SQLite might choose a different index if ANALYZE has not been run.
 _RECORDS: Mapping[Records, tuple[str, str]] = {
     Records.WITH_ID: ("requests_by_id", "request_id = :request_id AND request_id > ''"),
     Records.FAILED: ("requests_failed", "error IS NOT NULL"),
@@ -67,7 +67,7 @@ _CONDITIONS: Mapping[str, str] = {
     "personal_data": "personal_base IS NOT NULL",
     "since": "at >= :since",
     "until": "at < :until",
-    # The first comparison lets SQLite start reading the index at this position.
+    # The comparison `at <= ...` is redundant, but lets SQLite start its index scan at the right entry.
     "before": "at <= :before_at AND (at < :before_at OR number < :before_number)",
 }
 _NEWEST_FIRST = "ORDER BY at DESC, number DESC"

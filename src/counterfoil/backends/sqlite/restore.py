@@ -55,9 +55,9 @@ _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
 # Clients may still hold cursors that were created after the backup, so the IDs of these cursors must not be used again.
-# Most cursors have the ID of their row. So this trigger takes each row ID out of use when it is first inserted, and the
-# service retries with a random ID. A short random ID may have been handed out too, so the trigger ignores it, and the
-# service retries with a longer one. See `_next_cursor` in reads.py.
+# Most cursors have the ID of their row. When such a cursor is first inserted, the trigger stores its ID as expired
+# instead, and the service retries with a random ID. A short random ID may have been handed out before too, so the
+# trigger skips the insert, and the service retries with a longer ID. See `_next_cursor` in reads.py.
 _GUARD = """
     CREATE TRIGGER restored_cursors BEFORE INSERT ON cursors
     WHEN NOT NEW.expired AND NEW.ends_at < {until} + {lifetime}
@@ -92,7 +92,7 @@ _LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
 
 class Replaced(Struct):
-    """The horizon and the revocations of the replaced store. `unreadable` lists the files that could not be read."""
+    """Data that is kept from the replaced store. `unreadable` lists the databases that could not be read."""
 
     horizon: int = 0
     revoked: dict[str, int] = {}
@@ -133,7 +133,7 @@ def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Act
 
 
 def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
-    """Return the secret for the restored store. Raise BackupRefused if the backup was built with another secret."""
+    """Return the secret for the restored store. Raise BackupRefused if it is not the backup's secret."""
     secret = place.text.encode()
     if not secret:
         file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file
@@ -200,7 +200,7 @@ def _copy(source: Path, draft: Path, manifest: BackupManifest) -> None:
 
 
 def _read_replaced(folder: Path) -> Replaced:
-    """Return the horizon and the revocations of the store to replace. Raise BackupRefused if it is still in use."""
+    """Return the data to keep from the store that is replaced. Raise BackupRefused if that store is still in use."""
     found = Replaced()
     for name in NAMES:
         try:

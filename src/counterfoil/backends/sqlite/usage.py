@@ -55,7 +55,7 @@ INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
-# Returns the key's latest admission, and the time of the admission that must be a minute old before the next request.
+# Returns a key's latest admission, and the time of the admission that must be a minute old before the next admission.
 _LATEST = """
     SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
     FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
@@ -115,7 +115,7 @@ _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requ
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
 _PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < ?"
 _PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
-# Deletes the admissions of the last active day of keys that are no longer used.
+# Deletes the remaining admissions of keys that are no longer used.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, nullif(request_id, '')
@@ -136,7 +136,7 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
-        # The number of records that this process has added to `recent_requests`, and when it last moved them.
+        # The number of records that this process knows of in `recent_requests`, and when it last moved them.
         self._recent, self._moved_us = 0, 0
         self._tally = RequestTally()
         self._flush_due = False
@@ -222,17 +222,17 @@ class SqliteUsage:
         return Admitted(today, count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
-        """Store the last day's count and return the new day's.
+        """Store the count of the last day, and return the count of the new day.
 
-        The new day's count is above 0 if the clock went back to a day that was
-        already counted.
+        The new count is above 0 if the clock went back to a day on which requests
+        were already counted.
         """
         self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
         row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
         return row[0] if row else 0
 
     def _settle_steady_clock(self) -> int:
-        """Return the offset from the steady clock, which restarts at boot, to the clock of the admissions."""
+        """Return the offset from the steady clock, which restarts at boot, to the clock used for admissions."""
         row = self._connection.execute(_STEADY).fetchone()
         if row and row[0] == self._clock.boot_id():
             return int(row[1])
@@ -246,7 +246,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day. If several queries return the same day, the last one wins."""
+        """Return counts by key and day. If several queries return the same day, the last query wins."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:

@@ -35,7 +35,7 @@ class CopiedBill(Struct, frozen=True):
 
 
 class ShopDayTotals(Struct, frozen=True):
-    """The totals of the bills of one shop and day, in the copy or from the service."""
+    """Bill totals for one shop on one day, in the copy or from the service."""
 
     bills: int
     voids: int
@@ -45,7 +45,7 @@ class ShopDayTotals(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """The numbers of rows passed to a sink that were new, different from the stored row, and equal to it."""
+    """How many of the rows passed to a sink were new, different from the stored row, or equal to it."""
 
     added: int = 0
     changed: int = 0
@@ -53,7 +53,7 @@ class Written(Struct, frozen=True):
 
 
 class Sink(Protocol):
-    """A copy. Each row is passed as the raw JSON of one object of a response. Bills are identified by shop and ID."""
+    """Stores a copy. Each row is a JSON object from a response, as bytes. A bill is identified by its shop and ID."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Commit everything that is written inside the context, or roll it back if an error is raised."""
@@ -69,19 +69,19 @@ class Sink(Protocol):
         """Mark shops as removed. A shop that is not in the copy is added without a name."""
 
     def shop_ids(self) -> set[str]:
-        """Return all shops of the copy, including those that are marked as removed."""
+        """Return the IDs of all shops of the copy, including shops that are marked as removed."""
 
     def count_shops(self) -> int:
         """Return the number of shops that are not marked as removed."""
 
     def removed_shop_ids(self) -> set[str]:
-        """Return the shops that are marked as removed."""
+        """Return the IDs of the shops that are marked as removed."""
 
     def forget_shops(self, shop_ids: Sequence[str]) -> int:
         """Delete shops with all their rows, and return the number of deleted bills."""
 
     def bases(self) -> list[str]:
-        """Return the bases of the shops that are not marked as removed."""
+        """Return the IDs of the bases of all shops that are not marked as removed."""
 
     def put_bills(self, rows: Sequence[bytes]) -> Written:
         """Upsert bills. The copy must not contain a later version of any of them."""
@@ -90,30 +90,30 @@ class Sink(Protocol):
         """Delete bills, and return how many of them were in the copy."""
 
     def mark_undelivered(self, shop_ids: Sequence[str]) -> None:
-        """Record all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the record."""
+        """Flag all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the flag of a bill."""
 
     def clear_undelivered(self) -> None:
-        """Clear the record of bills that were not delivered."""
+        """Clear the flag of all bills that are flagged as not delivered."""
 
     def delete_undelivered(self) -> int:
-        """Delete the bills that are still recorded as not delivered, and return their number."""
+        """Delete the bills that are still flagged as not delivered, and return their number."""
 
     def open_pass(self, provider_id: str) -> None:
         """Begin a pass over the base: clear the list of members that were seen."""
 
     def put_members(self, provider_id: str, rows: Sequence[bytes]) -> Written:
-        """Upsert members and mark them as seen by the current pass. No member may be in `rows` twice."""
+        """Upsert members and mark them as seen by the current pass. `rows` must not contain a member twice."""
 
     def close_pass(self, provider_id: str, now: str) -> int:
-        """Mark the members of the base that the pass has not seen as removed, and return their number."""
+        """Mark as removed all members of the base that the pass has not seen, and return their number."""
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
-        """Return the bills of these days, by day."""
+        """Return the bills of a shop from the day `first` to the day `last`, by day."""
 
     def undated_bills(self, shop_id: str) -> list[CopiedBill]: ...
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
-        """Return totals by shop and day, from the day `since` on. If it is None, include all days and undated bills."""
+        """Return totals by shop and day from `since` on or, if `since` is None, for all days and undated bills."""
 
     def publish(self) -> None:
         """Make the written rows visible to readers, if committing them is not enough."""

@@ -41,10 +41,10 @@ class RowConverter:
         self._json.read(rows, tables)
 
     def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
-        """Yield a CSV file with the rows of each table. The next file is written while the caller reads one."""
+        """Yield a CSV file with the rows of each table. While the caller reads a file, the next file is written."""
 
         def write(number: int) -> Path:
-            # Two names are enough, because at most one file is written while another one is read.
+            # Two names are enough, because one file is written while the other is read.
             file = self._json.folder / f"rows{number % 2}.csv"
             selected = self._json.select(fills[number].table, fills[number].supplied, convert)
             target = escape_quotes(str(file))

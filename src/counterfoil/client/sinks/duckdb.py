@@ -86,7 +86,7 @@ class DuckDBSink(SqlSink):
 
 
 def _require_duckdb(path: Path) -> None:
-    """Raise SinkError for other kinds of files, because DuckDB would download extensions to open them."""
+    """Raise SinkError if the file is not a DuckDB file, because DuckDB may download an extension to open it."""
     if path.exists():
         with path.open("rb") as file:
             head = file.read(MAGIC_OFFSET + len(MAGIC))
@@ -96,9 +96,7 @@ def _require_duckdb(path: Path) -> None:
 
 def _open_error(path: Path, error: Exception) -> str:
     if "Could not set lock" in str(error):
-        return (
-            f"{path} is open in another process. Close it there first: during a pull, only the pull can have it open."
-        )
+        return f"{path} is open in another process. Close it there first: a pull needs exclusive access to the file."
     return f"cannot open the DuckDB file {path}: {_first_line(error)}"
 
 

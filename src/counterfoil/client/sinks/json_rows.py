@@ -1,6 +1,6 @@
-"""Parses the objects of responses with DuckDB, and returns the rows of the copy's tables that are made from them.
+"""Parses the objects in responses with DuckDB and converts them to rows of the copy's tables.
 
-All SQL sinks use it, because DuckDB parses JSON several times faster than
+All SQL sinks use this module, because DuckDB parses JSON several times faster than
 Python does.
 """
 
@@ -53,7 +53,7 @@ class JsonRows:
         run("SET TimeZone = 'UTC'")
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Put objects of a response into the temporary table `parsed`, with the fields that the tables use."""
+        """Parse objects from a response into the temporary table `parsed`, with the fields that the tables use."""
         try:
             self._file.write_bytes(b"\n".join(rows))
         except OSError as error:
@@ -81,7 +81,7 @@ class JsonRows:
 
 
 def _unnested(table: Table) -> str:
-    """Return SQL for one row per element of nested lists. e1 and e2 are the elements; n1 and n2 are their numbers."""
+    """Return SQL for one row per element of nested lists. e1 and e2 are the elements, n1 and n2 their positions."""
     source = "parsed"
     kept = [f'"{column.path[0]}" AS "of_parent_{column.path[0]}"' for column in table.columns if column.of_parent]
     for depth, path in enumerate(table.each, 1):

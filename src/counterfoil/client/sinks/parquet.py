@@ -52,12 +52,12 @@ class ParquetSink(DuckDBSink):
 
 
 def _require_own_folder(folder: Path) -> None:
-    """Raise SinkError if the folder has files with our names but no working file, so they are not from this copy."""
+    """Raise SinkError if the folder has files with our names but no working file: a pull did not write them."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
     if foreign and not (folder / PARQUET_WORKING_FILE).exists():
         raise SinkError(
             f"{folder} contains {foreign[0]}.parquet but not {PARQUET_WORKING_FILE}, so it is not a complete copy. "
-            "Move the files away, or choose another folder."
+            "Move the files elsewhere, or choose another folder."
         )
 
 

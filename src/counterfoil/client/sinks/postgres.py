@@ -13,8 +13,8 @@ from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
 from counterfoil.client.tables import Kind, Table
 
-# Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, which releases
-# the lock.
+# A pull locks the schema, because two pulls would overwrite each other's work. If a pull is killed, its connection
+# ends, which releases the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
 _EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 # This string stands for NULL in the CSV. A value that is equal to it is quoted.
@@ -79,7 +79,7 @@ class PostgresSink(SqlSink):
             self._copy(table, target, file)
 
     def fill_all(self, fills: Sequence[Fill]) -> None:
-        """Insert the rows of several tables. DuckDB converts one table while PostgreSQL stores the one before it."""
+        """Insert the rows of several tables. DuckDB converts a table while PostgreSQL stores the previous one."""
         with closing(self._converter.csv_files(fills, _convert, NULL_TEXT)) as files:
             for fill, file in zip(fills, files, strict=True):
                 self._copy(fill.table, fill.table.name, file)
@@ -104,7 +104,7 @@ class PostgresSink(SqlSink):
 
 
 def _convert(value: str, kind: Kind) -> str:
-    """Return SQL for DuckDB that writes a list as an array literal of PostgreSQL."""
+    """Return SQL for DuckDB that writes a list as a PostgreSQL array literal."""
     if kind is not Kind.TEXTS:
         return value
     quoted = """'"' || replace(replace(x, '\\', '\\\\'), '"', '\\"') || '"'"""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from counterfoil.client.tables import TABLES, Kind, Table
 
-# The tables that only `pull` itself uses, and their columns.
+# The tables in which `pull` stores its own state, and their columns.
 OWN_TABLES = {
     "pull_state": "one INTEGER, state {text}",
     "pull_seen": "provider_id {text}, member_id {text}",

@@ -1,4 +1,4 @@
-"""Private folders for the temporary data of a pull. A lock shows that the process that created a folder still runs."""
+"""Private folders for the temporary data of a pull. A pull keeps its folder locked as long as it runs."""
 
 import fcntl
 import os
@@ -9,9 +9,10 @@ from pathlib import Path
 
 
 class ScratchFolder:
-    """A new folder that only its owner can read. If `target` is given, the folder is next to that file.
+    """A new folder that only its owner can read.
 
-    The system's folder for temporary files may be small, or in memory.
+    If `target` is given, the folder is next to that file, because the system's folder for temporary files may be small
+    or in memory.
     """
 
     def __init__(self, target: Path | None) -> None:
@@ -30,7 +31,7 @@ class ScratchFolder:
 
 
 def _delete_unused(parent: Path, prefix: str) -> None:
-    """Delete the folders of processes that were killed. The kernel has released the locks of these processes."""
+    """Delete the folders of pulls that were killed. The kernel has released their locks."""
     for folder in parent.glob("*"):
         if not folder.name.startswith(prefix):
             continue

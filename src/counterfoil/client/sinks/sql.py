@@ -59,7 +59,7 @@ _decode_identity = msgspec.json.Decoder(_BillIdentity).decode
 
 
 class Fill(Struct, frozen=True):
-    """A table of the copy to insert rows into. `supplied` has the SQL of some columns."""
+    """A table of the copy to insert rows into. `supplied` has SQL for columns that are not in the response."""
 
     table: Table
     supplied: dict[str, str] = msgspec.field(default_factory=dict)
@@ -94,7 +94,7 @@ class SqlSink(ABC):
 
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        """Insert the table's rows that `read` has parsed into `target`. `supplied` has the SQL of some columns."""
+        """Insert the rows that `read` has parsed into `target`. `supplied` has SQL for columns not in the response."""
 
     def fill_all(self, fills: Sequence[Fill]) -> None:
         """Insert the rows of several tables."""
@@ -253,7 +253,7 @@ class SqlSink(ABC):
     ) -> tuple[set[str], set[str]]:
         """Replace the rows of every key that was read; return the keys that are new and those whose rows changed.
 
-        `parents` is SQL that selects all keys that were read, for tables that have no row for some of them.
+        `parents` is SQL that selects all keys that were read. It is needed if the table may have no row for a key.
         """
         staged, names = f"staged_{table.name}", column_names(table)
         self._stage(staged, table, supplied or {})
@@ -304,7 +304,7 @@ class SqlSink(ABC):
         return Written(len(rows) - known, known - same, same)
 
     def _replaced(self) -> tuple[int, int]:
-        """List the incoming bills that the copy already has; return their number, and how many are unchanged."""
+        """Fill `replaced` with the incoming bills that the copy has; return their number and how many are unchanged."""
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(
             "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "
@@ -396,7 +396,7 @@ class SqlSink(ABC):
 
 
 def column_names(table: Table) -> str:
-    """Return the columns in definition order. In an existing table, columns added later come last."""
+    """Return the column names in definition order. An older table may have another order, so SQL must name them."""
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 

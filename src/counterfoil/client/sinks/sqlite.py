@@ -18,7 +18,7 @@ from counterfoil.client.sinks.views import SQLITE_VIEWS
 from counterfoil.client.tables import Kind, Table
 
 MAGIC = b"SQLite format 3\0"
-# How long to wait for another process, for example one that reads the file while this process commits.
+# How long to wait for another process that has locked the file.
 BUSY_SEC = 5.0
 _EXISTING = """
     SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
@@ -64,9 +64,9 @@ class SQLiteSink(SqlSink):
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
-        # SQLite would put temporary tables and sorts into the system's folder for temporary files, which may be small.
-        # A temporary table has the rows of one batch. The longest temporary list has the identities of the bills that
-        # a full pass did not return.
+        # By default, SQLite puts temporary tables and sorts into the system's folder for temporary files, which may be
+        # small. They fit into memory: a temporary table has the rows of one batch, and the longest list has only the
+        # IDs of the bills that a full pass did not return.
         self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()
 
@@ -89,7 +89,7 @@ class SQLiteSink(SqlSink):
         return self._last_state
 
     def save_state(self, state: bytes) -> None:
-        """Save the state. Raise an error if another pull has saved its state since this one read it."""
+        """Save the state. Raise an error if another pull has saved its state since this pull read the state."""
         if super().state() != self._last_state:
             raise SinkError("another pull is writing to the same SQLite file. Wait until it has finished.")
         super().save_state(state)
@@ -114,7 +114,7 @@ class SQLiteSink(SqlSink):
         return "strftime('%Y-%m-%dT%H:%M:%fZ', ?)"
 
     def microseconds(self, column: str) -> str:
-        """Return SQL for whole milliseconds, times 1000: the service has no finer instants."""
+        """Return SQL for whole milliseconds, times 1000: the service's instants have millisecond precision."""
         return f"CAST(round((julianday({column}) - 2440587.5) * 86400000) AS INTEGER) * 1000"
 
     def hash_number(self, text: str) -> str:
@@ -125,7 +125,7 @@ class SQLiteSink(SqlSink):
 
 
 class _ExactSum:
-    """An aggregate function that adds decimals which are stored as text."""
+    """An SQL aggregate function that adds decimal numbers stored as text."""
 
     def __init__(self) -> None:
         self._total = Decimal(0)

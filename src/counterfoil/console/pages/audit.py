@@ -55,7 +55,7 @@ def audit_rows(entries: Sequence[AuditEntry]) -> list[AuditRow]:
 
 
 def _changes(entry: AuditEntry) -> list[str]:
-    """Return each change as text, leaving out times that only repeat the time of the entry."""
+    """Return each change as a string. Times that only repeat the time of the entry are left out."""
     return [
         f"{name}: {_text(change.after)}"
         if change.before is None and entry.act != Act.KEY_CHANGED
@@ -153,7 +153,7 @@ def _change_text(visit: Visit, change: str) -> str:
 
 
 def act_name(visit: Visit, act: str) -> str:
-    """Return a description of an audited act. A newer version may have stored acts that this version does not know."""
+    """Return the name of an audited action. A newer version may have stored actions that this version does not know."""
     return visit.t(f"act.{act}") if act in set(Act) else act.replace("_", " ")
 
 

@@ -44,7 +44,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def copy_rows(visit: Visit, key: Key, found: list[CopyState]) -> list[CopyRow]:
-    """Return a row for each list that was read, and one for each shop in scope that was never read."""
+    """Return a row for each list that was read. If the feed was not read, include shops that were never read."""
     shops = _shops_in_scope(visit, key)
     by_shop = {one.shop_id: one for one in found if one.shop_id is not None}
     feed = next((one for one in found if one.list_name == CHANGE_FEED), None)
@@ -125,7 +125,7 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
 
 
 def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
-    """Return a box that says whether the copy is in step, with a link to the list."""
+    """Return a box that says whether the copy is up to date, with a link to the list."""
     t = visit.t
     fresh = sum(row.state == "fresh" for row in rows)
     is_unused = all(row.state == "never" for row in rows)

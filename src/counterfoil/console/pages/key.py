@@ -132,7 +132,7 @@ def _day(one: DayOfKey) -> KeyDay:
 
 
 def _first_hour(now: int) -> int:
-    """Return the beginning of the first hour that is shown. Hours in Thailand time and in UTC begin together."""
+    """Return the beginning of the first hour that is shown. Hours begin at the same time in Thailand and in UTC."""
     return (now + THAI_OFFSET) // HOUR_MS * HOUR_MS - THAI_OFFSET - (HOURS_DAYS * 24 - 1) * HOUR_MS
 
 
@@ -153,7 +153,7 @@ def draw(visit: Visit, view: OneKeyView) -> PageContent:
 
 
 def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageContent:
-    """Return the page, with a message about the completed action."""
+    """Return the page, with a message about the result of an action if there is one."""
     key, successors = find(visit)
     t = visit.t
     return PageContent(

@@ -33,7 +33,7 @@ from counterfoil.operator_reads import LoadRow
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST_LOADS, MOST_REJECTS = 100, 200
-# The store remembers this many rejected lines of a load. The rejects file has all of them.
+# The store remembers at most this many rejected lines of a load. The rejects file has all of them.
 MOST_EXPORTED = 1_000
 # An unfinished load that has not written anything for this long counts as stopped.
 STALLED_MS = 120_000

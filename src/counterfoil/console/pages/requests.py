@@ -1,4 +1,4 @@
-"""Requests: search by request ID first, then by key, route, status, error, duration and time."""
+"""Requests: a search by request ID, key, route, status, error, duration and time."""
 
 import re
 import shlex
@@ -62,7 +62,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RequestsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The data of the page. `wanted` has the valid parameters, and `ignored` has the names of the others."""
+    """The data of the page. `wanted` has the valid parameters, and `ignored` the names of the invalid ones."""
 
     wanted: dict[str, str]
     ignored: list[str]
@@ -176,7 +176,7 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
 
 
 def _command(view: RequestsView) -> str:
-    # The form has times without a zone, which the command refuses.
+    # The form sends times without a time zone. The command refuses such times, so they are converted to UTC.
     times = {name: iso_utc(instant) for name in _TIMES if (instant := _instant(view.wanted.get(name, ""))) is not None}
     wanted = {**view.wanted, **times}
     words = ["counterfoil requests"]

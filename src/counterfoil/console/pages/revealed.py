@@ -11,7 +11,7 @@ from counterfoil.web.html import Html, element, markup
 
 
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:
-    """Return the page. A script removes the key when the operator leaves the page. The console keeps no copy of it."""
+    """Return the page. The console does not keep the key, and a script removes it when the operator leaves the page."""
     t, key = visit.t, issued.key
     return PageContent(
         title=t("revealed.title"),

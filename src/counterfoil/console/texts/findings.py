@@ -1,7 +1,7 @@
 """The findings of `status` and `doctor` with their advice.
 
 The English texts are those of `counterfoil/checks/`, with placeholders for the values. A test fails if a finding or its
-advice has no text here, or if a text here belongs to no finding.
+advice has no text here, or if a text here does not belong to any finding.
 """
 
 from typing import Final

@@ -91,7 +91,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "A copy made as documented is complete up to the time shown. Up to date: read to the end in the last 26 hours.",
         "สำเนาที่ทำตามขั้นตอนจะครบถ้วนถึงเวลาที่แสดง ตรงกัน: อ่านจนจบภายใน 26 ชั่วโมง",
     ),
-    "copy.share": ("{fresh} of {count} in step", "ตรงกัน {fresh} จาก {count}"),
+    "copy.share": ("{fresh} of {count} up to date", "ตรงกัน {fresh} จาก {count}"),
     "copy.list": ("Shop", "ร้าน"),
     "copy.feed": ("All shops (change feed)", "ทุกร้าน (ฟีดการเปลี่ยนแปลง)"),
     "copy.complete_until": ("Complete until", "ครบถ้วนถึง"),
@@ -101,7 +101,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "copy.behind": ("behind", "ตามหลัง"),
     "copy.reading": ("pass not finished", "อ่านยังไม่จบ"),
     "copy.never": ("never read", "ไม่เคยอ่าน"),
-    "copy.none": ("This key covers no loaded shop.", "คีย์นี้ไม่ครอบคลุมร้านที่นำเข้าแล้ว"),
+    "copy.none": ("This key does not cover any loaded shop.", "คีย์นี้ไม่ครอบคลุมร้านที่นำเข้าแล้ว"),
     "copy.no_shops": ("There is nothing to copy.", "ไม่มีข้อมูลให้ทำสำเนา"),
     "copy.all_fresh": ("The copy is up to date for every shop.", "สำเนาตรงกันทุกร้าน"),
     "copy.none_read": (
@@ -130,7 +130,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "issue.other_kind": ("Kind", "ประเภท"),
     "issue.other_id": ("ID", "รหัส"),
     "issue.other_hint": (
-        "Until it is loaded, the key cannot read anything.",
+        "Until the shop or franchise is loaded, the key cannot read anything.",
         "คีย์จะยังอ่านอะไรไม่ได้จนกว่าจะนำเข้า",
     ),
     "issue.personal_data": (
@@ -150,7 +150,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "The change is saved. A running service uses it within a second.",
         "บันทึกแล้ว บริการจะใช้ค่าใหม่ภายในหนึ่งวินาที",
     ),
-    "change.nothing": ("No value was different, so nothing was saved.", "ไม่มีค่าที่ต่างจากเดิม จึงไม่มีการเปลี่ยนแปลง"),
+    "change.nothing": ("No value was changed, so nothing was saved.", "ไม่มีค่าที่ต่างจากเดิม จึงไม่มีการเปลี่ยนแปลง"),
     "rotate.title": ("Rotate", "หมุนเวียน"),
     "rotate.text": (
         "Rotation issues a new key with the same scope, limits and permissions, to replace this one.",
@@ -175,7 +175,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "เพิกถอนคีย์แล้ว บริการจะปฏิเสธคีย์นี้ภายในหนึ่งวินาที",
     ),
     "revoke.already": ("This key was already revoked.", "คีย์นี้ถูกเพิกถอนไปแล้ว"),
-    "revoke.wrong_id": ("That is not the ID of this key, so nothing was done.", "ไม่ใช่รหัสของคีย์นี้ จึงไม่มีการดำเนินการใด ๆ"),
+    "revoke.wrong_id": ("The ID does not match this key, so nothing was done.", "ไม่ใช่รหัสของคีย์นี้ จึงไม่มีการดำเนินการใด ๆ"),
     # --- the new key ---
     "revealed.title": ("The new key", "คีย์ใหม่"),
     "revealed.once": (

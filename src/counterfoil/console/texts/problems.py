@@ -105,7 +105,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "error_action.auth_unavailable": _RETRY,
     # --- reasons for rejected lines; each follows the words "The line" ---
     "reject.not_json": ("is not a JSON object", "ไม่ใช่ออบเจกต์ JSON"),
-    "reject.not_utf8": ("is not text in UTF-8", "ไม่ใช่ข้อความ UTF-8"),
+    "reject.not_utf8": ("is not valid UTF-8", "ไม่ใช่ข้อความ UTF-8"),
     "reject.unknown_kind": (
         "has no kind, or a kind other than shop, base, member and bill",
         "ไม่มี kind หรือ kind ไม่ใช่ shop, base, member หรือ bill",

@@ -7,7 +7,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "requests.search_label": ("Search requests", "ค้นหาคำขอ"),
     "requests.request_id": ("Request ID", "รหัสคำขอ"),
     "requests.request_id_hint": (
-        "From the header X-Request-Id of a response. Requests are kept for 90 days.",
+        "From the X-Request-Id header of a response. Request records are kept for 90 days.",
         "จากส่วนหัว X-Request-Id ของการตอบกลับ คำขอเก็บไว้ 90 วัน",
     ),
     "requests.more": ("More conditions", "เงื่อนไขเพิ่มเติม"),
@@ -37,7 +37,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "คอนโซลไม่ตอบสนอง กำลังลองใหม่ทุก 2 วินาที",
     ),
     "requests.returned": ("Request {request_id}", "คำขอ {request_id}"),
-    "requests.disclosed": ("of {count} members of {base}", "ของสมาชิก {count} คนใน {base}"),
+    "requests.disclosed": ("{count} members of {base}", "ของสมาชิก {count} คนใน {base}"),
     "requests.personal_short": ("personal data", "ข้อมูลส่วนบุคคล"),
     "personal.title": ("Personal data", "ข้อมูลส่วนบุคคล"),
     "personal.lead": (

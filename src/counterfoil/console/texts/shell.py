@@ -28,14 +28,14 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ม.ค. ก.พ. มี.ค. เม.ย. พ.ค. มิ.ย. ก.ค. ส.ค. ก.ย. ต.ค. พ.ย. ธ.ค.",
     ),
     "chart.table": ("Show as a table", "แสดงเป็นตาราง"),
-    "chart.summary": ("{caption}: {total} in total, {most} at most.", "{caption}: รวม {total} สูงสุด {most}"),
+    "chart.summary": ("{caption}: total {total}, highest value {most}.", "{caption}: รวม {total} สูงสุด {most}"),
     "chart.failed": ("{failed} errors.", "ข้อผิดพลาด {failed}"),
     # --- signing in ---
     "signed_in_as": ("Signed in as {name}", "เข้าใช้ในชื่อ {name}"),
     "sign_out": ("Sign out", "ออกจากระบบ"),
     "sign_in.title": ("Sign in", "เข้าสู่ระบบ"),
     "sign_in.text": (
-        "There is no password. Run this command on the machine of the console, and open the link that it prints:",
+        "There is no password. Run this command on the console's machine, and open the link that it prints:",
         "ไม่มีรหัสผ่าน ให้รันคำสั่งนี้บนเครื่องของคอนโซล แล้วเปิดลิงก์ที่แสดง:",
     ),
     "sign_in.label": ("Sign-in link", "ลิงก์เข้าสู่ระบบ"),
@@ -46,7 +46,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "sign_in.button": ("Sign in", "เข้าสู่ระบบ"),
     "sign_in.go_on": ("Open the console", "เปิดคอนโซล"),
     "sign_in.refused": (
-        "This link is not valid: it was used before, it has expired, or it is for another console. Make a new one.",
+        "This link is not valid: it was used before, it has expired, or it is for another console. Make a new link.",
         "ลิงก์นี้ใช้ไม่ได้: ถูกใช้ไปแล้ว หมดอายุ หรือเป็นของคอนโซลอื่น กรุณาสร้างลิงก์ใหม่",
     ),
     "sign_in.ended": (

@@ -21,7 +21,7 @@ def translation(t: Texts, message: str) -> str | None:
 
 
 def _store_problem(t: Texts, message: str) -> str | None:
-    """Return the translation of a store's problem. Some of them are made into a sentence by adding a full stop."""
+    """Return the translation of a message about the store. A full stop may have been added at its end."""
     for pattern, name in _templates("store_problem"):
         found = pattern.fullmatch(message) or pattern.fullmatch(message.removesuffix("."))
         if found:
@@ -30,12 +30,12 @@ def _store_problem(t: Texts, message: str) -> str | None:
 
 
 def _value(t: Texts, value: str) -> str:
-    """Return a value within a message. A value without a text, such as a number or a path, stays as it is."""
+    """Translate a value within a message. A value without a translation, such as a path, is returned unchanged."""
     for pattern, name in _templates("value"):
         found = pattern.fullmatch(value)
         if found:
             return t(name, **{key: _value(t, inner) for key, inner in found.groupdict().items()})
-    # The advice for a load within other advice begins in lower case.
+    # Advice that is part of another sentence begins with a lower-case letter.
     sentence = translation(t, value[:1].upper() + value[1:]) if value.endswith(".") else None
     if sentence is not None:
         return sentence

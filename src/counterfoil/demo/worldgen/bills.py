@@ -132,7 +132,7 @@ class _BillGenerator:
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> BillRecord:
-        """Return a bill of the previous POS, which has no device, trading day or channel, and few amounts."""
+        """Return a bill as the previous POS wrote it: without device, trading day or channel, and with few amounts."""
         style, draw = self.style, self.draw
         servings = style.menu.legacy_servings
         sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]

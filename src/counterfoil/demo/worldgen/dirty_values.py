@@ -1,8 +1,8 @@
-"""Malformed values, as some tills write them. Every such record can still be loaded.
+"""Malformed values, as some tills write them. A record with such values can still be loaded.
 
-docs/source-records.md defines how they are read. Each function below imitates
-one kind of malformed till output: it changes a few fields of a record, but not
-its IDs.
+docs/source-records.md defines how the values are read. Each function in HABITS
+imitates one kind of malformed till output: it changes a few fields of a record,
+but not its IDs.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ NAN_MARK = "~NaN~"
 
 
 class DirtyWriter:
-    """Encodes records as lines, some with malformed values. It cycles through the kinds, so all of them occur."""
+    """Encodes records as lines, some with malformed values. It uses the HABITS in turn, so that all of them occur."""
 
     def __init__(self, malformed_share: float, draw: Random) -> None:
         self._malformed_share = malformed_share
@@ -37,12 +37,12 @@ class DirtyWriter:
     def _spoil(self, line: bytes) -> bytes:
         record: RawRecord = msgspec.json.decode(line)
         next(self._habits[record["kind"]])(record)
-        # JSON has no NaN, so the encoder cannot write it, and the marker is replaced afterwards.
+        # JSON has no NaN, so the encoder writes a marker instead, which is then replaced by NaN.
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
 
 
 def dirty_lines() -> Iterator[bytes]:
-    """Yield lines that the loader rejects: at least one for each reason, except for lines that are too long."""
+    """Yield lines that every load rejects, at least one for each reason except the size limits."""
     yield b"*** till 3 restarted ***"
     yield b'{"kind":"bill","id":"cut-off","shopId":'
     yield b"[1,2,3]"

@@ -107,7 +107,7 @@ def member_id(base: BasePlan, number: int) -> str:
 
 
 def person(number: int) -> int:
-    """Return the number of the person behind a member record. Some people sign up twice in a row."""
+    """Return the number of the person behind a member record. Some people have two consecutive records."""
     return number - 1 if is_double(number) else number
 
 
@@ -116,13 +116,13 @@ def is_double(number: int) -> bool:
 
 
 def _shop(plan: WorldPlan, number: int) -> ShopPlan:
-    brand, site, round_ = _site_of(number)
+    brand, site, repetition = _site_of(number)
     return ShopPlan(
         number=number,
         id=opaque(plan.seed, "shop", number),
-        name=f"{_brand_name(brand, round_)} · {site.name}",
-        franchise_id=None if brand.independent else _franchise_id(plan, brand, round_),
-        provider_id=site.base and _provider_id(plan, site.base, round_),
+        name=f"{_brand_name(brand, repetition)} · {site.name}",
+        franchise_id=None if brand.independent else _franchise_id(plan, brand, repetition),
+        provider_id=site.base and _provider_id(plan, site.base, repetition),
         timezone=site.timezone,
         closing_time=site.closing_time,
         cuisine=brand.cuisine,
@@ -130,21 +130,24 @@ def _shop(plan: WorldPlan, number: int) -> ShopPlan:
 
 
 def _site_of(number: int) -> tuple[Brand, Site, int]:
-    """Return the brand, site and round of a shop. A large world repeats the group with new franchises and bases."""
-    round_, index = divmod(number, len(SITES))
-    return *SITES[index], round_
+    """Return the brand and the site of a shop, and the number of the repetition, starting at 0.
+
+    A large world repeats the group, with new franchises and bases each time.
+    """
+    repetition, index = divmod(number, len(SITES))
+    return *SITES[index], repetition
 
 
-def _brand_name(brand: Brand, round_: int) -> str:
-    return brand.name if round_ == 0 else f"{brand.name} {round_ + 1}"
+def _brand_name(brand: Brand, repetition: int) -> str:
+    return brand.name if repetition == 0 else f"{brand.name} {repetition + 1}"
 
 
-def _franchise_id(plan: WorldPlan, brand: Brand, round_: int) -> str:
-    return opaque(plan.seed, "franchise", brand.name, round_)
+def _franchise_id(plan: WorldPlan, brand: Brand, repetition: int) -> str:
+    return opaque(plan.seed, "franchise", brand.name, repetition)
 
 
-def _provider_id(plan: WorldPlan, key: str, round_: int) -> str:
-    return opaque(plan.seed, "base", key, round_)
+def _provider_id(plan: WorldPlan, key: str, repetition: int) -> str:
+    return opaque(plan.seed, "base", key, repetition)
 
 
 def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
@@ -152,8 +155,8 @@ def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
     names: dict[str, str] = {}
     for shop in shops:
         if shop.franchise_id is not None:
-            brand, _, round_ = _site_of(shop.number)
-            names[shop.franchise_id] = _brand_name(brand, round_)
+            brand, _, repetition = _site_of(shop.number)
+            names[shop.franchise_id] = _brand_name(brand, repetition)
             branches.setdefault(shop.franchise_id, []).append(shop)
     return tuple(
         Franchise(
@@ -198,7 +201,7 @@ def _base(number: int, id_: str, size: int, style: BaseStyle, franchise_ids: tup
 
 
 def _sample(plan: WorldPlan, bases: tuple[BasePlan, ...]) -> Sample | None:
-    """Return a member to look up. Prefer a person with two records: a lookup must return the later one."""
+    """Return a member to look up, preferably a person's second record: a lookup must not return the first."""
     base = max(bases, key=lambda one: one.members, default=None)
     if base is None or base.members == 0:
         return None

@@ -1,4 +1,4 @@
-"""Generates records of fictitious members. Each is computed from the member's number, so none need be stored.
+"""Generates records of fictitious members. A record is computed from the member's number, so it need not be stored.
 
 The number also decides which kind of messaging account a member has, so a demo
 can name a member to look up without generating any records.
@@ -113,7 +113,10 @@ class _MemberGenerator:
         return f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}"
 
     def _accounts(self) -> list[AccountEntry]:
-        """Return the messaging accounts: none, or one with the base's current bot, an older bot or a foreign bot."""
+        """Return an empty list, or one messaging account.
+
+        The account is with the base's current bot, an older bot or an unrelated bot, or does not name a bot.
+        """
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels
         if kind == 7 and older:

@@ -33,7 +33,7 @@ VAT_PERCENT = 7
 
 
 class Check(NamedTuple):
-    """The input for the amounts of a bill, in satang. A tip of None means that the shop does not take tips."""
+    """The input for calculating a bill's amounts, in satang. A tip of None means that the shop does not take tips."""
 
     occasion: Occasion
     subtotal: int
@@ -83,7 +83,7 @@ def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[
 
 
 def legacy_amounts_and_payments(subtotal: int, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
-    """Return amounts and payments as the previous POS wrote them: only `subtotal` and `net`."""
+    """Return amounts and payments as the previous POS wrote them. The only amounts are `subtotal` and `net`."""
     method = METHODS[int(draw.random() * len(METHODS))]
     return AmountsEntry(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
 

@@ -108,7 +108,7 @@ class _BackOffice:
 
 
 def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as_of: date) -> Iterator[bytes]:
-    """Yield the records that have no time: bases, shops and members."""
+    """Yield the records that do not belong to a particular day: bases, shops and members."""
     writer = _dirty_writer(plan, "members")
     yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
     yield from (msgspec.json.encode(shop_record(one)) for one in styles)
@@ -120,7 +120,7 @@ def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
 
 
 def _moments(plan: WorldPlan, horizon: int) -> list[int]:
-    """Return the times of the deliveries. The last one is at `horizon`, so that no earlier sale is missing."""
+    """Return the times of the deliveries. The last delivery is at `horizon`, so that it includes all earlier sales."""
     moments = (plan.tracked_from_ms, *plan.evenings_ms)
     return [*(moment for moment in moments if moment < horizon), horizon]
 

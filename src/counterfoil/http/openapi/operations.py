@@ -133,7 +133,7 @@ OPERATIONS = (
         path="digests",
         id="listDigests",
         tag="Digests",
-        summary="Totals of the bills of each shop and day.",
+        summary="Bill totals per shop and day.",
         description="Returns one digest per shop and `billDate`, sorted by both: the number of bills and of voids, the "
         "sums of `net` and `tip`, the latest `updatedAt`, and a hash over the `id` and `updatedAt` of all bills. You "
         "can compute the same values from your copy. If a day differs, read that day again. Days without bills are "

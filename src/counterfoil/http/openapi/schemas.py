@@ -157,7 +157,7 @@ _DESCRIPTION: Json = {
             },
             "required": ["title", "version"],
         },
-        # Without this, generated TypeScript types would allow no path at all.
+        # Without `additionalProperties`, generated TypeScript types would not allow any path.
         "paths": {"type": "object", "description": "Operations by path.", "additionalProperties": True},
     },
     "required": ["openapi", "info", "paths"],

@@ -190,7 +190,7 @@ def _endpoint(
 
 
 def _is_public(operation: Json) -> bool:
-    """Return whether the operation needs no key and its response has no envelope."""
+    """Return whether the operation is public: it needs no key, and its response has no envelope."""
     return operation.get("security") == []
 
 

@@ -12,7 +12,7 @@ _STRING = re.compile(r'("(?:[^"\\]|\\.)*"|\'[^\']*\')')
 
 
 def json_lines(value: Any, indent: str = "", before: int = 0) -> str:
-    """Return JSON, with lists and objects on one line if they fit. The first line already has `before` characters."""
+    """Return JSON, with lists and objects on one line if they fit. `before` characters precede it on its first line."""
     short = _on_one_line(value)
     if not isinstance(value, dict | list) or len(indent) + before + len(short) <= WIDTH:
         return short

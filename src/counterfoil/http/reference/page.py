@@ -1,4 +1,4 @@
-"""Writes the reference as one HTML page without a script."""
+"""Writes the reference as one HTML page. Only the forms of the demo need a script."""
 
 from collections.abc import Iterable
 
@@ -21,8 +21,8 @@ from counterfoil.web.page import HtmlPage
 from counterfoil.web.prose import Links, blocks, inline
 from counterfoil.web.style import shared_style_sheet, style_sheet
 
-# After the first example of a response, other examples are shown only if they are shorter than this. Markdown shows
-# all examples.
+# The maximum length in characters of an example of a response, except for the first example, which is always shown.
+# The Markdown format shows all examples.
 MAX_EXTRA_EXAMPLE = 600
 
 
@@ -37,7 +37,7 @@ def render_page(
     try_out: TryOut | None = None,
     home: tuple[str, str] | None = None,
 ) -> bytes:
-    """Return the page. If the service serves the page, it links to the other formats and to the OpenAPI document.
+    """Return the page. If `is_served` is set, the page links to the other formats and to the OpenAPI document.
 
     With `try_out`, the page has forms that send requests, and the script `try.js` must be served next to it.
     `home` is the address and the name of a page to link back to.
@@ -64,7 +64,7 @@ def render_page(
 
 
 def _links(reference: Reference) -> dict[str, str]:
-    """Return the links for names that descriptions may mention: paths, error codes, and names that only one row has."""
+    """Return the links for names that descriptions may mention: paths, error codes, and names that are unique."""
     rows = [
         *reference.envelope,
         *reference.request_headers,
@@ -208,7 +208,7 @@ def _code_link(code: str) -> Html:
 
 
 def _samples(call: ExampleCall) -> Html:
-    """Return one call in each language. Only one language is open at a time; the browser does this without a script."""
+    """Return a call in each language. The browser shows one language at a time, without a script."""
     group = f"{call.operation} {call.title}".strip()
     tabs = [
         element("details", element("summary", sample.label), coloured_code(sample.text), name=group, open=number == 0)
