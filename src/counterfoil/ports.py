@@ -52,7 +52,7 @@ class Clock(Protocol):
         """Return milliseconds since 1970 UTC on the wall clock, which may jump forwards or backwards."""
 
     def steady_us(self) -> int:
-        """Return microseconds on a clock that only moves forward and is shared by all processes of the machine."""
+        """Return microseconds on a clock that only moves forward and is shared by all processes on the machine."""
 
     def boot_id(self) -> str:
         """Return an ID of the current boot. Values of `steady_us` are comparable only within one boot."""

@@ -1,4 +1,4 @@
-"""Several nodes on a primary and lagging replicas, using the machine's own clock, and readers that keep a copy."""
+"""Several nodes that use a primary and lagging replicas, with the real clock, and readers that keep a copy."""
 
 import itertools
 import secrets

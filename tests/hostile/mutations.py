@@ -156,7 +156,7 @@ class Stock(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One request of the campaign."""
+    """One request in the campaign."""
 
     number: int
     data: bytes

@@ -1,4 +1,4 @@
-"""Refusals have a fixed order: browser, route, key, minute, day, then the handler's checks in order."""
+"""A request is checked in a fixed order: cross-origin, route, method, key, minute window, day quota, parameters."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ from sync.in_process import InProcessService, Json
 # All dated bills in the tests fall within these windows.
 WINDOWS = (("20251101", "20251201"), ("20251202", "20260101"), ("20260102", "20260201"))
 EVER = "1970-01-01T00:00:00Z"
-# A reader can go back to any of this many recent states.
+# Number of recent states that a reader can go back to.
 MOST_STATES = 60
 # No list in the tests ever has more rows than this.
 MOST_ROWS = 9

@@ -164,7 +164,7 @@ class LaggingBooks:
 
 
 class MeterWithFloors:
-    """Counts like the meter, and never gives a lineage an older horizon than before."""
+    """Wraps a meter and keeps a floor per lineage, so that the horizon reported to a lineage never goes back."""
 
     def __init__(self, meter: Meter, servers: Servers, given: dict[str, int]) -> None:
         self._meter = meter

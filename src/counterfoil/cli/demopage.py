@@ -129,7 +129,7 @@ def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
         ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
         ("a member by messaging user ID", _curl(lookup, f"{base}/members/lookup?{who}")),
         ("one member", _curl(chain, f"{base}/members/{ids.member_id}")),
-        ("requests used by the key", _curl(chain, f"{base}/usage")),
+        ("requests made with the key", _curl(chain, f"{base}/usage")),
         ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'"),
     ]
 

@@ -61,7 +61,7 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
 
 
 def print_finding(finding: Finding) -> None:
-    """Print a finding with its advice, indented below it on a terminal."""
+    """Print a finding, with its advice indented below it. On a terminal, wrap long lines."""
     symbol, colour = SYMBOLS[finding.status]
     on_screen = is_terminal(sys.stdout)
     status = f"{symbol} {finding.status}" if on_screen else finding.status

@@ -1,4 +1,4 @@
-"""The option `--json`. It has its own module because `options` imports the settings, which is slow."""
+"""The `--json` option. It has its own module because `options` imports the settings, which is slow."""
 
 import click
 

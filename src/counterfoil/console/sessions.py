@@ -1,7 +1,7 @@
-"""Server-side sessions, and the numbers that let a form be sent only once.
+"""Server-side sessions, and the one-time tokens that prevent a form from being submitted twice.
 
-The browser has a random token, and the console keeps only its hash. A session ends after IDLE_SEC without a request
-of the operator, after LONGEST_SEC in any case, when the operator signs out, and when the console stops.
+The browser has a random session token, and the console keeps only its hash. A session ends after IDLE_SEC without a
+request from the operator, after LONGEST_SEC in any case, when the operator signs out, or when the console stops.
 """
 
 import secrets
@@ -22,7 +22,7 @@ MAX_FORMS = 200
 
 
 class Session(Struct, kw_only=True):
-    """A signed-in operator. `forms` maps the number of each open form to the result of sending it."""
+    """A signed-in operator. `forms` maps the token of each open form to the result of submitting it."""
 
     actor: Actor
     began_us: int
@@ -98,32 +98,32 @@ class Sessions:
     # --- forms ---------------------------------------------------------------------
 
     def new_form(self, session: Session) -> str:
-        """Return the number of a new form, which can be sent once."""
-        number = secrets.token_urlsafe(12)
+        """Return the token of a new form, which can be submitted once."""
+        token = secrets.token_urlsafe(12)
         with self._lock:
-            session.forms[number] = None
+            session.forms[token] = None
             while len(session.forms) > MAX_FORMS:
                 session.forms.popitem(last=False)
-        return number
+        return token
 
-    def use_form(self, session: Session, number: str) -> str | None:
-        """Mark a form as sent and return None, or return the reason why it cannot be sent.
+    def use_form(self, session: Session, token: str) -> str | None:
+        """Mark a form as submitted and return None, or return the reason why it cannot be submitted.
 
         The reason is `unknown` if the form does not belong to this session, and otherwise its earlier result.
         """
         with self._lock:
-            if number not in session.forms:
+            if token not in session.forms:
                 return "unknown"
-            result = session.forms[number]
+            result = session.forms[token]
             if result is None:
-                session.forms[number] = "sent"
+                session.forms[token] = "sent"
             return result
 
-    def set_result(self, session: Session, number: str, result: str) -> None:
-        """Store the result of a form, which is shown if the form is sent again."""
+    def set_result(self, session: Session, token: str, result: str) -> None:
+        """Store the result of a form, which is shown if the form is submitted again."""
         with self._lock:
-            if number in session.forms:
-                session.forms[number] = result
+            if token in session.forms:
+                session.forms[token] = result
 
     # --- expiry --------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Decides whether the Host header of a request names a listener of this machine."""
+"""Decides whether the Host header of a request names a listener on this machine."""
 
 import re
 from ipaddress import ip_address

@@ -22,7 +22,7 @@ def requests_limit_sec(grace_sec: int) -> float:
 
 
 def stop_limit_sec(grace_sec: int) -> float:
-    """Return the time limit for stopping the service: requests finish, workers save their counts, and chores end."""
+    """Return the time limit for stopping the service, including the requests in progress, saving and chores."""
     return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
 
 

@@ -39,7 +39,7 @@ _SHOPS_OF = {
 }
 
 # Statements start from the scope and use an index that begins with it. Rows outside the scope are never read, not even
-# to reject them: the extra time would reveal that the row exists.
+# to reject them: the extra time would reveal that they exist.
 
 # Finds the internal number of a shop in scope.
 _NUMBER_OF = {

@@ -1,4 +1,4 @@
-"""Generates a whole world as lines, either all at once or as the deliveries of each evening."""
+"""Generates the source records of a restaurant group, either all at once or as one delivery per evening."""
 
 from collections.abc import Iterator
 from datetime import date
