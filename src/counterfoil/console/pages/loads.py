@@ -21,7 +21,7 @@ from counterfoil.console.display import (
     text_or_english,
     utc_time,
 )
-from counterfoil.console.forms import FORM_NUMBER
+from counterfoil.console.forms import FORM_TOKEN
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.texts import Texts
@@ -191,14 +191,14 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
         PageColumn(t("load.fields")),
         PageColumn(t("load.value")),
     )
-    number_of_form = visit.new_form() if view.rejects else ""
+    form_token = visit.new_form() if view.rejects else ""
     rows = [
         (
             number(one.line),
             name_of(one.source),
             markup(element("code", one.reason), " ", element("small", _meaning(t, one.reason))),
             markup([[element("code", name_of(name)), " "] for name in one.fields]) if one.fields else "–",
-            _reveal_button(visit, load, one, number_of_form),
+            _reveal_button(visit, load, one, form_token),
         )
         for one in view.rejects
     ]
@@ -224,9 +224,9 @@ def _advice(visit: Visit, load: LoadView) -> Html:
     return markup(element("p", visit.t("load.fix"), class_="muted"), command)
 
 
-def _reveal_button(visit: Visit, load: LoadView, one: RejectView, number_of_form: str) -> Html:
+def _reveal_button(visit: Visit, load: LoadView, one: RejectView, form_token: str) -> Html:
     t = visit.t
-    hidden = {FORM_NUMBER: number_of_form, "source": one.source, "line": str(one.line)}
+    hidden = {FORM_TOKEN: form_token, "source": one.source, "line": str(one.line)}
     return element(
         "form",
         [element("input", type="hidden", name=name, value=value) for name, value in hidden.items()],
