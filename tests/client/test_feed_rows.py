@@ -31,7 +31,7 @@ class Tables:
         return Client(f"{self.service.url}/ext/v1", self.key, per_min=PLENTY, **self.options)
 
     def make_a_pass(self, limit: int = 3) -> None:
-        # Store the state as JSON, because the connectors' tools do so.
+        # Convert the state to JSON and back, as the connectors' tools do.
         with self.client() as client:
             feed = FeedRows(client, json.loads(json.dumps(self.state)), limit)
             for table, row in feed.rows():

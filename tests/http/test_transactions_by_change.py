@@ -539,7 +539,7 @@ class Follower:
         self._cursor: str | None = None
 
     def step(self, limit: int) -> bool:
-        """Read one page; return whether the run is complete."""
+        """Read one page; return whether the pass is complete."""
         query = {"cursor": self._cursor} if self._cursor else {}
         body = page(self._service, self._of, self._key, self._mark, limit=limit, **query)
         for row in body["data"]:
@@ -552,7 +552,7 @@ class Follower:
         return self._cursor is None
 
     def finish(self) -> None:
-        """Finish the current run, then make another complete run."""
+        """Finish the current pass, then complete another one."""
         for _ in range(2):
             while not self.step(3):
                 pass

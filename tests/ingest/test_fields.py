@@ -240,7 +240,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*(known_fields("bill").fields or {}), "x"]), VALUES, max_size=6))
 def test_the_strict_decoder_accepts_no_bill_that_the_field_check_rejects(fields: dict[str, Any]) -> None:
-    """The decoder never accepts a line of a rejects file, so the field check alone decides about its record."""
+    """The decoder never accepts a line of a rejects file, so a wrapped record shows what the field check finds."""
     line = json.dumps({**fields, "kind": "bill", "id": "1", "shopId": "sh_1", "removed": None}).encode()
     wrapped = json.dumps({"kind": "reject", "record": line.decode()}).encode()
     try:

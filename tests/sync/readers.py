@@ -2,7 +2,8 @@
 
 They keep the bills they have read in memory and do only what the procedure says. A
 reader's stored state is one value, so a test can take any earlier value and let the
-reader continue from it, as after a crash or from a backup.
+reader continue from it, as it would after a crash or a restore
+from a backup.
 """
 
 from collections.abc import Callable
@@ -121,7 +122,7 @@ class Reader:
             self._history.clear()
 
     def step_to_a_cursor(self) -> None:
-        """Step until a page has returned a cursor, or to the end of the run."""
+        """Step until a page returns a cursor or the run ends."""
         self.step()
         while self.running and self.at is None:
             self.step()

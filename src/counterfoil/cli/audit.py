@@ -45,7 +45,7 @@ def since_time(value: str) -> int:
     "--since",
     type=since_time,
     metavar="TIME",
-    help="Show only entries since this time: 12h, 7d or 2w ago, or a time such as 2026-11-23T00:00+07:00.",
+    help="Only entries since this time: a duration before now (12h, 7d, 2w) or a time such as 2026-11-23T00:00+07:00.",
 )
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of entries to show."

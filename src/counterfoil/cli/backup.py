@@ -24,7 +24,7 @@ def command(ctx: click.Context, folder: Path, without_secret: bool, store: str |
     created only when the backup is complete and verified. A secret set in
     COUNTERFOIL_SECRET is not copied, and neither are rejects files.
 
-    Exit status: 0 the backup is complete and verified, 1 the backup failed.
+    Exit status: 0 if the backup is complete and verified, 1 if it failed.
     """
     settings = existing_store(ctx, store)
     require_embedded(settings)

@@ -41,8 +41,8 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
 
     The target stays closed until a run with --cut-over finds that both stores are
     equal, byte for byte. After that, the source can no longer be used. Exit status:
-    0 the stores are equal, 3 they differ (the differences are listed), 130
-    interrupted, 1 failed.
+    0 if the stores are equal, 3 if they differ (the differences are listed), 130
+    if interrupted, 1 if the copy failed.
     """
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()

@@ -34,8 +34,8 @@ class Diagnosis(NamedTuple):
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Check settings, secret, store, schema, clock, disk and ports, and say how to fix problems.
 
-    Does not change anything. Exit status: 0 no check failed (there may be
-    warnings), 1 a check failed.
+    Does not change anything. Exit status: 0 if no check failed (there may be
+    warnings), 1 if a check failed.
     """
     diagnosis = _diagnose(ctx, store)
     if as_json:

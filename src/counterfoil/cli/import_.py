@@ -161,10 +161,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     counterfoil import --format csv --mapping mapping.toml export.csv | counterfoil load -
     counterfoil import --format loyverse receipts.csv receipts-by-item.csv --load
 
-    Importing the same export again changes nothing. Exit status: 0 all
-    rows were converted, 3 some rows were rejected, 6 (only with --load) the
-    records were loaded but differ sharply from those of earlier loads, 1
-    failed, 130 interrupted.
+    Importing the same export again changes nothing. Exit status: 0 if
+    all rows were converted, 3 if some rows were rejected, 6 (only with --load) if
+    the records were loaded but differ sharply from those of earlier loads, 1 if
+    the import failed, 130 if it was interrupted.
     """
     request = ImportRequest(**given)
     if request.infer:

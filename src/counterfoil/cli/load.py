@@ -91,9 +91,9 @@ def command(
     """Load source records (NDJSON or JSON, also .gz or .zst) from files, folders, or `-` for standard input.
 
     Loading the same records twice is safe. To resume an interrupted load, run
-    the same command again. Exit status: 0 all lines were loaded, 3 some lines
-    were rejected, 6 the records were loaded but differ sharply from those of
-    earlier loads, 1 failed, 130 interrupted.
+    the same command again. Exit status: 0 if all lines were loaded, 3 if some
+    lines were rejected, 6 if the records were loaded but differ sharply from those
+    of earlier loads, 1 if the load failed, 130 if it was interrupted.
     """
     settings = settings_from(ctx, batch=batch, converters=converters, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]

@@ -106,9 +106,9 @@ def command(
     """Keep a copy of all shops, bills and members that the key can read.
 
     You can stop a pull at any time; the next run resumes where it stopped. Exit
-    status: 0 the copy is up to date, 4 the day's quota is used up (run the
-    command again tomorrow, Thailand time), 5 the service cannot be reached, 130
-    interrupted, 1 failed.
+    status: 0 if the copy is up to date, 4 if the day's quota is used up (run the
+    command again tomorrow, Thailand time), 5 if the service cannot be reached,
+    130 if interrupted, 1 if the pull failed.
     """
     members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
     options = Options(since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt)
@@ -146,7 +146,8 @@ def _record_handled(remote: Remote, changes: int) -> None:
             pull_state.record_handled(sink, changes)
     except SinkError as error:
         print_note(
-            f"the command has succeeded, but this could not be stored, so the next run repeats the command: {error}"
+            f"the command of --then succeeded, but this could not be recorded in the copy: {error}. "
+            "The next pull will run the command again."
         )
 
 

@@ -51,9 +51,9 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
 
     A pull keeps the copy equal to the service, so differences are rare. They
     occur, for example, if somebody has changed rows in the copy. Changes since
-    the last pull do not count as differences. Exit status: 0 equal or fixed, 3
-    days differ, 4 the day's quota is used up, 5 the service cannot be reached,
-    130 interrupted, 1 failed.
+    the last pull do not count as differences. Exit status: 0 if the copy
+    is equal or was fixed, 3 if days differ, 4 if the day's quota is used up, 5 if the
+    service cannot be reached, 130 if interrupted, 1 if the comparison failed.
     """
     with sigterm_as_interrupt():
         comparison = compare(remote, since=since, fix=fix)

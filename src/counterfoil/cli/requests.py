@@ -26,7 +26,7 @@ PER_PAGE = 1_000
 FOLLOW_SEC = 1.0
 ERRORS = sorted(problem.code for problem in TABLE)
 
-_TIME = "30m, 12h, 7d or 2w ago, or a time such as 2026-11-23T00:00+07:00"
+_TIME = "a duration before now (30m, 12h, 7d, 2w) or a time such as 2026-11-23T00:00+07:00"
 
 
 @click.command()

@@ -31,7 +31,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
     cursors become invalid too: a client that sends one gets bad_cursor and must
     read its list again from its start.
 
-    Exit status: 0 the backup was restored, 1 the restore failed.
+    Exit status: 0 if the backup was restored, 1 if the restore failed.
     """
     settings = settings_from(ctx, store=store)
     require_embedded(settings)

@@ -29,7 +29,7 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
     shop is silent if it has had no bills for a period in which it usually has 5
     or more.
 
-    Exit status: 0 the shops were listed, 1 the store cannot be read or the
+    Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
     franchise is unknown.
     """
     found = bootstrap.inspection(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)

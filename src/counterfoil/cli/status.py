@@ -25,8 +25,8 @@ EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Show the state of the service, the store, the latest load, quotas, shops and disk on one screen.
 
-    Does not change any data. Exit status: 0 all is well, 1 there are problems,
-    2 there are only warnings. Incorrect usage also exits with 2, but prints
+    Does not change any data. Exit status: 0 if all is well, 1 if there are
+    problems, 2 if there are only warnings. Incorrect usage also exits with 2, but prints
     nothing to standard output.
     """
     settings = existing_store(ctx, store)

@@ -14,7 +14,7 @@ from msgspec import convert
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.console.exchange import ConsoleResponse, is_checked
-from counterfoil.console.forms import FORM_TOKEN, InvalidForm, whole_number
+from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
 from counterfoil.console.pages import issue as issue_page
 from counterfoil.console.pages import key as key_page
@@ -54,7 +54,7 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
 
 def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
     """Run `act` unless this form was already sent, for example if the operator reloads the page."""
-    token = visit.request.form.get(FORM_TOKEN, "")
+    token = visit.request.form.get(FORM_FIELD, "")
     before = visit.sessions.use_form(visit.session, token)
     if before is not None:
         return _already_sent(visit, before)
@@ -140,7 +140,7 @@ def _scope(visit: Visit) -> Scope:
 
 
 def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
-    visit.sessions.set_result(visit.session, visit.request.form.get(FORM_TOKEN, ""), issued.key.key_id)
+    visit.sessions.set_result(visit.session, visit.request.form.get(FORM_FIELD, ""), issued.key.key_id)
     is_loaded = visit.store.inspection().knows(issued.key.scope)
     content = draw_issued(visit, issued, old, is_loaded=is_loaded)
     return ConsoleResponse(body=page(visit, "keys", content, None))
@@ -189,7 +189,7 @@ def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
     if form.get("version") != key_version(key, successors):
-        token = form.get(FORM_TOKEN, "")
+        token = form.get(FORM_FIELD, "")
         before = visit.sessions.use_form(visit.session, token)
         return _conflict(visit) if before is None else _already_sent(visit, before)
     overlap = OVERLAPS.get(form.get("overlap", ""))

@@ -7,7 +7,7 @@ from msgspec import Struct
 from counterfoil.console.visit import Visit
 from counterfoil.web.html import Child, Html, element, markup
 
-FORM_TOKEN = "form"
+FORM_FIELD = "form"
 MAX_DIGITS = 18
 
 
@@ -24,7 +24,7 @@ def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous:
     """Return a form that can be sent once."""
     return element(
         "form",
-        element("input", type="hidden", name=FORM_TOKEN, value=visit.new_form()),
+        element("input", type="hidden", name=FORM_FIELD, value=visit.new_form()),
         *children,
         element("p", element("button", button, class_="danger" if is_dangerous else None), class_="buttons"),
         method="post",

@@ -21,7 +21,7 @@ class RejectedLine(Struct, frozen=True):
 class LoadProgress(Struct):
     """The progress of a load, stored with every batch.
 
-    `reasons` is the number of rejected lines by reason. `new_rejects` are
+    `reasons` maps each reason to the number of lines rejected for it. `new_rejects` are
     rejected lines that are not stored yet, and `stored_rejects` is the number of
     rejected lines that are already stored.
     """

@@ -21,7 +21,7 @@ from counterfoil.console.display import (
     text_or_english,
     utc_time,
 )
-from counterfoil.console.forms import FORM_TOKEN
+from counterfoil.console.forms import FORM_FIELD
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.texts import Texts
@@ -226,7 +226,7 @@ def _advice(visit: Visit, load: LoadView) -> Html:
 
 def _reveal_button(visit: Visit, load: LoadView, one: RejectView, form_token: str) -> Html:
     t = visit.t
-    hidden = {FORM_TOKEN: form_token, "source": one.source, "line": str(one.line)}
+    hidden = {FORM_FIELD: form_token, "source": one.source, "line": str(one.line)}
     return element(
         "form",
         [element("input", type="hidden", name=name, value=value) for name, value in hidden.items()],

@@ -100,7 +100,7 @@ def plan_group(plan: WorldPlan) -> Group:
 
 
 def member_id(base: BasePlan, number: int) -> str:
-    """Return the POS's internal ID of a member. It is computed from the number, so it need not be stored."""
+    """Return a member's internal ID in the POS. It is computed from the number, so it need not be stored."""
     if base.style.numbered_members:
         return f"{base.number + 1}{number:08}"
     return opaque(base.id, "member", number)
