@@ -1,5 +1,6 @@
-"""A Citus cluster that is already running: `COUNTERFOIL_TEST_CITUS` is the coordinator's address for a superuser.
+"""A Citus cluster that is already running.
 
+`COUNTERFOIL_TEST_CITUS` is the URL for connecting to its coordinator as a superuser.
 Databases are created on all of its nodes. A node that runs on this machine can be
 frozen, killed and started again.
 """

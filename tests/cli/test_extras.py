@@ -10,6 +10,8 @@ import pytest
 
 from counterfoil.cli.main import EXTRAS
 
+pytestmark = pytest.mark.programs
+
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 WITHOUT = """

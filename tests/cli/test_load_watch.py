@@ -18,6 +18,8 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import load
 from waiting import throughout, until
 
+pytestmark = pytest.mark.programs
+
 
 def bills(first: int, number: int) -> bytes:
     """Return bills for a shop that has been loaded."""

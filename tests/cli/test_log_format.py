@@ -16,6 +16,8 @@ from cli.command import PYTHON, Command
 from counterfoil.machine.addresses import free_port
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 
 class Served:
     """A `serve` process whose standard error goes to the given file descriptor."""

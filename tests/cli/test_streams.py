@@ -11,6 +11,8 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 
+pytestmark = pytest.mark.programs
+
 THAI = "สาขาริมน้ำ"
 ODD_NAME = b"odd-\xff.ndjson"
 

@@ -20,6 +20,8 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
 from counterfoil.machine.clock import SystemClock
 
+pytestmark = pytest.mark.programs
+
 ESCAPE = "\x1b["
 
 

@@ -1,4 +1,4 @@
-"""Services for client tests: a service with scripted responses, and our service as a later release might be."""
+"""Services for client tests: one with scripted responses, and ours with fields that a later release might add."""
 
 import json
 import threading

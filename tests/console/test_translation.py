@@ -65,7 +65,7 @@ def test_every_finding_and_its_advice_has_a_thai_text(sentence: str) -> None:
 
 
 def test_every_text_about_findings_belongs_to_a_finding() -> None:
-    # The domain composes these warnings, not the checks. Another test covers their translations.
+    # These warnings are composed in the domain, not in the checks. Another test covers their translations.
     composed = {"message.watcher_stopped", "message.watcher_unseen", "message.folder_silent"}
     found = sentences()
     names = [name for name in TABLE if name.startswith("message.") and name not in composed]

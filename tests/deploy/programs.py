@@ -13,7 +13,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def needs_program(program: str, package: str) -> pytest.MarkDecorator:
-    """Return a mark that skips the test unless this program from Debian is installed."""
+    """Return a mark that skips the test unless this program is on the PATH. The reason names its Debian package."""
     reason = f"{program} is not on the PATH, so this was NOT checked (Debian: apt-get install {package})"
     return pytest.mark.skipif(shutil.which(program) is None, reason=reason)
 

@@ -22,6 +22,8 @@ from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, is_pending,
 from running_service import SECRET
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 # A persistent connection stays with the worker that accepted it. Requests with this header close their connection.
 NEW_CONNECTION = {"connection": "close"}
 

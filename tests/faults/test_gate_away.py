@@ -10,6 +10,8 @@ from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 # Extra time allowed because the machine may be busy.
 SLACK_SEC = 1.0
 # If there are many callers, some of them first have to wait for a free connection.

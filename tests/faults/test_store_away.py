@@ -17,6 +17,8 @@ from running_service import RunningService
 from servers import Postgres, Valkey
 from waiting import until
 
+pytestmark = pytest.mark.programs
+
 LIMITS = ConnectionLimits()
 
 SLACK_SEC = 1.0

@@ -310,7 +310,7 @@ def _checked_headers(answer: Answer, request_id: str | None) -> tuple[object, ..
 
 
 def _checked_body(body: bytes, template: str) -> bytes:
-    """Return a body for comparison: without a valid serverTime, and with 0 for every number in usage."""
+    """Normalise a body for comparison: remove a valid serverTime, and set the numbers of usage responses to 0."""
     place = body.rfind(b'"serverTime":"', -_LONGEST_END)
     time = _SERVER_TIME.match(body, place) if place >= 0 else None
     same = body[:place] + body[time.end() :] if time else body

@@ -79,7 +79,7 @@ class Matrix:
         self.report = Report()
 
     def learn_tokens(self) -> None:
-        """Learn the token of every member with a key that may read the member, before records are removed."""
+        """Read every member's token with a key that can read the member. Call this before records are removed."""
         bases = {str(shop["providerId"]): shop_id for shop_id, shop in self._world.shops.items() if shop["providerId"]}
         for base, shop_id in bases.items():
             self._tokens |= tokens_of(self._ports[0], self._keys[self._key_of(shop_id)], base)

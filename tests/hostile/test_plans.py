@@ -35,7 +35,7 @@ def test_an_id_of_somebody_else_reads_as_many_rows_as_one_that_does_not_exist(es
 
 
 def _rows_read(connection: psycopg.Connection[Any], scope: object, asked: str) -> list[tuple[str, float]]:
-    """Return the rows that each part of the plan read, including those that it discarded."""
+    """Return how many rows each node of the plan read, including rows that its filter removed."""
     explain = sql.SQL("EXPLAIN (ANALYZE, TIMING OFF, BUFFERS OFF, FORMAT JSON) EXECUTE asked ({}, {})")
     ((found,),) = connection.execute(explain.format(sql.Literal(scope), sql.Literal(asked)))
     parts, rows = [found[0]["Plan"]], []

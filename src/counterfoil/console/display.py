@@ -107,7 +107,7 @@ def name_of(text: str | None) -> str:
 
 
 def english(text: str) -> Html:
-    """Return an English text that has no translation. Text in backticks becomes `<code>`."""
+    """Return untranslated text as HTML, marked as English. Text in backticks becomes `<code>`."""
     return element("span", inline(text), lang="en")
 
 

@@ -241,7 +241,7 @@ class _Inference:
         self._result.add("[bill]", "id", _quoted(self._id))
 
     def _line_fields(self) -> str | None:
-        """Propose the lines; return the column with their totals if it is in the bills file."""
+        """Propose the mapping of bill lines. Return the column with their totals if it is in the bills file."""
         sheet = self._bills if self._is_flat else self._lines
         if sheet is None:
             return None

@@ -104,7 +104,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
     _copy_locked_file(snapshot, path, private)
     try:
         _attach(snapshot, private)
-        # DuckDB keeps the file open. Deleting its name now ensures that the file is gone when this process ends.
+        # DuckDB keeps the file open, so unlink it now: its space is then freed even if this process is killed.
         _remove(private)
         found = {(table, column) for table, column in snapshot.execute(_DUCKDB_COLUMNS).fetchall()}
         _require_pull_state(found, path)

@@ -182,7 +182,7 @@ class PostgresUsage:
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
-        """Like `raise_totals`, but callable from outside the event loop. It fails after `within` seconds."""
+        """Like `raise_totals`, but callable from outside the event loop. It times out after `within` seconds."""
         self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)), within)
 
     # --- request records -------------------------------------------------------

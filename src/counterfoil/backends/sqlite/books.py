@@ -54,9 +54,9 @@ _COVERS = {
     """,
 }
 
-# SQLite concatenates the rows of a page in the order of the inner query, because fetching 200 rows one by one takes
-# twice as long. One statement is one snapshot, so the shop, the horizon, the last position (as one string) and the flag
-# for the existence of the cursor's row are consistent with these rows.
+# SQLite concatenates the rows of a page in the order of the inner query: fetching 200 rows one by one would take twice
+# as long. One statement reads one snapshot, so these rows are consistent with the shop, the horizon, the last position
+# (as one string) and whether the cursor's row still exists.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),
