@@ -104,6 +104,14 @@ def test_a_client_that_does_not_read_delays_a_stop_only_by_the_grace_time(multi_
     assert multi_node.postgres.command("SELECT count(*) FROM counterfoil.requests", multi_node.database) == [(1,)]
 
 
+def test_workers_that_stop_in_time_are_not_reported_as_killed(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    for _ in range(4):
+        running = deployment.start()
+        assert running.stop() == 0
+        assert not [line for line in running.logged() if "Killing" in line.get("message", "")]
+
+
 @pytest.mark.long
 def test_workers_of_a_killed_supervisor_end_although_a_client_does_not_read(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)

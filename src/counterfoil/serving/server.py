@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import wait
 from typing import Any
 
 from granian import Granian, _signals
@@ -167,25 +168,23 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         for worker in self.wrks:
             worker.terminate()
         give_up = time.monotonic() + self._grace_sec
-        for worker in self.wrks:
-            worker.join(max(0.0, give_up - time.monotonic()))
-        for worker in self.wrks:
-            if worker.is_alive():
-                with suppress(ProcessLookupError):
-                    os.kill(worker.inner.pid, SAVE_SIGNAL)
+        slow = [worker for worker in self.wrks if not _ends(worker, give_up - time.monotonic())]
+        for worker in slow:
+            with suppress(ProcessLookupError):
+                os.kill(worker.inner.pid, SAVE_SIGNAL)
         give_up = time.monotonic() + STOP_SAVE_SEC
-        for worker in self.wrks:
-            worker.join(max(0.0, give_up - time.monotonic()))
+        for worker in slow:
+            _ends(worker, give_up - time.monotonic())
         self.kill_workers()
         self.wrks.clear()
 
     def kill_workers(self) -> None:
         """Kill the workers that are still running."""
         for worker in self.wrks:
-            if worker.is_alive():
+            if not _ends(worker):
                 logger.warning(f"Killing worker-{worker.idx + 1}, because it did not stop in time")
                 worker.kill()
-                worker.join(KILL_SEC)
+                _ends(worker, KILL_SEC)
 
     def _postpone(self, worker: int) -> bool:
         """Return whether the worker must not be replaced yet. If so, report it as dead again after its pause."""
@@ -207,6 +206,16 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
                 self.interrupt_children.append(worker)
             self.main_loop_interrupt.set()
             time.sleep(REPORT_AGAIN_SEC)
+
+
+def _ends(worker: Any, within_sec: float = 0.0) -> bool:
+    """Return whether a worker process ends within this time.
+
+    `worker.is_alive` is not reliable here: Granian waits for the process in a
+    thread, only one thread learns from the system that the process has ended,
+    and until it has stored this, the other thread takes the process for alive.
+    """
+    return bool(wait([worker.inner.sentinel], max(0.0, within_sec)))
 
 
 class Pauses:
