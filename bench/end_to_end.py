@@ -45,7 +45,8 @@ def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[di
         tell("first pull")
         first = _run(empty, ["pull", *to], (0,), key)
         tell("pulls without changes")
-        idle = [_run(empty, ["pull", *to], (0,), key) for _ in range(rounds)]
+        idle = [_run(empty, ["pull", *to, "--members-every", "1d"], (0,), key) for _ in range(rounds)]
+        with_members = _run(empty, ["pull", *to], (0,), key)
         _run(empty, ["load", str(_changed(empty)), "--batch", "2000"], LOADED)
         tell("pull with changes")
         changed = _run(empty, ["pull", *to], (0,), key)
@@ -58,6 +59,8 @@ def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[di
         "end to end: first pull": f"{first_rate:,.0f} bills per second, {_requests(first)}, {first.megabytes:.0f} MB",
         "end to end: pull without changes": f"{idle_sec * 1000:,.0f} ms, {_requests(idle[0])} "
         f"({statistics.median(step.seconds for step in idle) * 1000:,.0f} ms with the start of Python)",
+        "end to end: pull without changes that reads all members again": f"{with_members.seconds * 1000:,.0f} ms, "
+        f"{_requests(with_members)}",
         f"end to end: pull after {CHANGED:,} changes": f"{changed.seconds * 1000:,.0f} ms, {_requests(changed)}, "
         f"{changed.report['billsWritten']:,} bills written",
         "end to end: reconcile": f"{reconciled.report['days']:,} days in {reconciled.seconds:.1f} s, "
