@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks import ParsedRows, SinkError
 from counterfoil.client.sinks.converter import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
@@ -73,6 +73,15 @@ class PostgresSink(SqlSink):
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         self._converter.read(rows, tables)
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        return self._converter.read_ahead(rows, tables)
+
+    def use(self, parsed: ParsedRows) -> None:
+        self._converter.use(parsed)
+
+    def release(self) -> None:
+        self._converter.release()
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         for file in self._converter.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):
