@@ -16,7 +16,7 @@ from counterfoil.client.tables import Column, Kind, Table, json_schema
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224
 # The next batch is parsed while the previous one is written, so two cores are busy although each statement has only one
-# thread. With two threads per statement, the processor time of a first pull is a quarter to a half higher.
+# thread. With two threads per statement, the processor time of a first pull is a tenth to two thirds higher.
 THREADS = 1
 # DuckDB's JSON reader accepts rows up to this size. For a longer row, this limit and the memory limit are raised.
 ROW_BYTES = 4 * 1024 * 1024
