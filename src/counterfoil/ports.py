@@ -23,7 +23,7 @@ from counterfoil.domain.intake import Intake, WatchedFolder
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
-from counterfoil.domain.request_records import PassPage, RequestRecord
+from counterfoil.domain.request_records import ChangeList, RequestRecord
 
 # A worker that stops has this many seconds to store its pending counts and request records.
 STOP_SAVE_SEC = 5.0
@@ -263,8 +263,12 @@ class RequestLog(Protocol):
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
         """Count a request of a known key that was not admitted. The count is stored shortly afterwards."""
 
-    def note_page(self, page: PassPage, at: int) -> None:
-        """Record that a page of a list of changes was sent. The record is stored shortly afterwards."""
+    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        """Record that a page of a list of changes was sent. The record is stored shortly afterwards.
+
+        `horizon` is the serverTime of the page, and `is_last` says whether the
+        page ends a pass over the list.
+        """
 
 
 class Cursors(Protocol):

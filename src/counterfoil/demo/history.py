@@ -19,7 +19,7 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import TooFast
 from counterfoil.domain.calendar import DAY_MS, thai_day
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
-from counterfoil.domain.request_records import CHANGES_OF_SHOP, PassPage, RequestRecord
+from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings
 
@@ -108,8 +108,8 @@ async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> 
                 ports.request_log.note_refusal(key.key_id, RATE_LIMITED.code, one.at)
                 continue
             ports.request_log.note(_record(one, chance))
-            for page in _pages(one, key, requests[-1].at):
-                ports.request_log.note_page(page, one.at)
+            for read in _completed_lists(one, key, requests[-1].at):
+                ports.request_log.note_page(read, one.at, is_last=True, at=one.at)
     finally:
         ports.close()
 
@@ -131,10 +131,12 @@ def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
     )
 
 
-def _pages(one: PastRequest, key: Key, newest: int) -> Iterator[PassPage]:
-    """Yield the last page of a pass over each shop that the key reads.
+def _completed_lists(one: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:
+    """Yield each list of changes that the request read to its end.
 
-    To give the console old copies to show, one shop is never read, and another is not read in the last four days.
+    These are the changes of the shops that the key reads. To give the console
+    old copies to show, one shop is never read, and another is not read in the last
+    four days.
     """
     if one.route != "transactions" or one.problem:
         return
@@ -142,4 +144,4 @@ def _pages(one: PastRequest, key: Key, newest: int) -> Iterator[PassPage]:
     for position, shop_id in enumerate(shops[1:] or shops):
         if position == 1 and one.at > newest - 4 * DAY_MS:
             continue
-        yield PassPage(key.lineage, CHANGES_OF_SHOP, shop_id, one.at, is_last=True)
+        yield (key.lineage, CHANGES_OF_SHOP, shop_id)

@@ -26,19 +26,6 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class PassPage(Struct, frozen=True):
-    """A page of a pass over a list of changes, with the horizon that the pass reports as serverTime.
-
-    The change feed covers all shops, so its `shop_id` is empty.
-    """
-
-    lineage: str
-    list_name: str
-    shop_id: str
-    horizon: int
-    is_last: bool
-
-
 class ReadProgress(Struct, frozen=True):
     """How far a list of changes has been read.
 
@@ -61,7 +48,7 @@ class ReadProgress(Struct, frozen=True):
         return max(self.ended_at, self.continued_at)
 
 
-# A key lineage, the name of a list of changes, and a shop.
+# A key lineage, the name of a list of changes, and a shop. The change feed covers all shops, so its shop is empty.
 ChangeList = tuple[str, str, str]
 # A key, a day in Thailand time as a number, and an error code.
 ErrorOfDay = tuple[str, int, str]
@@ -86,15 +73,15 @@ class RequestTally:
         if counted in self.errors or len(self.errors) < MAX_PENDING:
             self.errors[counted] += 1
 
-    def add_page(self, page: PassPage, at: int) -> None:
-        read = (page.lineage, page.list_name, page.shop_id)
-        if page.is_last:
-            if read in self._ended:
+    def add_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        if is_last:
+            known = self._ended.get(read)
+            if known is not None:
                 # An older pass may end after a newer pass, so keep the newest horizon.
-                newest = self._ended[read][0]
-                self._ended[read] = (newest if newest > page.horizon else page.horizon, at)
+                newest = known[0]
+                self._ended[read] = (newest if newest > horizon else horizon, at)
             elif len(self._ended) < MAX_PENDING:
-                self._ended[read] = (page.horizon, at)
+                self._ended[read] = (horizon, at)
         elif read in self._continued or len(self._continued) < MAX_PENDING:
             self._continued[read] = at
 

@@ -19,7 +19,7 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import as_number, date_of, thai_day
-from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
+from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
@@ -200,8 +200,8 @@ class PostgresUsage:
         self._tally.add_error(key_id, error, at)
         self._flush_soon()
 
-    def note_page(self, page: PassPage, at: int) -> None:
-        self._tally.add_page(page, at)
+    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        self._tally.add_page(read, horizon, is_last, at)
         self._flush_soon()
 
     async def disclose(self, record: RequestRecord) -> None:

@@ -23,7 +23,7 @@ from msgspec import DecodeError, Struct, json
 
 from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
-from counterfoil.domain.request_records import PassPage, RequestRecord
+from counterfoil.domain.request_records import ChangeList, RequestRecord
 from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
 # How long Valkey keeps a cursor that is also in the store. In a failover without synchronous replication, the store may
@@ -159,8 +159,8 @@ class Bridge:
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
         self._log.note_refusal(key_id, error, at)
 
-    def note_page(self, page: PassPage, at: int) -> None:
-        self._log.note_page(page, at)
+    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        self._log.note_page(read, horizon, is_last, at)
 
     async def disclose(self, record: RequestRecord) -> None:
         try:

@@ -35,7 +35,7 @@ from counterfoil.domain.allowance import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
-from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
+from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -268,8 +268,8 @@ class SqliteUsage:
         if not self._flush_due:
             self._flush_soon()
 
-    def note_page(self, page: PassPage, at: int) -> None:
-        self._tally.add_page(page, at)
+    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        self._tally.add_page(read, horizon, is_last, at)
         if not self._flush_due:
             self._flush_soon()
 
