@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.contestants import Running
 
 TABLES = Path(__file__).parent / "peers" / "duties.sql"
-# The name of the two keys that `check` uses, and the number of requests that each of them may send per minute.
+# The franchise of the two keys that `check` uses, and their limit of requests per minute.
 LIMITED, PER_MIN = "limited", 3
 # The number of requests that `check` sends at the same time with the second key.
 AT_ONCE = 4 * PER_MIN

@@ -14,7 +14,7 @@ LONGEST_SEC = 27
 
 
 class Pair(Struct, frozen=True, order=True):
-    """A contestant and a workload."""
+    """A contestant and the workload that it is measured with."""
 
     contestant: str
     workload: str

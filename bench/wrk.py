@@ -27,7 +27,7 @@ init = function()
     for line in io.lines("%(paths)s") do paths[#paths + 1] = line end
 end
 
--- Each path in turn, and with each pass over them the callers move on by one.
+-- Requests the paths in turn. In each pass over the paths, a path is requested by the next caller.
 request = function()
     local path = paths[asked %% #paths + 1]
     local caller = callers[(asked + math.floor(asked / #paths)) %% #callers + 1]
@@ -47,7 +47,7 @@ end
 
 
 class Round(Struct, frozen=True):
-    """Responses per second, times in microseconds, bytes per response. `cpu_us` is the processor time per response."""
+    """The results of one round. Times are in microseconds; `cpu_us` is the processor time per response."""
 
     rate: float
     p50_us: int
@@ -58,7 +58,7 @@ class Round(Struct, frozen=True):
 
 
 class Failed(Exception):
-    """Some responses had a status other than 200."""
+    """Some requests failed or got an error status."""
 
 
 def phrased(running: Running, workload: Workload) -> list[str]:

@@ -144,7 +144,7 @@ class Listing:
         return [number for page in self.pages(limit, cursor, key=key) for number in page.rows]
 
     def changed_since(self, mark: datetime) -> set[int]:
-        """Return the bills that the list by change returns from this mark on."""
+        """Return the numbers of the bills that have changed since this mark."""
         query = {"shopId": self.branch["id"], "updatedSince": mark.isoformat(), "limit": 200}
         # A new key is used, so that the cursors of the readers are not affected.
         body = self.service.get_unchecked("transactions", self.new_key(), **query).json()

@@ -32,5 +32,5 @@ def throughout(seconds: float, condition: Callable[[], object], what: str) -> No
 
 
 async def latency(seconds: float) -> None:
-    """Delay the traffic of a simulated network. Tests themselves wait for conditions instead."""
+    """Wait this long, to simulate network latency. Tests themselves wait for conditions instead."""
     await asyncio.sleep(seconds)

@@ -145,7 +145,7 @@ def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
 
 
 class ServingPorts(Struct, frozen=True):
-    """The ports that a worker reads and writes, and a function that closes them."""
+    """The implementations of the ports (see ports.py) for a worker, and a function that closes them."""
 
     books: Books
     key_lookup: KeyLookup

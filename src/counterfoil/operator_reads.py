@@ -54,7 +54,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     error: str | None = None
     slower_than_us: int | None = None
     personal_data: bool = False
-    """Whether to select only responses that contained personal data (disclosures)."""
+    """If true, select only responses that contained personal data (disclosures)."""
     since: int | None = None
     until: int | None = None
     before: RecordPosition | None = None
@@ -276,7 +276,7 @@ class SearchPlan(Struct, frozen=True):
     checks: list[str]
 
 
-# The conditions that every record of a set satisfies, so that they need not be checked.
+# Conditions that every record of a set satisfies. They need not be checked for each record.
 _SATISFIED = {
     Records.WITH_ID: ("request_id",),
     Records.FAILED: (),
@@ -289,7 +289,7 @@ _BOUNDS = ("since", "until", "before")
 
 
 def plan_search(wanted: RequestFilter) -> SearchPlan:
-    """Choose the smallest set that contains all records that match a filter."""
+    """Return a plan to search the smallest set that contains all records that match a filter."""
     given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
     if wanted.request_id is not None:
         records = Records.WITH_ID
@@ -311,7 +311,11 @@ def filter_values(wanted: RequestFilter) -> dict[str, Any]:
 
 
 def request_page(rows: Sequence[Row], limit: int, last_scanned: RecordPosition | None) -> RequestPage:
-    """Return a page of request records. If `rows` has more than `limit` rows, there is another page."""
+    """Return a page of request records.
+
+    If `rows` has more than `limit` rows, the next page begins after the last record of this page, otherwise after
+    `last_scanned`.
+    """
     names = RecordedRequest.__struct_fields__
     found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
     return RequestPage(found, found[-1].position if len(rows) > limit else last_scanned)

@@ -203,7 +203,7 @@ class KeyLookup(Protocol):
     """Looks up the keys that requests are sent with."""
 
     async def find(self, key_id: str) -> StoredKey | None:
-        """Return the key as this process knows it, which may be slightly out of date."""
+        """Return the key from the memory of this process, which may be slightly out of date."""
 
     async def find_again(self, key_id: str) -> StoredKey | None:
         """Return the key as it is in the store now. This is called before a refusal, because the key may be new."""

@@ -181,7 +181,7 @@ def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) 
 
 
 def test_a_lineage_keeps_its_floor_whatever_a_node_offers(fleet_of: Make) -> None:
-    """Only requests the usage, from both nodes in turn, while bills change."""
+    """The reader requests only the usage, from both nodes in turn, while bills change."""
     fleet = fleet_of(nodes=2)
     reader = Reader(fleet, fleet.key())
     given = []

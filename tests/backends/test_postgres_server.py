@@ -279,7 +279,7 @@ def test_a_killed_server_causes_503_and_is_found_again_automatically(own: Postgr
     service.load(of, bill(of))
     key = service.key(shop=of["id"])
     before = service.data("transactions", key, shopId=of["id"], updatedSince=EVER)
-    # A load flushes the write-ahead log to disk before it returns, and with it all earlier counts.
+    # A load flushes the write-ahead log to disk, including all earlier counts.
     service.load(shop())
     own.kill()
     service.clock.advance(1)

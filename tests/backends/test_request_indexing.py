@@ -37,7 +37,7 @@ RECORDS = [
     )
     for n in range(COUNT)
 ]
-# Creates an incomplete index under the name that the build uses, as an interrupted build does.
+# Simulates an interrupted build, which leaves behind an incomplete index with the name that the build uses.
 LEFTOVER = "CREATE INDEX requests_202601_by_key ON counterfoil.requests_202601 (at)"
 
 

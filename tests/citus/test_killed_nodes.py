@@ -115,7 +115,7 @@ def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     at_work = processes.running["loader"].poll() is None
     killed = node.kill()
     processes.kills[f"{node.port} at work"] += at_work
-    # Keep the node down until the server has used some CPU time, which it does because the watcher sends requests.
+    # Keep the node down while the server answers some requests from the watcher.
     processes.let_work("server", processes.chance.uniform(0.0, 0.2))
     killed.start()
     for who in ("loader", "puller"):

@@ -25,8 +25,8 @@ id = "Bill"
 closedAt = "Date"
 amounts.net = "Total"
 """
-# For each number of lines: how much more memory, in MiB, an import of that size may use than a small import. Holding
-# all lines in memory would take more.
+# Numbers of lines, each with the memory in MiB that the import may use in addition to that of a small import. An import
+# that kept all lines in memory would use more.
 LARGE = [(60_000, 10), pytest.param(300_000, 60, marks=pytest.mark.long)]
 
 

@@ -39,7 +39,7 @@ class Served:
 
 @contextmanager
 def on_a_terminal(store: Path, **environment: str) -> Iterator[tuple[Served, list[str]]]:
-    """Run a service whose standard error is a terminal; yield the service and a list that holds its output."""
+    """Run a service whose standard error is a terminal; yield the service and a list with its output as one string."""
     main_end, child_end = pty.openpty()
     os.set_blocking(main_end, False)
     served, pieces = Served(store, child_end, **environment), [""]

@@ -21,7 +21,7 @@ from running_service import backend_settings
 SECRET = "a deployment secret for tests only, long enough"
 WEEK_MS = 7 * DAY_MS
 HOUR_MS = 3_600_000
-# This is 15:00 in Thailand.
+# 10 February 2026, 15:00 in Thailand.
 NOW = 1_767_225_600_000 + 40 * DAY_MS + 8 * HOUR_MS
 
 
@@ -95,7 +95,7 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     assert not seen(where, last + 12 * HOUR_MS)[0].is_silent
     assert seen(where, last + DAY_MS)[0].is_silent
     assert seen(where, last + 20 * DAY_MS)[0].is_silent
-    # After four weeks without bills, the shop counts as permanently closed.
+    # After four weeks without bills, the shop counts as closed rather than silent.
     assert not seen(where, last + 29 * DAY_MS)[0].is_silent
 
 

@@ -133,7 +133,7 @@ def test_a_pipe_shows_bytes_and_no_percentage_and_a_redirected_file_both(store: 
     delivery(packed, gzip.compress)
     with packed.open("rb") as redirected:
         _, percentages = progress_shown("-", "--store", store, "--batch", 100, stdin=redirected)
-    assert (int(percentages[0]) < 50, percentages[-1]) == (True, "100"), "counts loaded data, not unpacked data"
+    assert (int(percentages[0]) < 50, percentages[-1]) == (True, "100"), "the percentage must count loaded data"
     with file.open("rb") as redirected:
         sizes, percentages = progress_shown("-", "--store", store, stdin=redirected)
     assert (sizes[-1], percentages[-1]) == (f"{size} of {size}", "100")

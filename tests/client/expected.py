@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from client.copy_contents import Json, plain
 
 EVER = "1970-01-01T00:00:00Z"
-# All bills and members in the tests fall between these dates.
+# All dated bills in the tests fall between these dates.
 FIRST, LAST = date(2024, 12, 1), date(2026, 12, 31)
 
 

@@ -1,4 +1,4 @@
-"""The flat rows of the change feed keep an exact copy in tables that can only replace and delete rows by their key."""
+"""The flat rows of the change feed keep an exact copy in tables whose rows can only be replaced by their key."""
 
 import json
 from decimal import Decimal

@@ -118,7 +118,7 @@ def test_every_page_is_accessible_and_stays_on_its_origin(
 
 
 def _widths_that_scroll(page: Any) -> list[int]:
-    """Return the widths of the window at which the page has to be scrolled sideways."""
+    """Return the window widths at which the page must be scrolled sideways."""
     found = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
@@ -244,7 +244,7 @@ def test_a_silent_shop_is_found(demo: RunningDemo, visit: Visit) -> None:
 
 
 def test_five_questions_are_answered_without_scrolling(demo: RunningDemo, visit: Visit) -> None:
-    """Check the busiest key, silent shops, the result of a request, readers of personal data and a copy's state."""
+    """The questions are about the busiest key, silent shops, a request, readers of personal data and a copy."""
     request_id = demo.call("franchise").headers["x-request-id"]
 
     def is_recorded() -> bool:
@@ -340,7 +340,7 @@ class KillableService:
         until(is_ready, "the service is ready")
 
     def kill(self) -> None:
-        """Kill the supervisor and its workers, as the operating system does when memory runs out."""
+        """Kill the supervisor and its workers with SIGKILL, so that they cannot clean up."""
         _kill(self.service)
 
     def link(self) -> str:

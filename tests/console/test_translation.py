@@ -29,7 +29,7 @@ NOT_SHOWN = {"All is well."}
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:
-    """Yield all strings in a module except docstrings. Every value in an f-string becomes the digit 7."""
+    """Yield all strings in a module except docstrings. Each value in an f-string is replaced with the digit 7."""
     skipped = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):

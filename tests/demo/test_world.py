@@ -1,4 +1,4 @@
-"""The generated world is reproducible, plausible, as messy as real POS data, and without data about real people."""
+"""The generated world is reproducible, plausible, as messy as real POS data, and has no data about real people."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
 
 
 class DeliveredWorld(Struct, frozen=True):
-    """The deliveries of a world, decoded."""
+    """The deliveries of a generated world, with their decoded records."""
 
     group: Group
     deliveries: list[Delivery]
@@ -471,7 +471,7 @@ def test_only_a_small_part_of_the_records_is_dirty() -> None:
 def test_lines_that_are_not_records_are_generated_separately() -> None:
     lines = list(dirty_lines())
     assert len(lines) == len(set(lines)) > 8
-    assert sum(is_record(line) for line in lines) == 1  # a valid record apart from its shop, which is unknown
+    assert sum(is_record(line) for line in lines) == 1  # This line is a valid record, but its shop is unknown.
 
 
 def is_record(line: bytes) -> bool:
@@ -512,9 +512,8 @@ def test_deliveries_are_in_order_and_once_per_evening(delivered: DeliveredWorld)
     assert moments == sorted(set(moments))
     evenings = DEMO.days - DEMO.days // 6 + 1
     assert len({thai_day(moment) for moment in moments}) == evenings
-    assert (
-        len(moments) <= evenings + 1
-    )  # bills that are closed after the last evening delivery are in the delivery at the end of the day
+    # Bills that are closed after the last evening delivery are in another delivery at the end of the day.
+    assert len(moments) <= evenings + 1
 
 
 def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) -> None:

@@ -19,7 +19,7 @@ PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}
 
 
 class Moved(Deployment):
-    """A deployment whose store is on PostgreSQL, for the time after the cut-over."""
+    """A deployment after the cut-over, with its store on PostgreSQL."""
 
     def __init__(self, folder: Path, database: str) -> None:
         self._address = database

@@ -139,7 +139,7 @@ class Proxy:
                 self._open.discard(beyond)
                 beyond.transport.abort()
         except* OSError:
-            """The server is unavailable or one side disconnected, so the other is disconnected too."""
+            """The server is unavailable, or one side has disconnected, so the other side is disconnected too."""
         finally:
             self._open.discard(writer)
             writer.transport.abort()

@@ -13,7 +13,7 @@ from servers import Valkey
 pytestmark = pytest.mark.long
 
 KILLS = 20
-# Every seventh failure kills the whole machine instead of only the database.
+# Every seventh time, Patroni is killed together with the database, as if the machine had failed.
 WHOLE_EVERY = 7
 GAP_SEC = 0.1
 

@@ -1,4 +1,4 @@
-"""Stopping takes a limited time, even if a server or client does not respond, and saves all records that it can."""
+"""A service stops in a limited time, even if a server or client does not respond, and saves the records it can."""
 
 import asyncio
 import fcntl
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.programs
 GRACE_SEC = 10
 # A busy machine may need this much longer.
 SLACK_SEC = 5.0
-# Together, these responses are larger than the buffers of a connection.
+# The number of responses that are together larger than the buffers of a connection.
 UNREAD_RESPONSES = 400
 
 _WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%bill_day%'"

@@ -11,7 +11,7 @@ from faults.test_store_away import locked
 LIMITS = ConnectionLimits()
 
 CROWD = 300
-# Running this many threads is slow in itself on a busy machine.
+# On a busy machine, running this many threads takes additional time.
 SLACK_SEC = 10.0
 
 

@@ -43,7 +43,7 @@ class Caller:
         self._line: Line | None = None
         self.calls: list[Call] = []
         self.faults: list[str] = []
-        # Called with the body of every 200 response; returns the faults in it.
+        # A function that returns the faults in the body of a 200 response.
         self.judge: Callable[[bytes], list[str]] = lambda _: []
 
     def call(self) -> Call:

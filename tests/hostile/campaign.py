@@ -22,7 +22,7 @@ from hostile.refusals import QUESTIONS, SCOPES, TwoFranchises, two_franchises
 from hostile.targets import BACK_ENDS, Attacked, Postgres, Site, Valkey, on_servers, on_sqlite
 from hostile.world import World, escaped
 
-# Labels of records in other franchises. No response to a key for fr-0 may contain any of them.
+# Labels of records outside franchise fr-0. No response to a key for fr-0 or its shops may contain any of them.
 FOREIGN = re.compile(rb"label of (?:sh-[1-9]|mb-[1-9]|mb-alone|sh-alone|sh-without)")
 
 
@@ -36,10 +36,10 @@ class UnderAttack(Struct):
 
 
 class Result(Struct):
-    """One line of the totals, with the faults that were found.
+    """The totals of one part of the campaign, and the faults that were found.
 
-    When slices are combined, integers are summed, and the maximum of all other numbers
-    is kept. `next_number` is the number of the first request that was not sent.
+    When slices are combined, integers are summed; of all other numbers, the maximum is
+    kept. `next_number` is the number of the first request that was not sent.
     """
 
     part: str
@@ -50,7 +50,7 @@ class Result(Struct):
 
 @contextmanager
 def started(back_end: str, world: World) -> Iterator[Site]:
-    """Yield a running service that has loaded a world."""
+    """Yield a running service that has loaded the first delivery of a world."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, BACK_ENDS[back_end](Path(folder)) as site:
         site.load(*world.first)
         site.start()

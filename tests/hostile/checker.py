@@ -1,7 +1,7 @@
 """Checks every response against the OpenAPI document that the service serves and the header rules of the contract.
 
-It does not use the code of the service. Each fault is a sentence; a response
-without faults is as documented.
+This module does not use the code of the service. Each fault is described in a
+sentence. A response without faults is as documented.
 """
 
 import gzip
@@ -60,7 +60,7 @@ class Document:
         return cls(answer.body)
 
     def template(self, path: str) -> str:
-        """Return the path in the document that a request path belongs to, or NO_ROUTE."""
+        """Return the path template in the document that matches a request path, or NO_ROUTE."""
         asked = path.removeprefix(self.root)
         if not path.startswith(self.root):
             return NO_ROUTE
@@ -182,7 +182,7 @@ class Checker:
         vary = (answer.header("vary") or "").lower()
         found += [f"Vary does not name {name}" for name in ("authorization", "accept-encoding") if name not in vary]
         if (answer.header("server") or "counterfoil") != "counterfoil":
-            found.append(f"a banner: {answer.header('server')!r}")
+            found.append(f"the Server header is {answer.header('server')!r}")
         if answer.status != 304 and answer.header("content-type") != "application/json":
             found.append(f"Content-Type is {answer.header('content-type')!r}")
         given = answer.header("x-request-id") or ""
@@ -202,7 +202,7 @@ class Checker:
         if limited != (answer.header("retry-after") is not None):
             found.append("Retry-After must be sent with rate_limited, and only then")
         if limited and json.loads(body)["retryAfterSec"] != int(answer.header("retry-after") or 0):
-            found.append("Retry-After is not retryAfterSec")
+            found.append("Retry-After differs from retryAfterSec")
         for status, name in ((405, "allow"), (401, "www-authenticate")):
             if (answer.status == status) != (answer.header(name) is not None):
                 found.append(f"{name} must be sent with {status}, and only then")
@@ -263,7 +263,7 @@ class Checker:
             if not found:
                 return []
             first = first or found
-        return [f"documented for no path: {first}"]
+        return [f"not documented for any path: {first}"]
 
 
 DOC = "/v1/openapi.json"

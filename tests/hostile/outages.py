@@ -48,7 +48,7 @@ class Report(Struct):
 
 
 class OutageRun:
-    """A running service for several outages in a row, with callers that know the correct responses."""
+    """A running service that goes through several outages, with callers that check every response."""
 
     def __init__(self, site: Attacked, world: World) -> None:
         self.site = site
@@ -256,7 +256,7 @@ def _restore_limit(pid: int, limit: tuple[int, int]) -> None:
     try:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
     except ProcessLookupError:
-        """The worker has died; the next one was started with the old limit of its supervisor."""
+        """The process has died, which `OutageRun.run` reports as a fault."""
 
 
 @contextmanager
@@ -305,8 +305,8 @@ def overwrite_in_place(path: Path) -> None:
 def damaged(site: Attacked, name: str, damage: Callable[[Path], None]) -> Iterator[None]:
     """Damage a file while the service is running.
 
-    Then stop the service, restore a backup and start the service again, as
-    described in docs/operate.md.
+    After the block, stop the service, restore a backup and start the service again,
+    as described in docs/operate.md.
     """
     path = site.office.store / f"{name}.sqlite3"
     backup = site.folder / "backup"

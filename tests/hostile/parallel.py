@@ -37,7 +37,7 @@ class Report(Struct):
 
 
 class Fuzzing(Struct):
-    """The values from which every process generates the same requests and checks."""
+    """The values that every process needs to generate requests and to check the responses."""
 
     ports: list[int]
     seed: int
@@ -47,7 +47,7 @@ class Fuzzing(Struct):
 
 
 class Scope(Struct):
-    """The values from which every process generates the same triples."""
+    """The values that every process needs to build the scope matrix."""
 
     world: World
     known: Known
@@ -109,7 +109,7 @@ def _run(
 
 # --- in the other processes ----------------------------------------------------------------
 
-# A process uses the same checker for all its pieces, because the checker remembers what it has checked.
+# A process uses the same checker for all its pieces, so that the checker can skip responses that it has seen before.
 _fuzzing: list[tuple[Fuzzing, Checker, Generator]] = []
 _matrices: list[Matrix] = []
 

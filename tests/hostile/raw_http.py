@@ -5,7 +5,7 @@ import socket
 import time
 from typing import NamedTuple
 
-# Long enough for a machine that is busy with other work.
+# A machine that is busy with other work may need this long to respond.
 PATIENCE_SEC = 60.0
 CHUNK = 65_536
 _SPACES = " \t\n\r\v\f"
@@ -36,7 +36,7 @@ class Line:
         # The received bytes, and the offset at which the next response begins.
         self._received = bytearray()
         self._begin = 0
-        # Whether the server has reset the connection, which discards the data that it had not sent yet.
+        # True if the server has reset the connection. A reset discards data that has not been delivered yet.
         self.was_reset = False
         self._used_at = [time.monotonic()] * 2
 
@@ -91,7 +91,7 @@ class Line:
         """Read responses until nothing has arrived for a while, then half-close and read the rest.
 
         A caller that half-closes immediately gets no response, because the HTTP
-        server considers it gone.
+        server assumes that the caller has disconnected.
         """
         found, closed = self.so_far(quiet_sec, most)
         if not closed and len(found) <= most:

@@ -117,7 +117,8 @@ def test_the_parts_before_the_damage_are_loaded_and_the_rest_is_counted(
     file = tmp_path / f"delivery.ndjson{packing}"
     intact = packed_in_parts(packing, LINES)
     broken = bytearray(intact)
-    broken[-5] ^= 0xFF  # part of the checksum in gzip, and of the last data in zstd
+    # This byte is part of the checksum in gzip, and of the compressed data in zstd.
+    broken[-5] ^= 0xFF
     file.write_bytes(broken)
     summary, damage = loaded(service, file)
     confirmed = 2 * -(-len(LINES) // PARTS)

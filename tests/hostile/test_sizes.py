@@ -94,7 +94,7 @@ sys.argv = ["counterfoil", "load", *sys.argv[1:]]
 try:
     run()
 finally:
-    # Not ru_maxrss, which a process inherits from the one that started it.
+    # ru_maxrss is not used, because a process inherits it from its parent.
     print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
 """
 

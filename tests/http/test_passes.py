@@ -41,7 +41,7 @@ def page(
 
 
 def rest(service: RunningService, key: str, cursor: str | None, **query: Any) -> Iterator[str]:
-    """Yield the rows of the remaining pages of a pass."""
+    """Yield the row IDs on the remaining pages of a pass."""
     for _ in range(100):
         if cursor is None:
             return

@@ -119,10 +119,10 @@ def world() -> tuple[Record, list[Record]]:
 
 @pytest.fixture(scope="module")
 def private(shared_service: RunningService) -> RunningService:
-    """A deployment that has loaded private data of every kind, and whose data has been read with every permission."""
+    """A deployment with private data of every kind, all of which has been read with a key that has every permission."""
     _, records = world()
     shared_service.load(*records)
-    # Load the same people again with changes, because an update must not leave traces either.
+    # Load the same records again with changes, because an update must not leave traces either.
     shared_service.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])
     key = full_key(shared_service)
     for answer in everything(shared_service, key):

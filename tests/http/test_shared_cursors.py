@@ -204,7 +204,7 @@ def test_an_id_that_was_never_handed_out_is_a_bad_cursor(shared_service: Running
 def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
-    """The member list is not tested here, because only its base selects rows."""
+    """The member list is not tested here, because its only parameter that selects rows is the base."""
     listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
@@ -338,7 +338,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # The row was moved to the end each time, so after its later positions there is at most the row itself.
+    # The row was moved to the end each time, so at most the row itself follows each of its later positions.
     assert all(rows in ([], [limit]) for rows in later)
 
 

@@ -1,4 +1,4 @@
-"""GET /v1/usage: how many requests the calling key has used."""
+"""GET /v1/usage: how many requests the calling key has made."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sources of lines: files, folders and standard input, plain and compressed, complete and damaged."""
+"""Tests for sources of lines: files, folders and standard input, plain and compressed, complete and damaged."""
 
 import gzip
 import json

@@ -80,7 +80,7 @@ class OpenCursors(Cursors, Protocol):
 
 
 class OpenUsage(Meter, RequestLog, Protocol):
-    """All of usage: the meter, and the request log as the operator opens it."""
+    """The meter and the request log, with the methods for the operator."""
 
     def close(self) -> None: ...
 
@@ -94,7 +94,7 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
 
 class Store(Protocol):
-    """Opens the ports of one store. Every call opens a port again."""
+    """Opens the ports of one store. Every call opens a new instance."""
 
     def books(self) -> OpenBooks: ...
 
@@ -205,7 +205,7 @@ class SqliteStore:
             connection.execute("PRAGMA user_version = 9999")
 
     def close(self) -> None:
-        """Do nothing: files need no closing."""
+        """Do nothing, because this object keeps no files open."""
 
 
 Part = TypeVar("Part")
@@ -234,7 +234,7 @@ class SharedTime:
 
 
 class WholeUsage:
-    """All parts of usage on PostgreSQL: for serving, with or without the shared meter, and for the operator."""
+    """Combines usage on PostgreSQL as the service and the operator open it, with or without a shared meter."""
 
     def __init__(self, log: PostgresUsage, admin: PostgresUsageAdmin, meter: RedisMeter | None = None) -> None:
         self._log, self._admin, self._meter = log, admin, meter
@@ -261,7 +261,7 @@ class WholeUsage:
 
 
 class WholeCursors:
-    """The cursors on PostgreSQL: for serving and for the operator."""
+    """Combines the cursors on PostgreSQL as the service and the operator open them."""
 
     def __init__(self, served: PostgresCursors, admin: PostgresCursorAdmin) -> None:
         self.find, self.hand_out, self.close = served.find, served.hand_out, served.close

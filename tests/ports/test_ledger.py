@@ -99,7 +99,7 @@ def test_an_invisible_change_moves_no_stamp(open_store: OpenStore, clock: Manual
 
 
 def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None:
-    """The trading day equals the computed day now, but would not with another closing time."""
+    """The trading day equals the computed day, but would differ from it with another closing time."""
     open_store.put(shop(closingTime="02:00"))
     open_store.put(bill(closedAt=AFTER_MIDNIGHT))
     assert open_store.put(bill(closedAt=AFTER_MIDNIGHT, tradingDay="2025-12-31")) == [UNCHANGED]
@@ -675,7 +675,7 @@ def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
 
 
 class Interrupted:
-    """A load's progress, which is stored with the rows of its batch. The writer stops when it reads the progress."""
+    """A load's progress that stops the writer, which reads the progress to store it with the rows of a batch."""
 
     def __init__(self, progress: LoadProgress) -> None:
         self._progress = progress

@@ -1,4 +1,4 @@
-"""Readers that keep a copy from the feed. Each step is one request, and anything may happen between two steps."""
+"""Readers that keep a copy up to date from the feed. Each step is one request; anything may happen between steps."""
 
 from copy import copy
 from typing import Any

@@ -143,7 +143,7 @@ class Reply:
 
 
 class InProcess(httpx.BaseTransport):
-    """An HTTP transport without a network. `before` is called before each request; it may change anything, or raise."""
+    """An HTTP transport without a network. `before` is called before each request; it may load data or raise."""
 
     def __init__(self, service: InProcessService, before: Callable[[], None] = lambda: None) -> None:
         self._service = service

@@ -35,7 +35,7 @@ FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
 
 class KillableProcesses:
-    """A deployment, a copy of it, and the processes that work on them."""
+    """A deployment, its two copies, and the processes that read and write them."""
 
     def __init__(self, folder: Path, bills: int, seed: int, store: str = "") -> None:
         self.folder = folder
@@ -204,7 +204,7 @@ def _is_bill(record: Json) -> bool:
 
 
 def _records(bills: int) -> list[Json]:
-    """Return a franchise of three branches with one base, its members and a year of bills, some of them undated."""
+    """Return a franchise of three branches with one base, its members and 300 days of bills, some of them undated."""
     shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
     members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
     first = date(2025, 3, 1)

@@ -18,12 +18,12 @@ from sync.in_process import InProcessService, Json
 # All dated bills in the tests fall within these windows.
 WINDOWS = (("20251101", "20251201"), ("20251202", "20260101"), ("20260102", "20260201"))
 EVER = "1970-01-01T00:00:00Z"
-# Number of recent states that a reader can go back to.
+# The number of recent states that a reader can go back to.
 MOST_STATES = 60
 # No list in the tests ever has more rows than this.
 MOST_ROWS = 9
 
-# What happens to a response: it is stored with its cursor, it is lost, or its rows are stored without its cursor.
+# A response is stored with its cursor, it is lost, or only its rows are stored, without the cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
@@ -199,7 +199,7 @@ class Reader:
         """A hook for actions between two pages of a list."""
 
     def next_mark(self, mark: str) -> str:
-        """Return the next mark: the serverTime of the response before the first page."""
+        """Return the next mark: the serverTime of the list of shops, which was read before the first page."""
         return mark
 
     def keep(self, bill: Json) -> None:
@@ -223,7 +223,7 @@ class FinalTimeReader(Reader):
 
 
 class StatelessReader(Reader):
-    """A reader without cursors or marks: it requests all changes since the latest change that it has seen in a shop."""
+    """A reader that uses the latest change that it has seen in a shop instead of a mark."""
 
     def selections(self, shop_id: str) -> list[Json]:
         if shop_id in self.store.marks:

@@ -1,8 +1,8 @@
 """Simulates several servers with different horizons in this process: lagging copies of the books, and two nodes.
 
 `tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
-Here the whole service runs under that rule, and hypothesis chooses the worst order
-in which servers are queried.
+Here the whole service applies that rule, and hypothesis chooses the order in which
+servers are queried.
 """
 
 import sqlite3
@@ -259,7 +259,7 @@ class LaggingReplicaMachine(SyncMachine):
         reader.finish()
 
     def load(self, records: list[Json], batch: int = 500) -> None:
-        """Load records. History reaches replicas immediately: it has no stamp, so only later full reads return it."""
+        """Load records. History reaches replicas immediately: it has no stamp, so readers could not catch up on it."""
         super().load(records, batch)
         if any(record.get("history") for record in records):
             self.service.everyone_catches_up()
@@ -275,7 +275,7 @@ class LaggingReplicaMachine(SyncMachine):
         """Do nothing: replicas may lack members. Members are compared when all replicas have caught up."""
 
     def ask(self, path: str, **query: Any) -> Json:
-        """Send a request to the primary, whose responses the copies are compared with."""
+        """Send a request that the primary answers, because the copies are compared with the primary's data."""
         for view in self.service.views:
             view.primary_only = True
         try:

@@ -385,7 +385,7 @@ class SyncMachine(RuleBasedStateMachine):
             assert held.keys() == served.keys(), "a pass without changes does not have the members that are served"
 
     def served(self) -> Json:
-        """Return what the service shows to a key that nobody else uses."""
+        """Return the data that the service returns for a key that no client uses."""
         shops = expected.shops(self.ask)
         bills: Json = {}
         for shop_id in shops:

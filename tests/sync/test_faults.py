@@ -71,7 +71,8 @@ def a_cursor_whose_row_changes(machine: SyncMachine) -> None:
     begin(machine)
     one_by_one(machine, 6)
     reader = machine.readers[0]
-    for _ in range(2):  # reads the shops, then a page that ends with b1
+    # The reader requests the shops, then a page that ends with b1.
+    for _ in range(2):
         reader.step()
     machine.time_passes(1)
     machine.bills_come_or_change([bill(1, cashier="Ying")])
@@ -265,7 +266,8 @@ def run_scenario(kind: type[SyncMachine], scenario: Callable[[SyncMachine], None
         scenario(machine)
         machine.quiet(reconcile=False)
     finally:
-        machine.readers = []  # skips the final checks in `teardown`
+        # Without readers, `teardown` skips its final checks.
+        machine.readers = []
         machine.teardown()
 
 

@@ -28,7 +28,7 @@ def audited(command: list[str]) -> tuple[int, str]:
         f"{package['name']} {package['version']}: {vuln['id']}" for package in looked_up for vuln in package["vulns"]
     ]
     if known:
-        return 1, "Known vulnerabilities, update these packages:\n" + "\n".join(known)
+        return 1, "These packages have known vulnerabilities. Update them:\n" + "\n".join(known)
     if not looked_up:
         return 0, "The vulnerability audit was skipped: pip-audit cannot reach its index."
     missed = len(found) - len(looked_up)

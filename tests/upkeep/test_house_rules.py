@@ -33,7 +33,7 @@ def named(path: Path) -> str:
 
 
 def calls_and_imports(path: Path) -> set[str]:
-    """Return every dotted name that a file imports or calls, as written."""
+    """Return the dotted names that a file imports or calls, and the names of its functions' arguments."""
     tree = ast.parse(path.read_text("utf-8"))
     names = set()
     for node in ast.walk(tree):

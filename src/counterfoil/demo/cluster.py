@@ -112,7 +112,7 @@ class Process:
 
 
 class LocalCluster:
-    """A cluster. Start the stores, fill them, then start the nodes. `close` stops all processes."""
+    """A cluster on this machine. Start the stores, fill them, then start the nodes. `close` stops all processes."""
 
     def __init__(self, folder: Path, secret: str, port: int = 0) -> None:
         self._folder = folder
@@ -344,7 +344,7 @@ def _package_folder(name: str) -> Path | None:
 
 
 def _free_ports(number: int) -> list[int]:
-    """Return free ports. All are bound at the same time, so that they are different."""
+    """Return free ports. All of them are bound at the same time, so that no port is returned twice."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for bound_socket in sockets:

@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# The requests per day, routes and occasional errors of each key, by its purpose. Keys with other purposes are unused.
+# For each purpose of a key: its requests per day, its routes, and its occasional errors. Other keys are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
     "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),
@@ -134,9 +134,9 @@ def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
 def _completed_lists(one: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:
     """Yield each list of changes that the request read to its end.
 
-    These are the changes of the shops that the key reads. To give the console
-    old copies to show, one shop is never read, and another is not read in the last
-    four days.
+    These are the changes of the shops that the key reads. So that the console
+    can show outdated copies, a key with several shops never reads one of them, and
+    has not read another for four days.
     """
     if one.route != "transactions" or one.problem:
         return

@@ -64,7 +64,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the shop has had no bill for longer than usual."""
+        """True if the shop has had no bill for longer than usual."""
         return self.usual_since_last >= MISSING_BILLS
 
 

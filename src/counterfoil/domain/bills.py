@@ -59,7 +59,7 @@ class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
     categories: dict[int, list[str]] = {}
     """All categories, including groupings, of each line that has groupings, by the line's index."""
     label: bool = False
-    """Whether the channel's name comes from the shop and not from the bill."""
+    """True if the channel's name comes from the shop and not from the bill."""
     closed: datetime | None = None
     """The value of `closedAt` if it is a local time without an offset."""
     trading: Moment | None = None
@@ -241,7 +241,7 @@ def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
 
 
 def channel_and_label(code: str | None, label: str | None, table: str | None) -> tuple[str | None, str | None]:
-    """Return the channel's code and its label. A bill that has a table but no channel was sold for dine-in."""
+    """Return the channel's code and its label. A bill that has a table but no channel counts as dine-in."""
     if code is None:
         return (DINE_IN if table else None), None
     return (DINE_IN if code == COUNTER else code), label

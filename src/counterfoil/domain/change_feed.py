@@ -49,7 +49,7 @@ class FeedPosition(Struct, frozen=True, order=True):
 
 
 class FeedShop(Struct, frozen=True):
-    """What a pass needs to know about a shop.
+    """The data about a shop that a pass needs.
 
     For a shop that left the scope, `joined_at` and `listed_at` are the stamp of
     its departure. `body` is None if the entry has not changed since the previous
@@ -164,7 +164,8 @@ class PageBuilder:
 
     def _append(self, position: FeedPosition, element: bytes, seal: bytes | None = None) -> None:
         self._elements.append(element)
-        # A bill contributes its seal to the seal of the page. Other elements are short or rare, so they are used whole.
+        # The seal of a page includes the seals of its bills. Other elements are short or rare, so they are included
+        # in full.
         self._seals.append(json.encode(position.shop_id) + seal if seal else element)
         self._bytes += len(element)
         self._last = position

@@ -164,7 +164,7 @@ def _records_of(group: DeliveryCounts, name: str) -> int:
 
 
 def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Add counts by name. The number of names is limited."""
+    """Add counts by name, for at most MAX_KNOWN_NAMES names."""
     names = list(dict.fromkeys([*first, *second]))[:MAX_KNOWN_NAMES]
     return {name: first.get(name, 0) + second.get(name, 0) for name in names}
 

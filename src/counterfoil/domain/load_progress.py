@@ -10,7 +10,7 @@ MAX_REMEMBERED = 1_000
 
 
 class RejectedLine(Struct, frozen=True):
-    """Where a rejected line is, and why it was rejected. `fields` are the names of the fields that are wrong."""
+    """The position of a rejected line, and why it was rejected. `fields` are the names of the fields that are wrong."""
 
     source: str
     line: int

@@ -82,8 +82,8 @@ def storable(value: str) -> str:
 def ident(value: object) -> str | None:
     """Return an ID given as text or as a whole number, or None if there is none.
 
-    A float of 2^53 or more gives None, because it may be another ID that was
-    rounded.
+    The result is None for a float of 2^53 or more, because it may be another ID
+    that was rounded.
     """
     if value is None:
         return None
@@ -180,7 +180,7 @@ def round_to_millionth(value: float) -> Number | None:
 
 
 def _finite(value: float) -> Number | None:
-    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # This is also true for NaN.
+    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # The condition is also true for NaN.
         return None
     return int(value) if value.is_integer() else value
 

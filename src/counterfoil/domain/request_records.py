@@ -40,7 +40,7 @@ class ReadProgress(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the latest page that was sent ended a pass."""
+        """True if the latest page that was sent ended a pass."""
         return self.ended_at >= self.continued_at
 
     @property
@@ -50,7 +50,7 @@ class ReadProgress(Struct, frozen=True):
 
 # A key lineage, the name of a list of changes, and a shop. The change feed covers all shops, so its shop is empty.
 ChangeList = tuple[str, str, str]
-# A key, a day in Thailand time as a number, and an error code.
+# Identifies an error count: an API key, a day in Thailand time (as a number) and an error code.
 ErrorOfDay = tuple[str, int, str]
 
 

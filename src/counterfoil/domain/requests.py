@@ -136,7 +136,7 @@ def lookup(query: dict[str, str]) -> Lookup:
 
 
 def limit(text: str | None, most: int = MAX_LIMIT) -> int:
-    """Return the page size. Fractions are truncated, large numbers are capped, and invalid text gives the default."""
+    """Return the page size. Fractions are truncated, large numbers are capped, and invalid text becomes the default."""
     number = _PLAIN_NUMBER.fullmatch(text or "")
     if not number or number[1] == "-":
         return DEFAULT_LIMIT

@@ -32,7 +32,7 @@ class ShopRow(Struct):
     facts: bytes
     body: bytes
     dirty: bool = False
-    relisted: bool = False  # Whether the shop's published entry has changed.
+    relisted: bool = False  # True if the shop's published entry has changed.
 
     def values(self, rev: object) -> Row:
         return (

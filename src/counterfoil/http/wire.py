@@ -14,7 +14,7 @@ from counterfoil.reads import Answer, Caller
 
 try:
     from isal import isal_zlib as deflate
-except ImportError:  # isal is in the extra `server`; other commands do not compress responses.
+except ImportError:  # isal is part of the extra `server`, and only the server compresses responses.
     import zlib as deflate  # type: ignore[no-redef]
 
 Headers = list[tuple[str, str]]

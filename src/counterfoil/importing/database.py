@@ -1,4 +1,4 @@
-"""Imports the bills in a POS database that are new or changed since the last import, by a watermark column.
+"""Imports bills that are new or have changed since the last import from a POS database, using a watermark column.
 
 No row may be missed, so each import reads some rows again; loading a row twice
 changes nothing. All queries of an import run in one snapshot, so that each bill
@@ -46,7 +46,7 @@ class SourceDatabase(Protocol):
         """Return the time of the snapshot twice: with an offset, and as the server's local time without an offset."""
 
     def oldest_transaction(self) -> int | None:
-        """Return the ID before which every transaction is complete; None if the database has no such IDs."""
+        """Return the ID before which every transaction is complete, or None if the database has no such IDs."""
 
     def close(self) -> None: ...
 
@@ -161,7 +161,10 @@ class DatabaseImport:
                 self._keys = None
 
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
-        """Yield the lines or payments of the bills that this import has read."""
+        """Yield the lines or payments of the bills that this import has read.
+
+        In a full or very large import, yield all lines or payments instead of selecting them by bill.
+        """
         column = self._source.quoted(key)
         numbers = iter(range(1, 1 << 62))
         for keys in [None] if self._keys is None or self._last is None else _batches(self._keys):

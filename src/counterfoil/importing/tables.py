@@ -58,7 +58,7 @@ def csv_inputs(
 
 
 class TableImport:
-    """One import of tables."""
+    """Imports the bills in one set of tables."""
 
     def __init__(
         self,
@@ -227,5 +227,5 @@ def _summed(table: TableMapping) -> dict[str, CellSource]:
 
 
 def shop_record(shop_id: str, name: str, timezone: str | None) -> dict[str, Any]:
-    """Return a source record for a shop of which the export has only the ID or name."""
+    """Return a source record for a shop that the export names but does not describe."""
     return {"kind": "shop", "id": shop_id, "name": name} | ({"timezone": timezone} if timezone else {})

@@ -94,7 +94,7 @@ def clean(cell: str) -> str:
 
 
 def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
-    """Return the number in a cell, exactly; None if the cell is empty or holds only a dash."""
+    """Return the exact number in a cell, or None if the cell is empty or contains only a dash."""
     if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
         return Decimal(cell)
     text = _SPACES.sub("", _CURRENCY.sub("", cell.translate(_THAI_DIGITS))) if not cell.isdigit() else cell
@@ -145,7 +145,7 @@ def read_flag(cell: str) -> bool:
 
 
 def read_time(cell: str, written: DateFormat, order: str) -> str:
-    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping gives one.
+    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping specifies one.
 
     Epoch seconds or milliseconds are returned unchanged.
     """
@@ -170,7 +170,7 @@ def read_time(cell: str, written: DateFormat, order: str) -> str:
 
 
 def read_day(cell: str, written: DateFormat, order: str) -> str:
-    """Return a cell's day as YYYY-MM-DD; a time of day after it is ignored."""
+    """Return a cell's day as YYYY-MM-DD. A time of day after it is ignored."""
     day, rest = _split_day(cell, written, order)
     if rest.strip() and not _CLOCK.fullmatch(rest):
         raise UnreadableCell(f"{shown(cell)} is not a day")

@@ -131,7 +131,7 @@ class _CompressedData:
 
 
 def _parts(data: _CompressedData, packing: Packing) -> Iterator[tuple[bool, Iterator[bytes]]]:
-    """Yield whether each gzip member or zstd frame has a checksum, and its text."""
+    """For each gzip member or zstd frame, yield whether it has a checksum, and its text."""
     if packing == "zstd" and not data.start(1):
         raise _Damaged("the file is empty")
     while start := data.start(_ZSTD_FLAGS + 1):

@@ -22,11 +22,11 @@ NICENESS = 5
 
 
 class LinesToConvert(Struct, array_like=True):
-    """Lines to convert, and facts of shops that the process has not received yet, keyed by the number of the facts."""
+    """Lines to convert, and the facts that the process has not received yet, by their number."""
 
     lines: list[bytes] = field(default_factory=list)
     facts: dict[int, KnownFacts] = field(default_factory=dict)
-    # Whether the process has to forget all facts that it has received, because there are too many of them.
+    # True if the process must forget all facts that it has received, because there are too many of them.
     forgets: bool = False
 
 

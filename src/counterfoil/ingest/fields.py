@@ -106,7 +106,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
     required: tuple[str, ...] = ()
-    """The fields without which an object within a record is not used."""
+    """The fields that an object within a record must have. An object that lacks one of them is not used."""
 
 
 @cache
@@ -266,7 +266,7 @@ def lacks_amounts(bill: Bill) -> bool:
 
 
 def suggestion(kind: str, path: str) -> str | None:
-    """Return the known field with the name most similar to that of an unknown field, or None if none is similar."""
+    """Return the known field whose name is most similar to that of an unknown field, or None if none is similar."""
     start, _, name = path.rpartition(".")
     known: FieldType | None = known_fields(kind)
     for step in start.split(".") if start else ():

@@ -106,7 +106,7 @@ def _storable(path: str) -> str:
 
 
 class _Batch(Struct):
-    """Lines and the changes on them, which are written in one transaction."""
+    """Lines and the changes that they describe, to be written in one transaction."""
 
     lines: list[SourceLine] = []
     changes: list[Change] = []
@@ -124,7 +124,7 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The file of rejected lines, created with the first reject. Only its owner can read it, as it has raw records."""
+    """The file of rejected lines, created by the first reject. It has raw records, so only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -169,7 +169,7 @@ class Pipeline:
         processes: int = 0,
     ) -> None:
         self._strict = strict
-        # Whether a load counts as finished although a file was damaged, because the file is moved to quarantine.
+        # If true, a load counts as finished even if a file was damaged, because the file is moved to quarantine.
         self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects
@@ -201,7 +201,7 @@ class Pipeline:
         return summary
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
-        """Store the counts of this load; return the sudden changes, or none if it was not compared."""
+        """Store the counts of this load. Return the alarms if the load completed a group, otherwise an empty list."""
         was_compared = False
 
         def change(intake: Intake, now_ms: int) -> Intake:
@@ -257,7 +257,6 @@ class Pipeline:
         return current is known or current == known
 
     def _count_bills(self, count: int, summary: Summary) -> None:
-        """Count plain bills."""
         summary.lines += count
         summary.fields.records["bill"] += count
         summary.fields.bills += count

@@ -196,7 +196,7 @@ class FileSet(Source):
 
 
 class Folder(FileSet):
-    """All files of a folder."""
+    """The source files in a folder."""
 
     def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
         entries = _entries(path)
@@ -232,7 +232,7 @@ class Damage:
 
 
 class _CountedReads(io.RawIOBase):
-    """Counts the bytes that are read from a stream. A stream such as a pipe does not know its own position."""
+    """Counts the bytes that are read from a stream, because a stream such as a pipe has no position."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw: Any = raw

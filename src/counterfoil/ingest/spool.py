@@ -52,7 +52,7 @@ class Spool:
             os.close(descriptor)
 
     def waiting(self) -> list[Path]:
-        """Return complete files in name order, at most MAX_FILES."""
+        """Return up to MAX_FILES complete files, sorted by name."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
         except OSError as error:

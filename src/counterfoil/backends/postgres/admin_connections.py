@@ -1,7 +1,7 @@
 """Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each is a single connection to the server that accepts writes. Every wait has a
-time limit. The connections that serve requests are in pool.py.
+Each component uses a single connection to the server that accepts writes. Every
+wait has a time limit. The connections that serve requests are in pool.py.
 """
 
 import logging
@@ -26,7 +26,7 @@ STATEMENT_SEC = 5.0
 LOCK_SEC = 60
 SILENCE_MS = 15_000
 
-# Every join in the loader starts from a few rows, so plans that scan a whole table are disabled.
+# Every join in the loader starts from a few rows, so hash and merge joins, which scan whole tables, are disabled.
 _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 # SQLSTATE prefixes of errors that the statement did not cause: the server is unreachable, stopping or starting, has too
 # many connections, or is a replica.
@@ -132,7 +132,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection. Close it if the work takes longer than `seconds`, because the server may hang."""
+        """Yield the connection. Close it if the work takes longer than `seconds`: the server may not respond."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

@@ -1,4 +1,4 @@
-"""Encodes columns of many rows as PostgreSQL's binary arrays.
+"""Encodes columns of many rows as binary PostgreSQL arrays.
 
 psycopg encodes a list element by element through an adapter. For the bills of
 a large load, that takes four times as long as these functions.

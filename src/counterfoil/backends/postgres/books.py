@@ -49,7 +49,7 @@ _SHOPS_OF = {
 }
 
 # `_NUMBER_OF` finds the internal number of a shop in scope. `_STILL` checks that a cached number still belongs to that
-# shop and that the shop is still in scope. `id || ''` prevents PostgreSQL from using the index of IDs. With that index,
+# shop and that the shop is still in scope. `id || ''` prevents PostgreSQL from using the index on IDs. With that index,
 # it would read the row of a shop in another franchise and then discard it, which takes longer than finding no row, and
 # so reveals that the shop exists.
 _NUMBER_OF = {
@@ -125,7 +125,7 @@ _BASES_OF = {
 }
 
 # Comparing base and token as a pair makes PostgreSQL use the primary key, which begins with the base. With `token = $2`
-# it would use the index of tokens, read the row of a member of another franchise and then discard it, which takes
+# it would use the index on tokens, read the row of a member of another franchise and then discard it, which takes
 # longer than finding no row, and so reveals that the member exists. `provider_id = ANY($1)` lets a distributed store
 # read only the shards that hold these bases.
 _MEMBER = """

@@ -72,7 +72,7 @@ ROWS_OF = """
     ) AS found ORDER BY asked.place, found.stamp, found.id
 """
 
-# The lowest character that an ID can contain, because PostgreSQL cannot store U+0000.
+# U+0001 is the lowest character that an ID can contain, because PostgreSQL cannot store U+0000.
 LOWEST = "\x01"
 OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 

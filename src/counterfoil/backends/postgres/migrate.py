@@ -21,7 +21,7 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
 
-    `describe` returns the audit entry for the migrations that were run. Indexes of
+    `describe` returns the audit entry for the migrations that were run. Indexes on
     existing request records are built afterwards, because that may take minutes.
     """
     with translated(), connect(url) as connection:

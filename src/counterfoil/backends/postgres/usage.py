@@ -31,7 +31,7 @@ RECORDS_WAITING = 100_000
 Instant = Callable[[], tuple[int, date]]
 
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
-# Used if the store has several servers: see docs/decisions/0015-monotonic-reads.md.
+# With several servers, an admission also returns the horizon to report: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
@@ -91,8 +91,8 @@ class PostgresUsage:
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
         self._tally = RequestTally()
-        # Records and counts that are being written, by `id`. If the worker stops before a write has ended, the write is
-        # repeated over a new connection.
+        # Records and counts that are being written, keyed by `id()`. If the worker stops before a write has ended, the
+        # write is repeated over a new connection.
         self._records_in_flight: dict[int, list[RequestRecord]] = {}
         self._tallies_in_flight: dict[int, RequestTally] = {}
         self._months: set[int] = set()

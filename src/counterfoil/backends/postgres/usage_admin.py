@@ -66,7 +66,7 @@ class PostgresUsageAdmin:
         """Do nothing: PostgreSQL runs its own checkpoints."""
 
     def index_requests(self) -> bool:
-        """Do nothing: `counterfoil migrate` builds the indexes of a database."""
+        """Do nothing: on PostgreSQL, `counterfoil migrate` builds the indexes."""
         return False
 
     def totals(self, days: int) -> dict[str, dict[date, int]]:
@@ -122,7 +122,7 @@ class PostgresCursorAdmin:
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
-    """Run a statement that changes at most PRUNE_ROWS rows, until no rows are left. Return the total number of rows."""
+    """Repeat a statement that changes at most PRUNE_ROWS rows until no rows are left. Return the number of rows."""
     total = 0
     while True:
         changed = connection.execute(statement.encode(), values).rowcount

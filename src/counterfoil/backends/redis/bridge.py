@@ -228,7 +228,7 @@ class Bridge:
 
 
 def _joined(stored: StoredCursor | None, here: StoredCursor | None) -> StoredCursor | None:
-    """Merge a cursor's entries in store and Valkey: the store may have lost the latest horizons in a failover."""
+    """Merge the cursor in the store with the one in Valkey: a failover may have lost the store's latest horizons."""
     if stored is None or here is None:
         return stored
     return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

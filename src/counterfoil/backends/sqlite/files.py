@@ -175,7 +175,7 @@ def _make_private(path: Path) -> None:
 
 
 class writing:  # noqa: N801 - lowercase like `translated`
-    """A transaction that holds the write lock from its start."""
+    """Context manager for a transaction that holds the write lock from its start."""
 
     __slots__ = ("_connection", "_wait_sec")
 

@@ -118,13 +118,13 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     def _may_bridge(self) -> bool:
-        """Return whether the keys in memory may be used: they are recent, and the locked file is unchanged."""
+        """Return whether the keys in memory may be used if the file is locked: they are recent, and it is unchanged."""
         if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()
 
     def _is_unchanged(self) -> bool:
-        """Return whether the file has not changed since it was read."""
+        """Return whether the file is the same as when it was last read."""
         return self._seen is not None and self._seen[0] == self._state()
 
     async def _look(self, within_sec: float, *, bridging: bool) -> None:

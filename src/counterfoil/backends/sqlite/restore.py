@@ -113,7 +113,7 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class SecretPlace(Struct, frozen=True):
-    """Where the deployment secret is found: in `text` if it was set directly, otherwise in `file`."""
+    """The deployment secret itself in `text` or, if that is empty, the `file` that contains it."""
 
     text: str
     file: Path

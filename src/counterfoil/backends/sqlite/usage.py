@@ -136,7 +136,7 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
-        # The number of records that this process knows of in `recent_requests`, and when it last moved them.
+        # This process's count of the records in `recent_requests`, and the time when it last moved them.
         self._recent, self._moved_us = 0, 0
         self._tally = RequestTally()
         self._flush_due = False

@@ -21,8 +21,8 @@ from counterfoil.web.page import HtmlPage
 from counterfoil.web.prose import Links, blocks, inline
 from counterfoil.web.style import shared_style_sheet, style_sheet
 
-# The maximum length in characters of an example of a response, except for the first example, which is always shown.
-# The Markdown format shows all examples.
+# Example responses longer than this many characters are left out of the page, except for the first one of an
+# operation. The Markdown format shows all of them.
 MAX_EXTRA_EXAMPLE = 600
 
 
@@ -64,7 +64,7 @@ def render_page(
 
 
 def _links(reference: Reference) -> dict[str, str]:
-    """Return the links for names that descriptions may mention: paths, error codes, and names that are unique."""
+    """Return the links for names in descriptions: paths, error codes, and fields or headers with a unique name."""
     rows = [
         *reference.envelope,
         *reference.request_headers,
