@@ -24,7 +24,7 @@ from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITE
 from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
 
-# The time limit of one call, in seconds.
+# The time limit for one call, in seconds.
 QUERY_SEC = 5.0
 # A search without an index reads at most this many records per page.
 SCANNED_REQUESTS = 25_000

@@ -103,7 +103,7 @@ TABLE = (
     Setting(
         "reference",
         "off",
-        "Whether the API's port serves the reference page at {prefix}/reference, without a key: on or off.",
+        "Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or off.",
     ),
     Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
     Setting(

@@ -90,7 +90,8 @@ def requests(
 ) -> Result:
     """Send mutated requests from several processes to every node in turn, then the known attacks.
 
-    The requests are those from `first` to `total`, or as many as can be sent in `seconds`.
+    Requests are numbered. Those from `first` up to, but not including, `total` are sent, or as many of them as can be
+    sent in `seconds`.
     """
     document, stock = Document.served_by(site.ports[0]), stock_for(site, world)
     report = parallel.send(

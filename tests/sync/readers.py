@@ -231,7 +231,7 @@ class StatelessReader(Reader):
         return super().selections(shop_id)
 
     def after_full_page(self, shop_id: str) -> None:
-        """Drop the cursor twice. After that, read the rest of the list by cursor, so that the run ends."""
+        """Drop the cursor after the first two full pages. Then read the rest by cursor, so that the run ends."""
         progress = self.progress
         if shop_id in self.store.marks and progress.restarts < 2:
             progress.restarts += 1

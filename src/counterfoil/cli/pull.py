@@ -55,7 +55,7 @@ class PullReport(Struct):
 
     @property
     def needs_follow_up(self) -> bool:
-        """Whether the command of `--then` must be run: the copy has changed since the command last succeeded."""
+        """Whether the `--then` command must be run: the copy has changed since the command last succeeded."""
         if self.outcome.status == "interrupted":
             return False
         # A run that could not begin, for example because the key was revoked, does not run the command.
@@ -125,7 +125,7 @@ def command(
 
 
 def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
-    """Run one pull and print its report. If the copy has unhandled changes, run the command of `--then`."""
+    """Run one pull and print its report. If the copy has unhandled changes, run the `--then` command."""
     report = pull_once(remote, options)
     _print_report(report, as_json)
     if follow_up and report.needs_follow_up:
@@ -140,14 +140,14 @@ def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json:
 
 
 def _record_handled(remote: Remote, changes: int) -> None:
-    """Store in the copy that the command of `--then` has succeeded, so that the next run does not repeat it."""
+    """Store in the copy that the `--then` command has succeeded, so that the next run does not repeat it."""
     try:
         with private_files(), closing(remote.destination.open()) as sink:
             pull_state.record_handled(sink, changes)
     except SinkError as error:
         print_note(
-            f"the command of --then succeeded, but this could not be recorded in the copy: {error}. "
-            "The next pull will run the command again."
+            f"the --then command succeeded, but this could not be recorded in the copy: {error}. "
+            "The next pull with --then will run the command again."
         )
 
 
@@ -248,7 +248,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`, with an earlier next run if both runs used up the quota: the service's day has not ended."""
+    """Return `after`, but retry soon if both runs hit the quota: our clock may be ahead of the service's."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

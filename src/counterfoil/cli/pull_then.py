@@ -1,4 +1,4 @@
-"""Runs the command of `counterfoil pull --then` for changes to the copy that the command has not handled yet."""
+"""Runs the command given with `counterfoil pull --then` if the copy has changes that it has not handled yet."""
 
 import os
 import shlex

@@ -123,7 +123,7 @@ def _without_sign(text: str) -> tuple[bool, str]:
 
 
 def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
-    """Return the text with a point as the decimal mark and commas between thousands."""
+    """Return the text with a point as the decimal mark and commas as thousands separators."""
     if written.decimal != "." and "." in text and written.thousands != ".":
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
     marks = {written.decimal: "."} | ({written.thousands: ","} if written.thousands else {})

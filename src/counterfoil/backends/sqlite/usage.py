@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 RECORDS_SEC = 0.25
 # An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
 # a record to `requests` changes a page in each of four indexes. Records that are added together share most pages.
-RECENT_RECORDS = 16
+RECENT_RECORDS = 128
 RECENT_US = 100_000
 PRUNE_ROWS = 5_000
-# Records written by earlier versions are indexed in transactions of INDEXED_ROWS records, each of which takes a few
-# milliseconds. One call runs such transactions for INDEXING_SEC.
+# Records written by earlier versions are indexed INDEXED_ROWS at a time, in transactions that take a few milliseconds
+# each. One call keeps running such transactions for INDEXING_SEC.
 INDEXED_ROWS = 500
 INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.

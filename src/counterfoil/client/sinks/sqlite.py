@@ -114,7 +114,7 @@ class SQLiteSink(SqlSink):
         return "strftime('%Y-%m-%dT%H:%M:%fZ', ?)"
 
     def microseconds(self, column: str) -> str:
-        """Return SQL for whole milliseconds, times 1000: the service's instants have millisecond precision."""
+        """Return SQL for microseconds since 1970, rounded to milliseconds, the precision of the service's instants."""
         return f"CAST(round((julianday({column}) - 2440587.5) * 86400000) AS INTEGER) * 1000"
 
     def hash_number(self, text: str) -> str:
