@@ -1,4 +1,4 @@
-"""Runs all checks of a store, for `counterfoil doctor` and the operator's pages."""
+"""Runs all checks on a store, for `counterfoil doctor` and the console."""
 
 from counterfoil import bootstrap
 from counterfoil.checks import cluster, intake, local
@@ -6,12 +6,12 @@ from counterfoil.checks.local import Finding
 from counterfoil.checks.overview import Overview
 from counterfoil.settings import Settings
 
-# Checks that `status` makes too. Its findings are used, because it also asks the running service.
+# Checks that `status` runs too. The findings of `status` are used, because it also asks the running service.
 MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "server", "primary"})
-# The console leaves out this check of `doctor`. It would always warn, because the console's login needs more
-# permissions than serving does.
+# A check of `doctor` that the console leaves out. The check would always warn, because the console's login needs
+# more permissions than serving does.
 LEFT_OUT = frozenset({"rights"})
-# Whether the ports are free matters only if the service is not running.
+# Checks that the ports are free. They are left out while the service is running, because it uses the ports.
 PORTS = frozenset({"port", "admin"})
 
 
@@ -29,7 +29,7 @@ def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
 
 
 def run_checks(settings: Settings, now: int) -> list[Finding]:
-    """Check the store, its secret, the clock, the disk and the ports, and return everything that was found."""
+    """Check the store, its secret, the clock, the disk and the ports, and return the findings."""
     if settings.database:
         local_checks = [local.clock(None, now), *local.ports(settings, "still")]
         return [*cluster.check_cluster(settings, now), *local_checks]

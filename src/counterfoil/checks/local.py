@@ -18,7 +18,7 @@ from counterfoil.ports import LatestLoad
 from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
-# The states of the horizon. "ahead" means that it is ahead of the clock, so nobody can tell whether it is moving.
+# "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.
 HorizonMotion = Literal["moving", "still", "ahead"]
 
 YEAR_2024_MS = 1_704_067_200_000
@@ -70,7 +70,7 @@ def store_folder(settings: Settings) -> Finding:
 
 
 def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved elsewhere, or None. A moved store needs no other checks."""
+    """Return a failure if the store was moved, otherwise None. A moved store needs no other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -265,7 +265,7 @@ def disk(settings: Settings) -> Finding:
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
-    """Check whether a service is advancing the horizon. `served` is whether a process is listening on the port."""
+    """Check whether a service is advancing the horizon. `served` is true if a process listens on the port."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)
@@ -339,5 +339,5 @@ def format_duration(span_ms: int) -> str:
 
 
 def printable(name: str | None) -> str:
-    """Return a shop's name with control characters replaced, because they could change the terminal's state."""
+    """Return a name with control characters replaced, because they could change the terminal's state."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")

@@ -1,4 +1,4 @@
-"""Checks the service and the store, for `counterfoil status` and the operator's pages."""
+"""Checks the service and the store, for `counterfoil status` and the console."""
 
 import http.client
 import platform
@@ -22,7 +22,7 @@ from counterfoil.settings import Settings, display_value
 
 READY_SEC = 5.0
 MOST_NAMED = 5
-# The levels of findings, worst first.
+# The possible statuses of a finding, worst first.
 SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
@@ -57,7 +57,7 @@ class StoreStatus(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """The state of a deployment at an instant: findings about service, store, disk and versions, and their values."""
+    """The state of a deployment at one instant: all findings, and the values in the store that they are based on."""
 
     at: int
     findings: Sequence[Finding]
@@ -74,7 +74,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """A sentence that says that all is well, or names the worst problem and what to do about it."""
+        """A message that all is well, or the worst problem with its advice and the number of other problems."""
         if not self.problems:
             return "All is well."
         worst, *others = self.problems
@@ -97,7 +97,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def overview(settings: Settings, now: int) -> Overview:
-    """Check the service and the store, which must exist, without changing any data."""
+    """Check the service and the store without changing any data. The store must exist."""
     seen = _store_status(settings, now)
     findings = [service_finding(settings, seen.horizon, now), *seen.findings]
     if not settings.database:
@@ -109,7 +109,7 @@ def overview(settings: Settings, now: int) -> Overview:
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
-    """Ask the admin listener whether the service is ready. If there is none, check whether the horizon is moving."""
+    """Ask the admin listener whether the service is ready. If the listener is off, check whether the horizon moves."""
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(

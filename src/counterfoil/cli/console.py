@@ -77,7 +77,7 @@ def command(
 @setting_option("console_host")
 @setting_option("console_port", int, "N")
 @click.option(
-    "--url", "base_url", metavar="URL", help="Address of the console for your browser, if it is behind a proxy."
+    "--url", "base_url", metavar="URL", help="URL of the console in your browser, if the console is behind a proxy."
 )
 @valid_for
 @store_option
@@ -94,7 +94,7 @@ def link(
 ) -> None:
     """Print a new sign-in link for a running console.
 
-    The link works once. The audit names you as the operator.
+    The link works once. The audit records your changes in the console under your name.
     """
     settings = existing_store(ctx, store, console_host=console_host, console_port=console_port)
     if not is_listening(settings.console_host, settings.console_port):
@@ -119,12 +119,12 @@ def _require_free_port(settings: Settings) -> None:
         return
     reason = "the port is in use" if problem.errno == errno.EADDRINUSE else problem.strerror or str(problem)
     address = f"{settings.console_host}:{settings.console_port}"
-    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another with --console-port.")
+    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another port with --console-port.")
 
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:
     """Stop the console when its standard input ends, which happens even if the parent process is killed."""
-    # Read the descriptor, not `sys.stdin`: a thread that waits there holds a lock that Python needs at exit.
+    # Read the descriptor, because a thread that waits in `sys.stdin` holds a lock that Python needs at exit.
     while os.read(sys.stdin.fileno(), 1024):
         pass
     stop.set()

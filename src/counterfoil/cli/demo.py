@@ -50,7 +50,7 @@ CONSOLE_HOST = "127.0.0.1"
 
 
 class DemoPorts(NamedTuple):
-    """The ports of the demo. `console` is None if the demo chooses the console's port when it starts the console."""
+    """The ports of the demo. If `console` is None, the port is chosen when the console is started."""
 
     api: int
     admin: int
@@ -157,7 +157,7 @@ def command(
 
 
 def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. Load the data first, before any node advances the horizon to the current time."""
+    """Serve from a local cluster. Load the data before the nodes start, because they advance the horizon."""
     with stop_signals_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), ports.api)
         with closing(cluster), suppress(KeyboardInterrupt):
@@ -194,7 +194,7 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
-    """Report processes that exit. The others keep running, so that the effect of the exit can be observed."""
+    """Report processes that exit. The other processes keep running, so that users can observe the effect."""
     while True:
         for name, status in cluster.exited():
             print_note(f"{name} exited with status {status}.")
@@ -218,7 +218,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, as_json: bool) -> None:
     """Print addresses and keys, as text or JSON, once the service is ready. Ignore a closed standard output.
 
-    This runs in another thread, which needs the context to know whether colours are wanted.
+    This runs in another thread, which must enter the click context to use its colour setting.
     """
     with suppress(OSError), ctx.scope(cleanup=False):
         if as_json:

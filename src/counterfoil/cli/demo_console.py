@@ -15,7 +15,7 @@ from counterfoil.settings import TABLE, Settings, display_value
 STOP_SEC = 5
 # A console that keeps exiting is restarted at most this many times.
 MOST_RESTARTS = 3
-# Long enough for somebody who starts the demo and opens the console later.
+# Some users open the console only hours after they started the demo.
 LINK_VALIDITY = "24h"
 
 
@@ -26,7 +26,7 @@ class ConsoleLine(Struct, frozen=True):
 
 
 class DemoConsole:
-    """The console's process. It stops when its standard input is closed, even if the demo is killed."""
+    """The console's process. It stops when its standard input is closed, and so also when the demo is killed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class DemoConsole:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | _environment(self._settings),
-            # In its own session, the console does not receive the terminal's Ctrl-C, so that the demo can stop it.
+            # In its own session, the console does not receive Ctrl-C from the terminal. The demo stops it instead.
             start_new_session=True,
         )
 
@@ -78,7 +78,7 @@ class DemoConsole:
                 report(f"the console is running again. Sign in with this link: {link}")
         store, port = display_value(self._settings, "store"), self._settings.console_port
         report(
-            f"the console exited with status {status} and is not started again. "
+            f"the console exited with status {status} and will not be restarted. "
             f"To start it, run `counterfoil console --store {store} --console-port {port}`."
         )
 

@@ -13,7 +13,7 @@ from counterfoil.domain.access import permissions
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
 
-# The processes of a cluster and their addresses.
+# The name and the address of each process in the demo's cluster.
 Addresses = Sequence[tuple[str, str]]
 
 
@@ -111,7 +111,7 @@ def _format_limit(limit: int) -> str:
 
 
 def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
-    """Return, for each endpoint, a curl command that can be pasted into a shell."""
+    """Return a description and a curl command for each endpoint."""
     ids = demo.samples
     chain, personal, lookup = (demo.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
     days = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}"

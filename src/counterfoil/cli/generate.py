@@ -1,4 +1,4 @@
-"""`counterfoil generate`: write realistic source records as a stream."""
+"""`counterfoil generate`: write realistic source records to standard output or to a folder."""
 
 import gzip
 import sys
@@ -29,12 +29,12 @@ FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2199, 12, 31)
 
 
 def yesterday_in_thailand() -> date:
-    """Return yesterday in Thailand time. Only whole days are generated, so runs on the same day give the same data."""
+    """Return yesterday's date in Thailand. Only whole days are generated, so the data is the same all day."""
     return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
 
 class _DayInRange(click.DateTime):
-    """A day in a range that keeps all generated dates valid, including members' dates, which are years earlier."""
+    """A day. Its range keeps all generated dates valid, including members' dates, which are years earlier."""
 
     def __init__(self) -> None:
         super().__init__(["%Y-%m-%d"])
@@ -136,7 +136,7 @@ def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
-    """Write one file per kind of record. Rename the files when all are complete, so that no partial data is left."""
+    """Write one file per kind of record, and return the record counts. Files are renamed once all are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
@@ -159,7 +159,7 @@ def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[s
 
 
 def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes]:
-    """Yield the generated lines, with a progress bar if `show_progress`."""
+    """Yield the generated lines. If `show_progress` is true, show a progress bar."""
     if not show_progress:
         yield from world(plan)
         return

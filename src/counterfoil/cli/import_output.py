@@ -37,7 +37,7 @@ class ImportedSource(Source):
 
 
 def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportTally, *, as_json: bool) -> None:
-    """Write the records as NDJSON, then the summary."""
+    """Write the records as NDJSON, then print the summary."""
     if output == STANDARD_OUTPUT:
         for one in records:
             sys.stdout.buffer.write(_encode(one.record) + b"\n")
@@ -79,7 +79,7 @@ def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
-    """Yield all results except shops that the export only names and the store already has, to keep their settings."""
+    """Yield the results, but skip shops that the export only names if the store already has their settings."""
     with open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])

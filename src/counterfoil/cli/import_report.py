@@ -98,7 +98,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:
-    """Return the tally in the form that `--json` prints."""
+    """Return the tally as `--json` prints it."""
     return {
         "bills": tally.bills,
         "shops": tally.shops,

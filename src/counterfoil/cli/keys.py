@@ -27,7 +27,7 @@ _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-# `keys update` prints a note if it replaces another operator's change that is not older than this.
+# `keys update` prints a note if another operator has changed the same value within this time.
 RECENT_MS = 3_600_000
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
@@ -277,7 +277,7 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
 
 
 def _report_replaced_values(settings: Settings, keyid: str, now: int, by: Actor) -> None:
-    """Print a note for each value that somebody else had set shortly before and that this update replaced."""
+    """Print a note for each value that this update has replaced although somebody else had just set it."""
     with suppress(StoreUnavailable), closing(bootstrap.audit(settings)) as audit:
         entries = audit.entries(2, keyid, now - RECENT_MS)
     if len(entries) < 2 or entries[0].actor != by or entries[1].act != Act.KEY_CHANGED:

@@ -90,7 +90,7 @@ def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:
 
 
 def alarm_view(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
-    """Return the sudden changes in the form that `--json` prints."""
+    """Return the sudden changes as `--json` prints them."""
     return [
         {
             "measure": alarm.measure,

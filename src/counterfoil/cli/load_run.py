@@ -25,7 +25,7 @@ from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
 # A load creates thousands of lists per batch but no reference cycles. With Python's default threshold, garbage
-# collection took 6 % of the time of a load.
+# collection took 6 % of the load time.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
@@ -94,7 +94,7 @@ def run_load(
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create a secret.
+    # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     is_new = not report.check and is_without_store(settings)
     opened = open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
@@ -137,7 +137,7 @@ def run_load(
 
 @contextmanager
 def open_for_check(settings: Settings) -> Iterator[Ledger]:
-    """Yield a ledger that writes nothing. If there is no store yet, it is not created."""
+    """Yield a ledger that writes nothing. A store that does not exist yet is not created."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)
         return
@@ -146,7 +146,7 @@ def open_for_check(settings: Settings) -> Iterator[Ledger]:
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:
-    """Accept the latest sudden change as normal; return the alarms that this clears."""
+    """Accept the latest sudden change as normal, and return the alarms that were cleared."""
     ended: list[IntakeAlarm] = []
 
     def change(intake: Intake, now_ms: int) -> Intake:  # noqa: ARG001 - the ledger's signature

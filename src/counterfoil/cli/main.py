@@ -23,8 +23,8 @@ from counterfoil.machine.colour import wants_colour
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# Name and description of each command. It is implemented by the function `command` in the module of the same name, or
-# in the module that MODULES names.
+# The name and description of each command. A command is implemented by the function `command` in the module of the
+# same name, or in the module that MODULES names.
 COMMANDS = {
     "demo": "Serve an invented restaurant group, to try Counterfoil.",
     "serve": "Serve the API.",
@@ -70,8 +70,8 @@ EXPECTED_ERRORS = {
     "StoreUnavailable": "the store is unavailable: ",
 }
 
-# Optional packages and the extra that installs each. (A copy in PostgreSQL also needs psycopg; `client/sinks` has
-# the error message for this case, which names the extra `pull`.)
+# Optional packages, and the extra that installs each of them. (The extra `pull` installs psycopg too. The error message
+# in `client/sinks` names that extra.)
 EXTRAS = {
     "granian": "server",
     "isal": "server",
@@ -105,7 +105,7 @@ class Program(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the completions of a command's name, without importing the commands."""
+        """Return the completions for a command name, without importing the commands."""
         named = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -222,6 +222,6 @@ def _error_message(error: Exception) -> str:
 
 
 def _handle_closed_pipe() -> int:
-    """Return the exit status for a closed output pipe (as with `| head`). No message is printed."""
+    """Handle a closed output pipe (as with `| head`) without a message, and return the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

@@ -216,7 +216,7 @@ class _Run:
 
 
 def _shop_ids(text: str | None) -> tuple[str, ...] | None:
-    """Return the shop IDs of `--shops`. An empty tuple stands for all shops."""
+    """Return the shop IDs in the value of `--shops`. An empty tuple means all shops."""
     if text is None:
         return None
     ids = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -269,7 +269,7 @@ def _print_report(report: PullReport, as_json: bool) -> None:
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
     tally = report.tally
-    # A small pull spends most of its time on starting the program, so its rate would be meaningless.
+    # A small pull spends most of its time starting up, so its rate would be meaningless.
     is_measured = tally.bills_read >= MIN_BILLS_FOR_RATE and report.seconds > 0
     rate = f" ({tally.bills_read / report.seconds:,.0f} read/s)" if is_measured else ""
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
@@ -277,7 +277,7 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     members = _counts(tally.members_added, tally.members_changed, tally.members_removed, tally.members_unchanged)
     pairs = [
         ("copy", report.target),
-        # The shops are counted at the end of a pass, which a run that failed may not have reached.
+        # Shops are counted at the end of a pass, so a failed run may have no count.
         *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
         ("bills", f"{bills}{rate}"),
         ("members", members),

@@ -44,7 +44,7 @@ class Comparison(Struct):
 @click.command()
 @remote_options
 @since_option("Compare only days from this date on, without undated bills. [default: all days]")
-@click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
+@click.option("--fix", is_flag=True, help="For days that differ, replace the copy's bills with the service's.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
     """Compare a copy with the service by shop and day, and list the days that differ.

@@ -24,7 +24,7 @@ MAX_BAR_WIDTH = 48
 
 
 class KeyUsage(Struct, frozen=True):
-    """A key and its request count on each of the last days, oldest first."""
+    """A key and its daily request counts, oldest day first."""
 
     key: Key
     days: list[tuple[date, int]]
@@ -39,7 +39,7 @@ class KeyUsage(Struct, frozen=True):
 @click.option(
     "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
 )
-@click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
+@click.option("--disclosures", is_flag=True, help="Instead, list the latest requests that returned tel or email.")
 @click.option(
     "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of disclosures to show."
 )

@@ -46,5 +46,5 @@ class Stopped(Exception):
 
 
 def is_bad_cursor(error: CounterfoilError) -> bool:
-    """Return whether the cursor is not valid, for example because it expired or its row was removed."""
+    """Return whether the service refused the cursor, for example because it expired or its row was removed."""
     return isinstance(error, Refusal) and error.code == "bad_cursor"

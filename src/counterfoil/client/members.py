@@ -50,7 +50,7 @@ class MemberPass:
         while base.began is not None:
             batch = self._read_batch(base, provider_id, mark)
             if batch.error is not None and is_bad_cursor(batch.error) and restarts < MAX_RESTARTS:
-                # The cursor is no longer valid, so the pass starts again, with an empty list of members seen.
+                # The cursor is no longer valid, so the pass starts again, with an empty list of seen members.
                 restarts += 1
                 base.cursor = None
                 continue

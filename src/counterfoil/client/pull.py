@@ -23,7 +23,7 @@ from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
 from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
-# Pages are written in batches, because writing a batch takes hardly longer than writing a single page. A batch has the
+# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch has the
 # pages that arrived while the previous batch was written. If there are fewer than the minimum, the pull waits for more.
 PAGES_PER_BATCH = 12
 MIN_PAGES_PER_BATCH = 4
@@ -71,7 +71,7 @@ class Puller:
         client.on_wait = self._report_wait
 
     def stop(self) -> None:
-        """Make `run` save what it has received and raise `Stopped`. Another thread may call this."""
+        """Make `run` save the rows that it has received and raise `Stopped`. Another thread may call this."""
         self._is_stopping = True
         self._client.close()
 

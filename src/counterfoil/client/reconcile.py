@@ -136,12 +136,12 @@ class Reconciler:
             if refusal.code == "not_found":
                 origin_of(self._client)
                 raise NotThisService(
-                    "the service has no change feed. It needs API version 1.4.0 or later."
+                    "the service has no change feed. A comparison needs API version 1.4.0 or later."
                 ) from refusal
             raise
 
     def _differing_days(self, state: State) -> dict[str, set[str | None]]:
-        """Return the days of each shop whose digests differ. Days that the copy leaves out are not compared."""
+        """Return, for each shop, the days whose digests differ. Days that the copy leaves out are not compared."""
         self.tally.reading = "digests"
         selection = state.selection
         service = ServiceDigests(self._client, self._count).read(self._since)
@@ -220,7 +220,7 @@ class Reconciler:
             if service == copy:
                 continue
             if self._fix:
-                # A bill that moved to another day of this window was not removed; fixing that day moves it.
+                # A bill that the service lists on another of these days is kept, because fixing that day moves it.
                 self._fix_day(state, shop_id, day, set(copy) - listed)
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
@@ -239,7 +239,7 @@ class Reconciler:
     # --- fixing --------------------------------------------------------------------
 
     def _fix_day(self, state: State, shop_id: str, day: str, removed_ids: set[str]) -> None:
-        """Read the day again and overwrite it. Whole bills are held in memory only for a day that differs."""
+        """Read the day again and overwrite it. Whole bills are kept in memory for one day at a time."""
         only_day = date.fromisoformat(day)
         rows = self._read_list(self._window(shop_id, only_day, only_day), lambda _, row: bytes(row))
         self._overwrite_bills(state, shop_id, rows, removed_ids)

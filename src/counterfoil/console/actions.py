@@ -227,7 +227,7 @@ def revoke(visit: Visit) -> ConsoleResponse:
 
 
 def _sentence(error: KeyIssuingError) -> str:
-    """Return the message of an error with a capital first letter. On the command line, it follows a colon."""
+    """Return an error message with a capital first letter. Messages begin in lower case for the command line."""
     text = str(error)
     return text[:1].upper() + text[1:]
 

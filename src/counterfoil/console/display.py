@@ -48,7 +48,7 @@ def day_name(t: Texts, day: date) -> str:
 
 
 def month_name(t: Texts, day: date) -> str:
-    """Return the month of a day, for the axis of a chart."""
+    """Return the month and the year of a day, for the axis of a chart."""
     return f"{_month(t, day)} {day.year}"
 
 
@@ -166,7 +166,7 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
     return element("tr", drawn, role="row")
 
 
-# The page of the console that shows the details of a finding.
+# For some checks, the page of the console that shows the details of a finding.
 _PAGES_OF_CHECKS = {
     "load": ("loads", "/loads"),
     "intake": ("loads", "/loads"),
@@ -175,7 +175,7 @@ _PAGES_OF_CHECKS = {
 
 
 def check_name(t: Texts, check: str) -> str:
-    """Return the name of a check. A check that this version does not know keeps its English name."""
+    """Return the name of a check, or its internal name if there is no text for it."""
     name = f"check.{check}"
     return t(name) if name in TABLE else check
 

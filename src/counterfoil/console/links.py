@@ -1,6 +1,6 @@
 """Sign-in links. A link contains the name of the operator and is signed with a key derived from the deployment secret.
 
-Whoever can read the deployment secret can therefore make a link, from any process and without a running console. The
+Anyone who can read the deployment secret can therefore make a link, from any process and without a running console. The
 token is in the fragment of the link, which browsers do not send, so it does not appear in logs. A console accepts each
 link once, and only links that were made for its own address after it was started.
 """
@@ -66,7 +66,7 @@ class SignInLinks:
         now = self._clock.now_ms()
         if claims is None or claims.audience != self._audience or now >= claims.expires_at:
             return None
-        # A link from before this console started may have been used. Only the previous process knew the used links.
+        # A link made before this console started may have been used: only the previous process knew the used links.
         if claims.made_at < self._started_at - CLOCK_TOLERANCE_MS:
             return None
         with self._lock:

@@ -1,4 +1,4 @@
-"""Accepts connections and passes requests to the app, with limits on their number, size and time."""
+"""Accepts connections and passes requests to the app, with limits on connections, request size and time."""
 
 import socket
 import sys
@@ -55,7 +55,7 @@ class ConsoleServer(ThreadingHTTPServer):
                     return False
                 oldest = next(iter(self._idle))
                 del self._idle[oldest]
-                # The thread of this connection is waiting for data. It now reads the end of the stream, and ends.
+                # The thread of this connection is waiting for data. It now reads the end of the stream and exits.
                 with suppress(OSError):
                     oldest.shutdown(socket.SHUT_RDWR)
             self._idle[request] = None

@@ -76,7 +76,7 @@ class ConsoleStore:
         return self._findings.get()
 
     def service(self) -> Finding:
-        """Return whether the service is ready."""
+        """Return a finding that says whether the service is ready."""
         return self._service.get()
 
     def _ask_service(self) -> Finding:

@@ -17,7 +17,7 @@ View = TypeVar("View")
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """A signed-in operator's request, with all that pages and actions need. `values` are the variables in its path."""
+    """A signed-in operator's request, and everything that a page needs. `values` has the variables in its path."""
 
     request: ConsoleRequest
     session: Session

@@ -48,7 +48,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def listening_problem(host: str, port: int) -> OSError | None:
-    """Return the reason why this address cannot be bound, or None."""
+    """Return the reason why this address cannot be bound, or None if it can."""
     try:
         bind_port(host, port)
     except OSError as error:

@@ -35,6 +35,6 @@ class HostNames:
 
 
 def _name_in(host: str) -> str:
-    """Return the name or address in a Host header, without the port. It is empty if the header is malformed."""
+    """Return the name or address in a Host header without the port, or "" if the header is malformed."""
     found = _HOST.fullmatch(host.strip().lower())
     return (found[1] or found[2]).rstrip(".") if found else ""

@@ -65,7 +65,7 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
 }
 
 # Contact data, names and IDs of people, and text that staff can type freely: a table may be named after a guest, and a
-# reason or a label can contain anything. A coupon's code can be redeemed by whoever knows it.
+# reason or a label can contain anything. Anyone who knows a coupon's code can redeem it.
 WITHHELD: dict[str, tuple[str, ...]] = {
     "bills": (
         "order_ids",

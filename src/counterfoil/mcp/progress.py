@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the earliest start among the last complete passes of all bases."""
+        """Return the earliest of the times at which the last complete pass of each base began."""
         return earliest(base.passed for base in self.bases.values())
 
 

@@ -1,4 +1,4 @@
-"""Converts the objects of responses to rows for engines that cannot parse JSON quickly.
+"""Converts objects in responses to rows, for engines that cannot parse JSON quickly.
 
 DuckDB parses the objects in memory. It is started only when the first row
 arrives, because most pulls receive no rows.

@@ -64,8 +64,8 @@ class SQLiteSink(SqlSink):
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
-        # By default, SQLite puts temporary tables and sorts into the system's folder for temporary files, which may be
-        # small. They fit into memory: a temporary table has the rows of one batch, and the longest list has only the
+        # By default, SQLite stores temporary tables and sort data in the system's folder for temporary files, which may
+        # be small. They fit in memory: a temporary table has the rows of one batch, and the longest list has only the
         # IDs of the bills that a full pass did not return.
         self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()

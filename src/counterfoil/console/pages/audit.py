@@ -1,4 +1,4 @@
-"""Audit: who changed keys or the store, when, and what changed, from the command line and from the console."""
+"""Audit: who changed keys or the store, what changed, and when, from the command line and from the console."""
 
 import shlex
 from collections.abc import Sequence
@@ -153,7 +153,7 @@ def _change_text(visit: Visit, change: str) -> str:
 
 
 def act_name(visit: Visit, act: str) -> str:
-    """Return the name of an audited action. A newer version may have stored actions that this version does not know."""
+    """Return the name of an audited action. Actions that a newer version has stored may have no text."""
     return visit.t(f"act.{act}") if act in set(Act) else act.replace("_", " ")
 
 

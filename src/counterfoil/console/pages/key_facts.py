@@ -53,7 +53,7 @@ def key_view(key: Key, now: int) -> KeyView:
 
 
 class WeekOfKey(Struct, frozen=True, kw_only=True):
-    """How a key was used: `week` has its requests on each of the last 7 days, oldest first."""
+    """The use of a key. `week` has the number of requests on each of the last 7 days, oldest first."""
 
     use: KeyUse
     week: list[int]

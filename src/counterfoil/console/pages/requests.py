@@ -142,7 +142,7 @@ def _instant(text: str) -> int | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    # Converted to UTC, a time in the first or last year could be in a year that `datetime` does not support.
+    # Converting a time in the first or last year to UTC could exceed the range of `datetime`.
     if not MINYEAR < found.year < MAXYEAR:
         return None
     return to_ms(found if found.tzinfo else found.replace(tzinfo=THAI_TIME))

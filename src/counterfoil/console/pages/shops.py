@@ -1,4 +1,4 @@
-"""Shops: the last bill and the number of bills of each shop, so that operators notice a till that stopped sending."""
+"""Shops: the last bill and the number of bills of each shop, so that operators notice a till that sends nothing."""
 
 from datetime import date, datetime
 

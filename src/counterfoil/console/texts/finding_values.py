@@ -1,4 +1,4 @@
-"""Values within the findings of `status` and `doctor`, such as spans of time and counts."""
+"""Values within the findings of `status` and `doctor`, such as durations and counts."""
 
 from typing import Final
 
