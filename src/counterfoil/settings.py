@@ -118,7 +118,7 @@ TABLE = (
     Setting(
         "console_names",
         "",
-        "Host names that browsers use to reach the console, separated by commas, such as the name of a proxy. "
+        "Comma-separated host names that browsers use to reach the console, for example the host name of a proxy. "
         "Loopback names and console_host itself need not be listed.",
     ),
     Setting(

@@ -62,7 +62,7 @@ def checker_for(site: Attacked) -> Checker:
 
 
 def stock_for(site: Attacked, world: World) -> Stock:
-    """Issue keys without limits, keys with each limit and a revoked key; return them with the IDs for the requests."""
+    """Issue unlimited keys, a key for each kind of limit and a revoked key; return them with the IDs to request."""
     franchise = site.issue("franchise", "fr-0")
     full = site.issue("shop", "sh-0-1", messaging_lookup=True, personal_data=True)
     limited = [site.issue("shop", "sh-0-1", per_min=3), site.issue("franchise", "fr-0", per_day=5)]

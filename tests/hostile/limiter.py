@@ -49,7 +49,7 @@ def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
 
 
 def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
-    """Report calls that were refused although the window was not full, even if all unanswered calls were counted."""
+    """Report calls that were refused while the window had room, even if every unanswered call is counted."""
     spent = [call for call in calls if call.remaining is not None or call.status == NO_ANSWER]
     begins = sorted(call.began for call in spent)
     ends = sorted(call.ended for call in spent)
@@ -116,7 +116,7 @@ def run(
 
 
 def _remaining(calls: list[Call]) -> list[str]:
-    """Check the day's count that follows from the lowest number of remaining requests in a response."""
+    """Check the day's count, computed from the lowest number of remaining requests in any response."""
     left = min((call.remaining for call in calls if call.remaining is not None), default=PER_DAY)
     return miscounted(calls, PER_DAY - left + 1)
 

@@ -15,7 +15,7 @@ WAIT_SEC = 120
 
 
 def audited(command: list[str]) -> tuple[int, str]:
-    """Return the exit status, and a sentence that describes the result of an audit."""
+    """Run an audit command; return its exit status and a sentence that describes the result."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_SEC)
         found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]

@@ -26,7 +26,7 @@ class ConsoleLine(Struct, frozen=True):
 
 
 class DemoConsole:
-    """The console's process. It stops when its standard input is closed, and so also when the demo is killed."""
+    """The console's process. It stops when its standard input closes, which also happens if the demo is killed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -57,7 +57,11 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Reject records that have unknown fields or unreadable values.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; show unused fields and the lines that would be rejected.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing; show unknown fields, unreadable values and the lines that would be rejected.",
+)
 @click.option(
     "--quarantine",
     type=click.Path(path_type=Path, file_okay=False),
@@ -104,7 +108,7 @@ def command(
         return
     if given.check and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(
-            "--check does not write or move files. Leave out --rejects, --quarantine and --accept-change."
+            "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
         )
     if given.sources:
         raise click.exceptions.Exit(_load(settings, given))

@@ -98,9 +98,7 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
         if comparison.found:
             _print_differences(comparison.found)
         click.echo(_summary(comparison))
-    print_error(
-        comparison.outcome, "the days fixed so far are saved. Run the same command to start the comparison again."
-    )
+    print_error(comparison.outcome, "any fixes made so far are saved. Run the same command to restart the comparison.")
 
 
 def _summary(comparison: Comparison) -> str:

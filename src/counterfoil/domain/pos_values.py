@@ -52,7 +52,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _IN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)", re.ASCII)
 _BETWEEN_DATE_AND_TIME = frozenset("T ")
-# This is stricter than Python's parser, which reads 10.5 as 10:00:00.5 and accepts an offset of 60 minutes.
+# This is stricter than Python's parser, which reads 10.5 as 10:00:00.5 and accepts +00:60 as a UTC offset.
 _TIME = re.compile(r"[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)?", re.ASCII)
 _YES = frozenset({"true", "1", "yes"})
 _FLAG_WORDS = _YES | {"false", "0", "no"}

@@ -43,11 +43,11 @@ _decode = msgpack.Decoder(ConverterAnswer).decode
 
 
 class ConverterStopped(Exception):
-    """A process that converts bills has ended during the load."""
+    """A converter process ended during the load."""
 
     def __init__(self) -> None:
         super().__init__(
-            "a process that converts bills for this load was killed or has failed. Every batch written so far is "
+            "a process that converts bills for this load was killed or failed. Every batch written so far is "
             "complete. Run the same command to resume, or add --converters 0 to load without such processes."
         )
 

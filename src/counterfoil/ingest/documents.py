@@ -19,7 +19,7 @@ def is_document(first_line: bytes) -> bool:
 
 
 class Unfinished(Exception):
-    """The array has no end, so records may be missing."""
+    """The array is not closed, so records may be missing."""
 
 
 class DocumentReader:

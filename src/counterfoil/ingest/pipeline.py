@@ -201,7 +201,7 @@ class Pipeline:
         return summary
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
-        """Store the counts of this load. Return the alarms if the load completed a group, otherwise an empty list."""
+        """Store the counts of this load. Return the alarms if the load completed a group of loads."""
         was_compared = False
 
         def change(intake: Intake, now_ms: int) -> Intake:

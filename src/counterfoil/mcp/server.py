@@ -89,7 +89,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
         shop_ids: ShopIds = None,
         limit: Limit = 100,
     ) -> Json:
-        """Sales by any of day, month, weekday, hour, shop, channel and service type, with totals over all groups.
+        """Sales, grouped by up to 4 of day, month, weekday, hour, shop, channel and service type, with overall totals.
 
         Hours are in the shop's time zone. Void bills are counted in `voids` only.
         """

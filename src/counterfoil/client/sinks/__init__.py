@@ -96,7 +96,7 @@ class Sink(Protocol):
         """Remove the flag from all bills that are flagged as not delivered."""
 
     def delete_undelivered(self) -> int:
-        """Delete the bills that are still flagged as not delivered, and return their number."""
+        """Delete the bills that are still flagged as not delivered; return the number deleted."""
 
     def open_pass(self, provider_id: str) -> None:
         """Begin a pass over the base: clear the list of members that were seen."""

@@ -53,7 +53,7 @@ def key_view(key: Key, now: int) -> KeyView:
 
 
 class WeekOfKey(Struct, frozen=True, kw_only=True):
-    """The use of a key. `week` has the number of requests on each of the last 7 days, oldest first."""
+    """A key's usage. `week` is the number of requests on each of the last 7 days, oldest first."""
 
     use: KeyUse
     week: list[int]
