@@ -1,4 +1,4 @@
-"""The parts of a load's summary about problems with fields, incomplete bills, and sudden changes since earlier loads."""
+"""The parts of a load's summary about problems with fields, incomplete bills, and changes since earlier loads."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
