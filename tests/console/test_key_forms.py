@@ -224,17 +224,45 @@ def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Opera
     assert len(console.service.key_store.all()) == 2
 
 
+@pytest.mark.parametrize("overlap", ["keep", "7d"])
 def test_two_operators_who_rotate_at_once_make_one_successor(
-    console: RunningConsole, alice: Operator, key_id: str
+    console: RunningConsole, alice: Operator, key_id: str, overlap: str
 ) -> None:
     path = f"/keys/{key_id}"
     bob = console.operator("bob")
-    forms = [browser.fill_in(path, f"{path}/rotate", overlap="keep") for browser in (alice, bob)]
-    statuses = [
-        browser.send(f"{path}/rotate", fields).status_code for browser, fields in zip((alice, bob), forms, strict=True)
-    ]
-    assert statuses == [200, 409]
+    forms = [browser.fill_in(path, f"{path}/rotate", overlap=overlap) for browser in (alice, bob)]
+    made = alice.send(f"{path}/rotate", forms[0])
+    assert made.status_code == 200
+    successor = str(revealed(made.text)).split("_")[2]
+    refused = bob.send(f"{path}/rotate", forms[1])
+    assert refused.status_code == 409
+    assert message(refused).startswith(
+        f"This key was rotated in the meantime and has the successor {successor}. No other key was issued."
+    )
     assert len(console.service.key_store.all()) == 2
+
+
+def test_a_rotation_is_refused_if_the_command_line_rotated_the_key_first(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    fields = alice.fill_in(path, f"{path}/rotate", overlap="keep")
+    successor = Command(console.settings.store).json("keys", "rotate", key_id)["keyId"]
+    refused = alice.send(f"{path}/rotate", fields)
+    assert refused.status_code == 409
+    assert successor in message(refused)
+    assert revealed(refused.text) is None
+    assert len(console.service.key_store.all()) == 2
+
+
+def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    for _ in range(2):
+        answer = alice.send(f"{path}/rotate", alice.fill_in(path, f"{path}/rotate", overlap="keep"))
+        assert answer.status_code == 200
+    assert sorted(key.successor_of or "" for key in console.service.key_store.all()) == ["", key_id, key_id]
 
 
 @pytest.mark.parametrize("action", ["change", "rotate", "revoke"])

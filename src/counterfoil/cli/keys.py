@@ -18,6 +18,8 @@ from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Sco
 from counterfoil.domain.audit import Act, Actor, FieldValue
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.domain.key_rotation import successors_of
+from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.ports import KeyStore, StoreUnavailable
@@ -217,16 +219,27 @@ def update(
     metavar="DURATION",
     help="Revoke the old key after this time, for example 30m, 12h, 7d or 2w.",
 )
+@click.option("--again", is_flag=True, help="Issue another successor if the key already has one.")
 @single_key_options
-def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str | None, as_json: bool) -> None:
+def rotate(
+    ctx: click.Context, keyid: str, revoke_old_in: int | None, again: bool, store: str | None, as_json: bool
+) -> None:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked, or for the time given.
+    The old key stays valid until it is revoked, or for the time given. A key
+    that has a successor is refused, unless the successor is revoked or --again
+    is given.
     """
     now = _now()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with _open_key_store(existing_store(ctx, store)) as key_store:
-        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, now, operator(), revoke_old_at)
+        known = [key.key_id for key in successors_of(key_store.all(), keyid)] if again else []
+        try:
+            issued = key_issuing.rotate(
+                key_store, keyid, secrets.token_bytes, now, operator(), revoke_old_at, known_successors=known
+            )
+        except AlreadyRotated as error:
+            raise KeyIssuingError(f"{error} To issue another successor, run the command with --again.") from error
     _print_issued(issued, as_json)
     if as_json:
         return

@@ -24,7 +24,7 @@ from counterfoil.console.pages.revealed import draw_issued
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
+from counterfoil.key_issuing import MAX_LIMIT, AlreadyRotated, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
@@ -188,20 +188,31 @@ def change(visit: Visit) -> ConsoleResponse:
 def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
-    if form.get("version") != key_version(key, successors):
-        token = form.get(FORM_FIELD, "")
-        before = visit.sessions.use_form(visit.session, token)
-        return _conflict(visit) if before is None else _already_sent(visit, before)
+    known = form.get("successors", "").split()
     overlap = OVERLAPS.get(form.get("overlap", ""))
 
     def act() -> ConsoleResponse:
+        if form.get("version") != key_version(key, successors):
+            unknown = [successor for successor in successors if successor not in known]
+            return _already_rotated(visit, unknown) if unknown else _conflict(visit)
         until = None if overlap is None else visit.now + overlap
         try:
             with _key_store(visit) as key_store:
                 issued = key_issuing.rotate(
-                    key_store, key.key_id, secrets.token_bytes, visit.now, visit.session.actor, until
+                    key_store,
+                    key.key_id,
+                    secrets.token_bytes,
+                    visit.now,
+                    visit.session.actor,
+                    until,
+                    seen=key,
+                    known_successors=known,
                 )
                 old = key_issuing.find(key_store, key.key_id)
+        except AlreadyRotated as error:
+            return _already_rotated(visit, error.successors)
+        except KeyConflict:
+            return _conflict(visit)
         except KeyIssuingError as error:
             return _key_page(visit, 409, _sentence(error), "bad")
         return _reveal(visit, issued, old)
@@ -236,6 +247,11 @@ def _conflict(visit: Visit) -> ConsoleResponse:
     """Return the key's page with the latest change to the key, which the operator has not seen."""
     latest = [describe_entry(visit, row) for row in audit_rows(visit.store.audit(1, visit.values["key_id"]))]
     return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
+
+
+def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
+    """Return the key's page with the successors that the operator has not seen."""
+    return _key_page(visit, 409, visit.t("rotate.already", successors=", ".join(successors)), "warn")
 
 
 def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
