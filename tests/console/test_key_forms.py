@@ -193,19 +193,46 @@ def test_a_change_between_reading_and_writing_a_key_is_noticed(console: RunningC
     assert key_issuing.find(key_store, key_id).label == "Bob"
 
 
-def test_the_command_line_names_the_change_that_it_replaces(console: RunningConsole, key_id: str) -> None:
+def test_the_command_line_replaces_a_recent_value_of_somebody_else_only_on_request(
+    console: RunningConsole, key_id: str
+) -> None:
     key_store, now = console.service.key_store, SystemClock().now_ms()
     by = Actor("alice", "console", "back-office")
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500, label="ERP 2"), now, by)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now, Actor("bob", "cli", "back-office"))
     command = Command(console.settings.store)
-    said = command("keys", "update", key_id, "--per-day", 900).stderr
+    refused = command("keys", "update", key_id, "--per-day", 900, "--personal-data", status=1)
+    assert refused.stdout == ""
+    assert re.fullmatch(
+        r"counterfoil: alice \(console\) changed perDay from 10,000 to 500 \d+ seconds ago\. Nothing was changed\. "
+        r"To replace that value with 900, run the command with --yes\.\n",
+        refused.stderr,
+    )
+    unchanged = key_issuing.find(key_store, key_id)
+    assert (unchanged.per_day, unchanged.personal_data) == (500, False)
+    said = command("keys", "update", key_id, "--per-day", 900, "--yes").stderr
     assert re.search(
         r"note: alice \(console\) changed perDay from 10,000 to 500 \d+ seconds ago\. "
         r"This command has replaced that value with 900\.",
         said,
     )
     assert "label" not in said
-    assert "changed" not in command("keys", "update", key_id, "--per-day", 901).stderr
+    assert command("keys", "update", key_id, "--per-day", 901).stderr == ""
+
+
+def test_the_command_line_changes_other_fields_than_somebody_else_without_a_question(
+    console: RunningConsole, key_id: str
+) -> None:
+    key_store, now = console.service.key_store, SystemClock().now_ms()
+    hour = 3_600_000
+    by = Actor("alice", "console", "back-office")
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now - hour - 60_000, by)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500), now, by)
+    command = Command(console.settings.store)
+    # Alice's change of the minute limit is more than an hour old, and the daily quota keeps her value.
+    assert command("keys", "update", key_id, "--per-min", 7, "--per-day", 500, "--label", "New").stderr == ""
+    changed = key_issuing.find(key_store, key_id)
+    assert (changed.per_min, changed.per_day, changed.label) == (7, 500, "New")
 
 
 def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Operator, key_id: str) -> None:

@@ -4,10 +4,12 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.checks.local import printable
@@ -15,22 +17,23 @@ from counterfoil.cli.options import existing_store, json_option, settings_from, 
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
-from counterfoil.domain.audit import Act, Actor, FieldValue
+from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.key_rotation import successors_of
 from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.ports import KeyStore, StoreUnavailable
+from counterfoil.ports import KeyStore
 from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-# `keys update` prints a note if it replaces another operator's change that is not older than this.
-RECENT_MS = 3_600_000
+# `keys update` asks before it replaces a value that another operator set at most this long ago. It looks for such
+# values in this many of the key's latest audit entries.
+RECENT_MS, RECENT_ENTRIES = 3_600_000, 100
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
 
@@ -184,6 +187,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option(
     "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
 )
+@click.option("--yes", is_flag=True, help="Replace values that somebody else set within the last hour.")
 @single_key_options
 def update(
     ctx: click.Context,
@@ -193,10 +197,15 @@ def update(
     per_day: int | None,
     personal_data: bool | None,
     messaging_lookup: bool | None,
+    yes: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Change a key's label, limits or permissions. Its scope and secret never change."""
+    """Change a key's label, limits or permissions. Its scope and secret never change.
+
+    To replace a value that somebody else set within the last hour, the command
+    asks for confirmation. Without a terminal, it refuses unless --yes is given.
+    """
     changes = key_issuing.KeyChanges(
         label=label,
         per_min=per_min,
@@ -208,8 +217,14 @@ def update(
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     settings, now, by = existing_store(ctx, store), _now(), operator()
     with _open_key_store(settings) as key_store:
-        _print_key(key_issuing.update(key_store, keyid, changes, now, by), as_json)
-    _report_replaced_values(settings, keyid, now, by)
+        seen = key_issuing.find(key_store, keyid)
+        replaced = _recent_values(settings, seen, changes, now, by)
+        if not yes:
+            _confirm_replacement(replaced)
+        # If somebody changes the key while the operator is asked, the change is refused.
+        _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=seen), as_json)
+    for value in replaced:
+        print_note(f"{value.description} This command has replaced that value with {value.replacement}.")
 
 
 @command.command()
@@ -289,23 +304,43 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
     click.confirm(f"Revoke {name}? {when}", abort=True, err=True)
 
 
-def _report_replaced_values(settings: Settings, keyid: str, now: int, by: Actor) -> None:
-    """Print a note for each value that somebody else had set shortly before and that this update replaced."""
-    with suppress(StoreUnavailable), closing(bootstrap.audit(settings)) as audit:
-        entries = audit.entries(2, keyid, now - RECENT_MS)
-    if len(entries) < 2 or entries[0].actor != by or entries[1].act != Act.KEY_CHANGED:
-        return
-    ours, previous = entries
-    who = previous.actor
-    if (who.name, who.via) == (by.name, by.via):
-        return
-    for name in sorted(ours.changes.keys() & previous.changes.keys()):
-        change = previous.changes[name]
-        seconds = max(0, now - previous.at) // 1000
-        print_note(
-            f"{printable(who.name)} ({who.via}) changed {name} from {_value(change.before)} to {_value(change.after)} "
-            f"{seconds:,} seconds ago. This command has replaced that value with {_value(ours.changes[name].after)}."
+class _RecentValue(NamedTuple):
+    """A value that somebody else set shortly before, and the value that replaces it."""
+
+    description: str
+    replacement: str
+
+
+def _recent_values(
+    settings: Settings, key: Key, changes: key_issuing.KeyChanges, now: int, by: Actor
+) -> list[_RecentValue]:
+    """Return the values that somebody else set shortly before and that this update replaces."""
+    planned = field_changes(key, replace(key, **changes.changed_fields()))
+    with closing(bootstrap.audit(settings)) as audit:
+        entries = audit.entries(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
+    found = []
+    for name in sorted(planned):
+        latest = next((entry for entry in entries if entry.act == Act.KEY_CHANGED and name in entry.changes), None)
+        if latest is None or (latest.actor.name, latest.actor.via) == (by.name, by.via):
+            continue
+        before, after = latest.changes[name].before, latest.changes[name].after
+        seconds = max(0, now - latest.at) // 1000
+        description = (
+            f"{printable(latest.actor.name)} ({latest.actor.via}) changed {name} from {_value(before)} "
+            f"to {_value(after)} {seconds:,} seconds ago."
         )
+        found.append(_RecentValue(description, _value(planned[name].after)))
+    return found
+
+
+def _confirm_replacement(replaced: list[_RecentValue]) -> None:
+    for value in replaced:
+        if not is_terminal(sys.stdin):
+            raise KeyIssuingError(
+                f"{value.description} Nothing was changed. "
+                f"To replace that value with {value.replacement}, run the command with --yes."
+            )
+        click.confirm(f"{value.description} Replace it with {value.replacement}?", abort=True, err=True)
 
 
 def _value(value: FieldValue) -> str:
