@@ -224,15 +224,16 @@ def _require_future(revocation_at: int, now_ms: int) -> None:
 
 
 def _validated(key: Key) -> Key:
-    for name, limit in (("per minute", key.per_min), ("per day", key.per_day)):
+    for name, limit in (("the limit per minute", key.per_min), ("the limit per day", key.per_day)):
         if not 1 <= limit <= MAX_LIMIT:
-            raise KeyIssuingError(f"the limit {name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
+            raise KeyIssuingError(f"{name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
     if len(key.label) > MAX_LABEL_LENGTH or not _is_one_line(key.label):
         raise KeyIssuingError(f"a label must be one line of at most {MAX_LABEL_LENGTH} characters.")
+    identifier = f"a {key.scope.kind} ID"
     if not key.scope.id.strip() or not _is_one_line(key.scope.id):
-        raise KeyIssuingError(f"a {key.scope.kind} ID must be one line and must not be blank.")
+        raise KeyIssuingError(f"{identifier} must be one line and must not be blank.")
     if len(key.scope.id.encode()) > MAX_ID_BYTES:
-        raise KeyIssuingError(f"a {key.scope.kind} ID must not be longer than {MAX_ID_BYTES} bytes.")
+        raise KeyIssuingError(f"{identifier} must not be longer than {MAX_ID_BYTES} bytes.")
     return key
 
 

@@ -13,6 +13,7 @@ from functools import wraps
 from msgspec import convert
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.console.display import translated
 from counterfoil.console.exchange import ConsoleResponse, is_checked
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
@@ -103,7 +104,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            content = issue_page.draw_form(visit, issue_page.read(visit), _sentence(error))
+            content = issue_page.draw_form(visit, issue_page.read(visit), _refusal(visit, error))
             return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
         return _reveal(visit, issued, None)
 
@@ -178,7 +179,7 @@ def change(visit: Visit) -> ConsoleResponse:
         except KeyConflict:
             return _conflict(visit)
         except KeyIssuingError as error:
-            return _key_page(visit, 422, _sentence(error), "bad")
+            return _key_page(visit, 422, _refusal(visit, error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")
 
     return _once(visit, act)
@@ -214,7 +215,7 @@ def rotate(visit: Visit) -> ConsoleResponse:
         except KeyConflict:
             return _conflict(visit)
         except KeyIssuingError as error:
-            return _key_page(visit, 409, _sentence(error), "bad")
+            return _key_page(visit, 409, _refusal(visit, error), "bad")
         return _reveal(visit, issued, old)
 
     return _once(visit, act)
@@ -237,10 +238,13 @@ def revoke(visit: Visit) -> ConsoleResponse:
     return _once(visit, act)
 
 
-def _sentence(error: KeyIssuingError) -> str:
-    """Return the message of an error with a capital first letter. On the command line, it follows a colon."""
+def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
+    """Return the message of an error in the operator's language, with a capital first letter.
+
+    On the command line, the message follows a colon.
+    """
     text = str(error)
-    return text[:1].upper() + text[1:]
+    return translated(visit.t, text[:1].upper() + text[1:])
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:
@@ -254,7 +258,7 @@ def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
     return _key_page(visit, 409, visit.t("rotate.already", successors=", ".join(successors)), "warn")
 
 
-def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
+def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> ConsoleResponse:
     """Return the key's page with a message about the result of an action."""
     content = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
