@@ -173,6 +173,12 @@ def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageConte
             else key_forms.all_forms(visit, key, successors, view.today.requests, view.last_used),
         ),
         command=f"counterfoil keys show {key.key_id}",
+        more_commands=(
+            f"counterfoil usage {key.key_id} --days {DAILY_TOTAL_DAYS}",
+            f"counterfoil usage {key.key_id} --disclosures",
+            f"counterfoil requests --key {key.key_id}",
+            f"counterfoil audit {key.key_id}",
+        ),
     )
 
 
