@@ -37,7 +37,8 @@ class AlreadyRotated(KeyConflict):
     """The key has successors that the operator does not know of, so no other was issued."""
 
     def __init__(self, key_id: str, successors: list[str]) -> None:
-        super().__init__(f"key {key_id} already has the successor {', '.join(successors)}, so no other was issued.")
+        named = f"{'successor' if len(successors) == 1 else 'successors'} {', '.join(successors)}"
+        super().__init__(f"key {key_id} already has the {named}, so no other was issued.")
         self.successors = successors
 
 

@@ -264,7 +264,7 @@ def test_two_operators_who_rotate_at_once_make_one_successor(
     refused = bob.send(f"{path}/rotate", forms[1])
     assert refused.status_code == 409
     assert message(refused).startswith(
-        f"This key was rotated in the meantime and has the successor {successor}. No other key was issued."
+        f"This key was rotated in the meantime. Successor: {successor}. No other key was issued."
     )
     assert len(console.service.key_store.all()) == 2
 

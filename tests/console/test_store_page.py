@@ -27,7 +27,7 @@ def console(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningC
         running.close()
 
 
-def test_the_named_commands_show_what_the_page_shows(console: RunningConsole) -> None:
+def test_the_named_commands_show_all_data_of_the_page(console: RunningConsole) -> None:
     console.service.load(branch())
     alice = console.operator("alice")
     page, view = alice.page("/store"), alice.json("/store.json")

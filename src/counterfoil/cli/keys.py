@@ -6,18 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import click
-from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.checks.local import printable
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
+from counterfoil.cli.recent_key_changes import confirm_replacement, recent_values
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
-from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.key_rotation import successors_of
@@ -31,9 +28,6 @@ _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-# `keys update` asks before it replaces a value that another operator set at most this long ago. It looks for such
-# values in this many of the key's latest audit entries.
-RECENT_MS, RECENT_ENTRIES = 3_600_000, 100
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
 
@@ -218,9 +212,9 @@ def update(
     settings, now, by = existing_store(ctx, store), _now(), operator()
     with _open_key_store(settings) as key_store:
         seen = key_issuing.find(key_store, keyid)
-        replaced = _recent_values(settings, seen, changes, now, by)
+        replaced = recent_values(settings, seen, changes, now, by)
         if not yes:
-            _confirm_replacement(replaced)
+            confirm_replacement(replaced)
         # If somebody changes the key while the operator is asked, the change is refused.
         _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=seen), as_json)
     for value in replaced:
@@ -302,51 +296,6 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
     name = f"{key.key_id} ({key.label})" if key.label else key.key_id
     when = "This cannot be undone" if at is None else f"It will stop working at {_format_time(at)}"
     click.confirm(f"Revoke {name}? {when}", abort=True, err=True)
-
-
-class _RecentValue(NamedTuple):
-    """A value that somebody else set shortly before, and the value that replaces it."""
-
-    description: str
-    replacement: str
-
-
-def _recent_values(
-    settings: Settings, key: Key, changes: key_issuing.KeyChanges, now: int, by: Actor
-) -> list[_RecentValue]:
-    """Return the values that somebody else set shortly before and that this update replaces."""
-    planned = field_changes(key, replace(key, **changes.changed_fields()))
-    with closing(bootstrap.audit(settings)) as audit:
-        entries = audit.entries(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
-    found = []
-    for name in sorted(planned):
-        latest = next((entry for entry in entries if entry.act == Act.KEY_CHANGED and name in entry.changes), None)
-        if latest is None or (latest.actor.name, latest.actor.via) == (by.name, by.via):
-            continue
-        before, after = latest.changes[name].before, latest.changes[name].after
-        seconds = max(0, now - latest.at) // 1000
-        description = (
-            f"{printable(latest.actor.name)} ({latest.actor.via}) changed {name} from {_value(before)} "
-            f"to {_value(after)} {seconds:,} seconds ago."
-        )
-        found.append(_RecentValue(description, _value(planned[name].after)))
-    return found
-
-
-def _confirm_replacement(replaced: list[_RecentValue]) -> None:
-    for value in replaced:
-        if not is_terminal(sys.stdin):
-            raise KeyIssuingError(
-                f"{value.description} Nothing was changed. "
-                f"To replace that value with {value.replacement}, run the command with --yes."
-            )
-        click.confirm(f"{value.description} Replace it with {value.replacement}?", abort=True, err=True)
-
-
-def _value(value: FieldValue) -> str:
-    if value is None:
-        return "none"
-    return f"{value:,}" if isinstance(value, int) else printable(value if isinstance(value, str) else " ".join(value))
 
 
 @contextmanager

@@ -165,7 +165,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "rotate.button": ("Issue the successor", "ออกคีย์สืบต่อ"),
     "rotate.already": (
         (
-            "This key was rotated in the meantime and has the successor {successors}. No other key was issued. "
+            "This key was rotated in the meantime. Successor: {successors}. No other key was issued. "
             "To issue another successor, send the form again."
         ),
         "มีการหมุนเวียนคีย์นี้ไปแล้วในระหว่างนี้ คีย์สืบต่อคือ {successors} จึงไม่ได้ออกคีย์ใหม่ หากต้องการออกอีก ให้ส่งแบบฟอร์มอีกครั้ง",
