@@ -20,6 +20,7 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, WatchedFolder
+from counterfoil.domain.key_rotation import KeyRotation, RotateKey
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -227,6 +228,9 @@ class KeyStore(Protocol):
 
     def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         """Replace a key with the result of `change`; return None if the key does not exist."""
+
+    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
+        """Write the rotation that `rotate` returns, in one transaction; return None if the key does not exist."""
 
 
 class AuditLog(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cli.command import Command
 from console.running_console import Operator, RunningConsole
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from records import EVER, NEW_YEAR, base, bill, bills, branch, member
@@ -64,6 +65,17 @@ def test_every_page_is_also_served_as_json(alice: Operator, path: str) -> None:
     json_address = "/today.json" if path == "/" else f"{path}.json"
     assert f'href="{json_address}"' in alice.page(path)
     assert isinstance(alice.json(json_address), dict)
+
+
+def test_the_commands_that_the_pages_about_keys_name_can_be_run(
+    console: RunningConsole, alice: Operator, used: dict[str, Any]
+) -> None:
+    command = Command(console.settings.store)
+    for path, count in (("/keys", 2), (f"/keys/{used['key_id']}", 5)):
+        named = re.findall(r'<code class="command">counterfoil ([^<]+)</code>', alice.page(path).partition("<aside")[2])
+        assert len(named) == count
+        for words in named:
+            assert used["key_id"] in command(*words.split()).stdout
 
 
 @pytest.mark.parametrize("path", COMMANDS)

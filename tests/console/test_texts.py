@@ -49,6 +49,8 @@ COMPUTED = (
     "reject",
     "audit_field",
     "store_problem",
+    "store_reason",
+    "refusal",
 )
 
 

@@ -17,7 +17,7 @@ from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
 from counterfoil.machine.addresses import reachable_host
-from counterfoil.ports import DiskUse, Inspection, LatestLoad, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import DiskUse, Inspection, LatestLoad, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
 READY_SEC = 5.0
@@ -54,6 +54,7 @@ class StoreStatus(Struct, frozen=True):
     alarms: Sequence[IntakeAlarm] = ()
     folders: Sequence[WatchedFolder] = ()
     disk: DiskUse | None = None
+    servers: Sequence[ServerState] = ()
 
 
 class Overview(Struct, frozen=True):
@@ -164,10 +165,11 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
     with closing(bootstrap.key_store(settings)) as key_store:
         keys = [key for key in key_store.all() if not key.is_revoked(now)]
     near_quota = _near_quota(settings, keys, now)
+    servers = inspection.servers()
     size = f"{extent.size_bytes / (1 << 20):,.1f} MiB"
     findings = [
         Finding("store", "ok", f"{display_value(settings, 'store')}, {size}, schema {extent.schema}, no problems."),
-        *(server for server in cluster.servers(inspection.servers(), settings.replica_lag_ms)),
+        *(server for server in cluster.servers(servers, settings.replica_lag_ms)),
         _horizon(horizon, now),
         *_load(load, horizon, now),
         *sudden_changes(intake, now),
@@ -176,7 +178,7 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
         _shops(shops, now),
     ]
     return StoreStatus(
-        findings, horizon, load, extent, shops, near_quota, intake.alarms, folders, inspection.disk_use()
+        findings, horizon, load, extent, shops, near_quota, intake.alarms, folders, inspection.disk_use(), servers
     )
 
 

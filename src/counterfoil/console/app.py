@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
 from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
-from counterfoil.console.guards import Guard
+from counterfoil.console.guards import Guard, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
 from counterfoil.console.links import SIGN_IN_PATH, SignInLinks
 from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
@@ -42,8 +42,7 @@ class ConsoleApp:
     def answer(self, request: ConsoleRequest) -> ConsoleResponse:
         refusal = self._guard.refusal(request)
         if refusal:
-            text = f"{refusal.message}\n".encode()
-            return ConsoleResponse(status=refusal.status, content_type="text/plain; charset=utf-8", body=text)
+            return refusal_response(request.header("accept-language"), refusal.status, refusal.reason)
         if request.path in self._files:
             kind, content = self._files[request.path]
             return ConsoleResponse(content_type=kind, body=content.encode())

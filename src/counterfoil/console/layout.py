@@ -46,7 +46,7 @@ def page(
                 element("h1", content.title),
                 content.lead,
                 content.main,
-                _same_data(t, content.command, json_address, csv_address),
+                _same_data(t, content, json_address, csv_address),
                 id="content",
                 tabindex=-1,
             ),
@@ -153,17 +153,18 @@ def _navigation(t: Texts, current: str) -> Html:
     )
 
 
-def _same_data(t: Texts, command: str | None, json_address: str | None, csv_address: str | None) -> Html | None:
+def _same_data(t: Texts, content: PageContent, json_address: str | None, csv_address: str | None) -> Html | None:
+    commands = [content.command, *content.more_commands] if content.command else []
     formats = [
         element("a", label, href=address, type=kind)
         for label, address, kind in (("JSON", json_address, "application/json"), ("CSV", csv_address, "text/csv"))
         if address
     ]
-    if not command and not formats:
+    if not commands and not formats:
         return None
     return element(
         "aside",
-        element("p", t("same.command"), " ", command_line(command)) if command else None,
+        element("p", t("same.command"), [[" ", command_line(one)] for one in commands]) if commands else None,
         element("p", t("same.formats"), [[" ", one] for one in formats]) if formats else None,
         class_="same",
         aria_label=t("same.title"),

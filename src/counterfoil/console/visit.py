@@ -43,7 +43,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. `command` is the command that shows the same data in a terminal.
+    """The content of a page. `command` shows the same data in a terminal, together with `more_commands`.
 
     `shows_service` is true if the content already says whether the service is ready.
     """
@@ -51,6 +51,7 @@ class PageContent(Struct, frozen=True, kw_only=True):
     title: str
     main: Html
     command: str | None = None
+    more_commands: tuple[str, ...] = ()
     lead: Html | None = None
     shows_service: bool = False
 

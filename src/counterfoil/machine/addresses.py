@@ -73,7 +73,8 @@ class PortReservation:
     """Reserves a free port until `close` is called: the system does not assign the port to other processes.
 
     A process that knows the port number can still listen on the port, because the reserving socket does not listen and
-    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `bind_port` all set this option.
+    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `bind_port` all set this option, and
+    so do PostgreSQL, Valkey and HAProxy.
     """
 
     def __init__(self, host: str) -> None:

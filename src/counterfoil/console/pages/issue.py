@@ -11,7 +11,7 @@ from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.web.html import element, markup
+from counterfoil.web.html import Html, element, markup
 
 
 class ScopeChoice(Struct, frozen=True, rename="camel"):
@@ -51,7 +51,7 @@ def draw(visit: Visit, view: IssueView) -> PageContent:
     return draw_form(visit, view, None)
 
 
-def draw_form(visit: Visit, view: IssueView, problem: str | None) -> PageContent:
+def draw_form(visit: Visit, view: IssueView, problem: Html | str | None) -> PageContent:
     """Return the form. After an invalid entry, the form shows the values that the operator entered."""
     t, entered = visit.t, visit.request.form
     groups = {

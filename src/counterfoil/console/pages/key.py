@@ -32,6 +32,7 @@ from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
 from counterfoil.domain.calendar import DAY_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
+from counterfoil.domain.key_rotation import successors_of
 from counterfoil.operator_reads import DayOfKey, HourOfKey, RequestFilter
 from counterfoil.web.html import Html, element, markup
 
@@ -95,7 +96,7 @@ def find(visit: Visit) -> tuple[Key, list[str]]:
     found = next((key for key in keys if key.key_id == key_id), None)
     if found is None:
         raise NotFound(visit.t("key.missing", key_id=key_id))
-    return found, [key.key_id for key in keys if key.successor_of == key_id]
+    return found, [key.key_id for key in successors_of(keys, key_id)]
 
 
 def read(visit: Visit) -> OneKeyView:
@@ -172,6 +173,12 @@ def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageConte
             else key_forms.all_forms(visit, key, successors, view.today.requests, view.last_used),
         ),
         command=f"counterfoil keys show {key.key_id}",
+        more_commands=(
+            f"counterfoil usage {key.key_id} --days {DAILY_TOTAL_DAYS}",
+            f"counterfoil usage {key.key_id} --disclosures",
+            f"counterfoil requests --key {key.key_id}",
+            f"counterfoil audit {key.key_id}",
+        ),
     )
 
 

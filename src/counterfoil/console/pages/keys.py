@@ -103,6 +103,7 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
         lead=issue,
         main=markup(_cards(visit, view), _table(visit, view)),
         command="counterfoil keys list",
+        more_commands=("counterfoil usage",),
     )
 
 

@@ -81,7 +81,8 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
             _servers(visit, view),
             _sessions(visit, view),
         ),
-        command="counterfoil doctor",
+        command="counterfoil status --json",
+        more_commands=("counterfoil doctor",),
         shows_service=True,
     )
 

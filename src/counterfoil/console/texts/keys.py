@@ -163,6 +163,13 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "rotate.7d": ("for 7 more days", "อีก 7 วัน"),
     "rotate.30d": ("for 30 more days", "อีก 30 วัน"),
     "rotate.button": ("Issue the successor", "ออกคีย์สืบต่อ"),
+    "rotate.already": (
+        (
+            "This key was rotated in the meantime. Successor: {successors}. No other key was issued. "
+            "To issue another successor, send the form again."
+        ),
+        "มีการหมุนเวียนคีย์นี้ไปแล้วในระหว่างนี้ คีย์สืบต่อคือ {successors} จึงไม่ได้ออกคีย์ใหม่ หากต้องการออกอีก ให้ส่งแบบฟอร์มอีกครั้ง",
+    ),
     "revoke.title": ("Revoke", "เพิกถอน"),
     "revoke.text": (
         "This cannot be undone. A running service refuses the key within a second. Requests today: {today}.",
