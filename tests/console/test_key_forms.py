@@ -27,7 +27,7 @@ def key_id(console: RunningConsole, shop: str) -> str:
 
 
 def message(answer: httpx.Response) -> str:
-    """Return the first message on a page, without markup."""
+    """Return the text of the first notice on a page."""
     found = re.search(r'class="notice[^"]*"[^>]*>(.*?)</', answer.text, re.DOTALL)
     assert found, answer.text
     return found[1]

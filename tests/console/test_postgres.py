@@ -60,7 +60,7 @@ def test_the_login_of_the_console_needs_no_other_role_than_administration(
         assert alice.send(f"{path}/{action}", alice.fill_in(path, f"{path}/{action}", **entered)).status_code == 200
     acts = {entry["act"] for entry in alice.json("/audit.json")["entries"]}
     assert acts == {"console_signed_in", "key_issued", "key_changed", "key_rotated", "revocation_scheduled"}
-    # The service of these tests does not advance the horizon by itself, so the two checks of it may fail.
+    # In these tests, nothing advances the horizon regularly, so the checks of the service and the horizon may fail.
     failed = {finding["check"] for finding in alice.json("/store.json")["checks"] if finding["status"] == "fail"}
     assert failed <= {"service", "horizon"}
     restricted.close()

@@ -1,4 +1,4 @@
-"""The commands that the page Store names show everything that the page shows, except the console's own sessions."""
+"""The commands named on the Store page show everything that the page shows, except the console's own sessions."""
 
 import json
 import re

@@ -143,7 +143,7 @@ STORE_ERRORS = {"StoreUnavailable", "StoreUnreachable", "StoreBusy", "StoreMisma
 STORE_REASONS = {"mismatch", "is_missing", "is_damaged"}
 # Modules whose errors only a command prints: they create, fill or copy a store.
 COMMANDS_ONLY = {"copy_source.py", "copy_target.py", "citus_layout.py", "ledger.py", "backup.py", "restore.py"}
-# This error follows a command that only the command line has: `init --recreate`.
+# Only `init --recreate` reports this error, and the console has no such command.
 NOT_IN_CONSOLE = {"7.sqlite3 is not missing, so it was not recreated."}
 
 

@@ -23,7 +23,7 @@ MOST_STATES = 60
 # No list in the tests ever has more rows than this.
 MOST_ROWS = 9
 
-# A response is stored with its cursor, it is lost, or only its rows are stored, without the cursor.
+# A response is stored with its cursor, lost, or half stored: its rows are stored, but not its cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
@@ -115,7 +115,7 @@ class Reader:
                 self.store.marks[shop_id] = mark
 
     def start_from_a_copy_of(self, other: "Reader") -> None:
-        """Continue as a second job that was given the other reader's stored state. It reads the current list again."""
+        """Continue as a second job that was given the other reader's stored state. It restarts the current list."""
         if not self.shares_store:
             self.store, self.progress = copy(other.store), copy(other.progress)
             self.progress.current = Pass()
@@ -303,7 +303,7 @@ class MemberReader:
 
     @property
     def base(self) -> str | None:
-        """Return the base of the current pass."""
+        """Return the base of the current pass, or None between passes."""
         return self._pass.base if self._pass else None
 
     def read_base(self, base: str, finished: Callable[[MemberPass], None]) -> None:

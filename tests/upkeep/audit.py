@@ -1,7 +1,7 @@
 """Checks the packages that a server installs for known vulnerabilities. `make check` runs it.
 
-It fails only on a vulnerability. If it is offline, or pip-audit is missing, it
-prints a sentence saying that nothing was checked.
+It fails only on a vulnerability. If the audit cannot run, for example offline or
+without pip-audit, it prints a sentence saying that nothing was checked.
 """
 
 import json
