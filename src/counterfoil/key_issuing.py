@@ -1,6 +1,6 @@
 """Issues, updates, rotates and revokes keys.
 
-Randomness, the current time and the operator who acts are passed as arguments.
+Randomness, the current time and the acting operator are passed as arguments.
 A secret is returned only once, in `Issued`, and only its hash is stored. Every
 change leaves an entry in the audit.
 """
@@ -34,11 +34,11 @@ class KeyConflict(KeyIssuingError):
 
 
 class AlreadyRotated(KeyConflict):
-    """The key has successors that the operator does not know of, so no other was issued."""
+    """The key has successors that the operator does not know of, so no further successor was issued."""
 
     def __init__(self, key_id: str, successors: list[str]) -> None:
         named = f"{'successor' if len(successors) == 1 else 'successors'} {', '.join(successors)}"
-        super().__init__(f"key {key_id} already has the {named}, so no other was issued.")
+        super().__init__(f"key {key_id} already has the {named}, so no further successor was issued.")
         self.successors = successors
 
 

@@ -85,7 +85,7 @@ class RequestPage(Struct, frozen=True):
     `next` is the position after which the next page begins, or None if there
     are no more records. A search for something rare stops after a limited
     number of records. The page may then have fewer records than requested, or
-    none, although `next` is not None.
+    none, even though `next` is not None.
     """
 
     requests: list[RecordedRequest]
@@ -200,8 +200,8 @@ class OperatorReads(Protocol):
     def last_used(self) -> dict[str, int]:
         """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
 
-        If that request is more than 90 days old, its record has been deleted. The
-        time is then the beginning of its day.
+        If that request is more than 90 days old, its record has been deleted, so
+        the time is the beginning of its day.
         """
 
     def last_disclosed(self) -> dict[str, int]:

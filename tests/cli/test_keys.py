@@ -195,7 +195,7 @@ def test_a_key_that_somebody_else_has_just_rotated_is_rotated_again_only_on_requ
     refused = counterfoil("keys", "rotate", old, status=1)
     assert refused.stdout == ""
     assert refused.stderr == (
-        f"counterfoil: key {old} already has the successor {first}, so no other was issued. "
+        f"counterfoil: key {old} already has the successor {first}, so no further successor was issued. "
         "To issue another successor, run the command with --again.\n"
     )
     assert counterfoil.json("keys", "rotate", old, "--again")["successorOf"] == old

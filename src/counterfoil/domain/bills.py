@@ -52,7 +52,7 @@ _NOTHING: Record = {}
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a bill that its shop's facts hid or replaced, so that the published bill does not show them."""
+    """The parts of a bill that the published bill does not show, because its shop's facts hid or replaced them."""
 
     roots: dict[int, str] = {}
     """The hidden `rootId` of each line that has one, by the line's index."""

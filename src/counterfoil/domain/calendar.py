@@ -39,8 +39,8 @@ def zone_named(name: str | None) -> tzinfo | None:
 def _zone_names() -> frozenset[str]:
     """Return the valid zone names.
 
-    ZoneInfo also accepts the names of files that count leap seconds or that
-    hold this machine's own setting.
+    ZoneInfo also accepts some names that are not valid here: those of files that
+    count leap seconds or that hold this machine's own setting.
     """
     return frozenset(available_timezones() - NOT_ZONES)
 
@@ -77,7 +77,7 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
 def _iso_to_the_minute(local: datetime) -> str:
     """Format a local time as the same instant with its UTC offset rounded to a minute.
 
-    ISO 8601 offsets have no seconds.
+    The offset is rounded because ISO 8601 offsets have no seconds.
     """
     offset = local.utcoffset() or timedelta()
     minutes = timedelta(minutes=round(offset / timedelta(minutes=1)))

@@ -1,7 +1,7 @@
-"""The rotation of a key: a successor takes its place, and both work for a while.
+"""The rotation of a key: a successor is issued, and both keys are valid for a while.
 
-A store reads the key and its successors and writes the result in one transaction. Of two rotations at the same time,
-the second one therefore finds the successor that the first one made.
+A store reads the key and its successors and writes the result in one transaction. If two rotations of a key run at the
+same time, the second one therefore finds the successor that the first one created.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from counterfoil.domain.audit import AuditEntry
 
 
 class KeyRotation(Struct, frozen=True, kw_only=True):
-    """The changes of a rotation. The old key may have a scheduled revocation; `secret_digest` is the successor's."""
+    """The rows that a rotation writes. `old` may have a scheduled revocation; `secret_digest` is for the successor."""
 
     old: Key
     successor: Key

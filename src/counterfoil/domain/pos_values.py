@@ -82,8 +82,8 @@ def storable(value: str) -> str:
 def ident(value: object) -> str | None:
     """Return an ID given as text or as a whole number, or None if there is none.
 
-    The result is None for a float of 2^53 or more, because it may be another ID
-    that was rounded.
+    The result is None for a float of 2^53 or more, because rounding may have
+    turned it into another ID.
     """
     if value is None:
         return None
@@ -164,7 +164,7 @@ def money(value: object) -> Number | None:
 
 
 def total(amounts: Sequence[Number]) -> Number:
-    """Return the sum of amounts, or 0 if it is too large to be stored. The order of the amounts does not matter."""
+    """Return the sum of amounts, or 0 if it is too large to be stored. It does not depend on their order."""
     if len(amounts) == 1:
         return amounts[0]
     millionths = sum(amount * MILLION if type(amount) is int else round(amount * MILLION) for amount in amounts)

@@ -55,8 +55,9 @@ ErrorOfDay = tuple[str, int, str]
 
 
 class RequestTally:
-    """A worker's counts that are not stored yet. The cost of storing them does not depend on the number of requests.
+    """A worker's error counts and pass progress that are not stored yet.
 
+    The cost of storing them does not depend on the number of requests.
     `add_page` is called for every poll. To be fast, it only saves values, and `progress` computes the rest.
     """
 
@@ -93,7 +94,7 @@ class RequestTally:
         }
 
     def add_all(self, other: "RequestTally") -> None:
-        """Add the older counts of another tally that could not be written."""
+        """Add the contents of an older tally that could not be written."""
         self.errors.update(other.errors)
         for read, (horizon, at) in other._ended.items():
             newest, latest = self._ended.get(read, (0, 0))

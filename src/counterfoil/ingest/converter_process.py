@@ -171,7 +171,8 @@ def run(requests: int, answers: int) -> None:
 def main() -> None:
     # Ignore Ctrl-C: the loader handles it and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Run with low priority, so that the service comes first. If this process is slow, the loader converts more bills.
+    # Run with low priority, so that the service comes first. If this process is slow, the loader itself converts more
+    # bills.
     os.nice(NICENESS)
     try:
         run(sys.stdin.fileno(), sys.stdout.fileno())

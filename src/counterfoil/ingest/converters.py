@@ -1,8 +1,8 @@
 """Converts the bills of a load, in additional processes if the load is large and the machine has a free core.
 
-Another process only saves time: everything that it cannot convert is left to
-the loader, which also checks that each bill was converted under the current
-facts of its shop.
+The additional processes only save time: everything that they cannot convert is
+left to the loader, which also checks that each bill was converted under the
+current facts of its shop.
 """
 
 import fcntl

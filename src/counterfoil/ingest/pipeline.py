@@ -124,7 +124,7 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The file of rejected lines, created by the first reject. It has raw records, so only its owner can read it."""
+    """The file of rejects, created at the first one. It contains raw records, so only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,7 +1,7 @@
 """A spool folder: which delivered files are complete, and where they go after they are loaded.
 
-Nothing is lost if the process is killed at any time: a file stays in the folder until its records are in the store, and
-loading it again changes nothing.
+Nothing is lost, no matter when the process is killed: a file stays in the folder until its records are in the store,
+and loading it again changes nothing.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ class Spool:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, which is released when the process ends. Raise if another process holds it."""
+        """Hold the folder's lock, which is also released if the process dies. Raise if another process holds it."""
         try:
             descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The supervisor's periodic chores: advancing the horizon, checkpoints and pruning."""
+"""The supervisor's periodic chores, such as advancing the horizon, computing day totals, checkpoints and pruning."""
 
 import threading
 import time

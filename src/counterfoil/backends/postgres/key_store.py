@@ -72,7 +72,7 @@ class PostgresKeyStore:
         with translated(), self._connection().transaction():
             connection = self._connection()
             fingerprint_of(connection)
-            # The lock makes a second rotation of this key wait. Its next statement then sees the new successor.
+            # The lock makes a second rotation of this key wait until this one commits, so it sees the new successor.
             row = connection.execute(_LOCK, (key_id,)).fetchone()
             if not row:
                 return None

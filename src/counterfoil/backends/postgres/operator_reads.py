@@ -1,4 +1,4 @@
-"""Reads keys, requests, copies, loads and shops of a store on PostgreSQL for the operator."""
+"""Reads keys, audit, requests, copies, loads and bill counts of a store on PostgreSQL, for the operator."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -121,8 +121,7 @@ _BILLS_PER_DAY = """
 
 
 class PostgresOperatorReads:
-    """Reads in transactions that cannot write.
-
+    """Reads in read-only transactions.
     While there is no primary, it reads from the replica that is furthest ahead.
     """
 
@@ -172,8 +171,8 @@ class PostgresOperatorReads:
         with self._opened() as connection:
             counts = connection.execute(TOTALS, span).fetchall()
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
-        # A shared meter writes the count of the current day to both tables. The rows are sorted so that the higher
-        # count, which is newer, comes last and is used.
+        # After a switch between the store's own meter and a shared meter, both tables may have a count for the same
+        # day. The rows are sorted so that the higher count, which is newer, comes last and is used.
         return days_of_keys(sorted(counts), errors, key_id)
 
     def hours(self, key_id: str, since: int) -> list[HourOfKey]:

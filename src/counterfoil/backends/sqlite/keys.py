@@ -119,7 +119,10 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     def _may_bridge(self) -> bool:
-        """Return whether the keys in memory may be used if the file is locked: they are recent, and it is unchanged."""
+        """Return whether the keys in memory may be used while the file is locked.
+
+        They must be recent, and the file must be unchanged.
+        """
         if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()

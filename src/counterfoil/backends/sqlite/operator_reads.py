@@ -1,4 +1,4 @@
-"""Reads keys, requests, copies, loads and shops of an embedded store for the operator."""
+"""Reads keys, audit, requests, copies, loads and bill counts of an embedded store, for the operator."""
 
 import sqlite3
 import time
@@ -44,7 +44,7 @@ from counterfoil.operator_reads import (
     request_page,
 )
 
-# SQLite checks the time limit once per this many steps of its virtual machine, which take less than a millisecond.
+# SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
 STEPS = 10_000
 
 _COLUMNS = "number, at, nullif(request_id, ''), key_id, route, status, error, took_us, personal_base, personal_members"
@@ -116,7 +116,7 @@ _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load =
 
 
 class SqliteOperatorReads:
-    """Reads with connections that cannot write. Each call opens its own connection, so a restored store is noticed."""
+    """Reads over read-only connections. Each call opens a new connection, so a restored store is noticed."""
 
     def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         self._folder = folder
@@ -162,7 +162,7 @@ class SqliteOperatorReads:
     def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
         span = (as_number(first), as_number(last))
         with self._opened("usage") as connection:
-            # Both queries may return a count for the same day. The second query has the newer count.
+            # Both queries may return a count for the same day. The newer count, from the second query, is used.
             counts = [row for query in (TOTALS_OF_ALL, DAY_OF_ALL) for row in connection.execute(query, span)]
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
         return days_of_keys(counts, errors, key_id)

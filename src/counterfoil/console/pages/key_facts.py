@@ -17,7 +17,7 @@ WARNINGS: Final = tuple(warning.value for warning in KeyWarning)
 
 
 class KeyView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A key in the console's JSON responses. Except for the scope, it has the fields of `counterfoil keys --json`."""
+    """A key in the console's JSON responses. Except for the scope, it has the fields of `keys list --json`."""
 
     key_id: str
     label: str
