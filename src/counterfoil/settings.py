@@ -81,7 +81,7 @@ TABLE = (
     Setting(
         "statement_timeout_ms",
         _LIMITS.statement_timeout_ms,
-        "How long a statement of a request may run before PostgreSQL cancels it, in milliseconds.",
+        "How long an SQL statement of a request may run before PostgreSQL cancels it, in milliseconds.",
     ),
     Setting(
         "secret",

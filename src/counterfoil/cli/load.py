@@ -66,7 +66,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     "--quarantine",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Move files that cannot be read or are not source records to this folder, and exit with status 3.",
+    help="Move files that cannot be read or are not source records to this folder. "
+    "If any are moved, the exit status is 3.",
 )
 @click.option(
     "--accept-change",

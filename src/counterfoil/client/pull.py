@@ -116,7 +116,8 @@ class Puller:
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
         elif pull_state.changes_selection(state, self._options.since, self._options.shops):
-            # The position is about to be dropped, so first check whether the service accepts it.
+            # This run drops the position, so no later request would show that the key belongs to the right lineage.
+            # Check it now.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:

@@ -195,7 +195,7 @@ class Findings(Struct):
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
     """Return the unknown and unreadable fields of a record, or None if there are none.
 
-    `change` is the change that was made from the record.
+    `change` is the result of converting the record.
     """
     unknown: set[str] = set()
     unreadable: set[str] = set()

@@ -79,7 +79,7 @@ class SourceLine(Struct, frozen=True, gc=False):
 
 
 class Rejected(Exception):
-    """A line is rejected. `reason` is a key of `REASONS`, and `fields` has the paths of the fields that are wrong."""
+    """A line is rejected. `reason` is a key of `REASONS`, and `fields` lists the paths of the invalid fields."""
 
     def __init__(self, reason: str, fields: Sequence[str] = ()) -> None:
         super().__init__(reason)
