@@ -6,7 +6,6 @@ file, then the defaults. Secrets are printed as `***`.
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -315,6 +314,8 @@ def display_value(settings: Settings, name: str) -> str:
 def _read_file(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
+    import tomllib  # noqa: PLC0415 - commands without a settings file start faster without it
+
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -2,8 +2,8 @@
 
 from counterfoil import bootstrap
 from counterfoil.checks import cluster, intake, local
-from counterfoil.checks.local import Finding
-from counterfoil.checks.overview import Overview
+from counterfoil.checks.local import Finding, PortUse
+from counterfoil.checks.overview import Overview, ask_ready
 from counterfoil.settings import Settings
 
 # Checks that `status` runs too. The findings of `status` are used, because it also asks the running service.
@@ -31,7 +31,7 @@ def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
 def run_checks(settings: Settings, now: int) -> list[Finding]:
     """Check the store, its secret, the clock, the disk and the ports, and return the findings."""
     if settings.database:
-        local_checks = [local.clock(None, now), *local.ports(settings, "still")]
+        local_checks = [local.clock(None, now), *local.ports(settings, _port_use_on_this_node(settings))]
         return [*cluster.check_cluster(settings, now), *local_checks]
     if not settings.store.is_dir():
         is_file = settings.store.is_file()
@@ -39,7 +39,7 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
             local.store_that_is_a_file(settings) if is_file else local.missing_store(settings),
             local.clock(None, now),
             local.disk(settings),
-            *local.ports(settings, "still"),
+            *local.ports(settings, "other"),
         ]
     inspection = bootstrap.inspection(settings)
     problems = inspection.problems()
@@ -58,5 +58,16 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
         local.horizon(horizon, now, served=not local.is_port_free(settings)),
         *local.latest_load(inspection.latest_load(now), motion),
         *intake.check_intake(settings, inspection, now),
-        *local.ports(settings, motion),
+        *local.ports(settings, _PORT_USE[motion]),
     ]
+
+
+# An embedded store has only one service, so its horizon shows whether that service is running.
+_PORT_USE: dict[local.HorizonMotion, PortUse] = {"moving": "service", "still": "other", "ahead": "unknown"}
+
+
+def _port_use_on_this_node(settings: Settings) -> PortUse:
+    """Ask the admin listener. The horizon of a database does not help, because every node moves it."""
+    if not settings.admin_port:
+        return "unknown"
+    return "other" if isinstance(ask_ready(settings), str) else "service"

@@ -20,6 +20,7 @@ from counterfoil.settings import Settings
 Status = Literal["ok", "warn", "fail"]
 # "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.
 HorizonMotion = Literal["moving", "still", "ahead"]
+PortUse = Literal["service", "other", "unknown"]
 
 YEAR_2024_MS = 1_704_067_200_000
 CLOCK_BEHIND_MS = 2_000
@@ -308,7 +309,8 @@ def is_port_free(settings: Settings) -> bool:
     return is_free(settings.host, settings.port)
 
 
-def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
+def ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
+    """Check whether each port is free. `use` says who uses the ports that are not."""
     listeners = [("port", "port", settings.host, settings.port)]
     if settings.admin_port:
         listeners.append(("admin", "admin_port", settings.admin_host, settings.admin_port))
@@ -316,9 +318,9 @@ def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
         address = f"{host}:{port}"
         if is_free(host, port):
             yield Finding(name, "ok", f"{address} is free.")
-        elif motion == "ahead":
+        elif use == "unknown":
             yield Finding(name, "ok", f"{address} is in use, by this service or by another program.")
-        elif motion == "moving":
+        elif use == "service":
             yield Finding(name, "ok", f"{address} is in use, as expected while the service is running.")
         else:
             yield Finding(

@@ -118,7 +118,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
             )
         return Finding("service", "fail", "The horizon is not moving.", "Run `counterfoil serve`, or check its log.")
     address = f"{settings.admin_host}:{settings.admin_port}"
-    answer = _ask_ready(settings)
+    answer = ask_ready(settings)
     if isinstance(answer, str):
         advice = "Run `counterfoil serve`, or check admin_host and admin_port."
         return Finding("service", "fail", f"No service responds at {address} ({answer}).", advice)
@@ -128,7 +128,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
     return Finding("service", "fail", f"The service is running but not ready: {reasons}.", "Check its log.")
 
 
-def _ask_ready(settings: Settings) -> Ready | str:
+def ask_ready(settings: Settings) -> Ready | str:
     """Return the response to `/ready`, or the reason why there is none."""
     host = reachable_host(settings.admin_host)
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)

@@ -20,7 +20,7 @@ from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.ingest.checking import RejectExamples
-from counterfoil.ingest.converters import ConverterStopped
+from counterfoil.ingest.converter_connection import ConverterStopped
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ingest.spool import Spool

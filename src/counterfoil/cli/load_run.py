@@ -16,7 +16,7 @@ from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
-from counterfoil.ingest.converters import free_cores
+from counterfoil.ingest.converters import free_cores, running_converters
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError
@@ -97,9 +97,14 @@ def run_load(
     # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     is_new = not report.check and is_without_store(settings)
-    opened = open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
+    opened = open_for_check(settings) if report.check else open_ledger(settings)
     doing = "Checking" if report.check else "Loading"
-    with opened as ledger, progress(doing, records.total, "lines", in_bytes=True) as show_progress:
+    processes = min(settings.converters, free_cores())
+    with (
+        running_converters(pseudonyms, processes, records.total) as running,
+        opened as ledger,
+        progress(doing, records.total, "lines", in_bytes=True) as show_progress,
+    ):
         if is_new:
             record_new_store(settings)
 
@@ -117,7 +122,8 @@ def run_load(
                 show,
                 strict=strict,
                 finishes_damaged=report.quarantines,
-                processes=min(settings.converters, free_cores()),
+                processes=processes,
+                running=running,
             )
             pipeline.load(records)
         except KeyboardInterrupt:
@@ -133,6 +139,12 @@ def run_load(
         finally:
             rejects.close()
             report.seconds = time.perf_counter() - began
+
+
+@contextmanager
+def open_ledger(settings: Settings) -> Iterator[Ledger]:
+    with closing(bootstrap.ledger(settings)) as ledger:
+        yield ledger
 
 
 @contextmanager

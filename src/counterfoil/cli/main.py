@@ -4,6 +4,7 @@ A command's module is imported only when that command runs, so that help and
 small commands start quickly.
 """
 
+import gc
 import importlib
 import io
 import os
@@ -97,6 +98,10 @@ class Program(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, cmd_name)}")
+        if not gc.isenabled():
+            # From now on, the collector leaves out the objects of the modules that have been imported.
+            gc.freeze()
+            gc.enable()
         command: click.Command = module.command
         return command
 

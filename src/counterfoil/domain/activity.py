@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import tzinfo
-from statistics import median
 from typing import Protocol
 
 from msgspec import Struct, json
@@ -99,6 +98,8 @@ def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
 
 
 def _usual(bills: ShopBills, after: int, until: int, zone: tzinfo) -> float:
+    from statistics import median  # noqa: PLC0415 - most commands import this module but do not need statistics
+
     weeks = (week * WEEK_MS for week in range(1, WEEKS + 1))
     return float(median(bills.between(_span(after - back, until - back, zone)) for back in weeks))
 

@@ -6,7 +6,6 @@ and loading it again changes nothing.
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,6 +89,8 @@ def move(path: Path, folder: Path) -> Path | None:
     If the folder already has a file with this name, the name of the moved file gets a number.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    import shutil  # noqa: PLC0415 - most loads move no file
+
     target, number = folder / path.name, 1
     start, dot, suffix = path.name.partition(".")
     while target.exists() or target.is_symlink():
