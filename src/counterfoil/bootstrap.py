@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    return read_secret(settings, inspection(settings).is_built)
+    # The inspection imports psycopg, which a worker with a secret does not need.
+    return read_secret(settings, lambda: inspection(settings).is_built())
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
