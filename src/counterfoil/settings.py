@@ -148,7 +148,7 @@ TABLE = (
         "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per free "
         "core; 0 turns them off.",
     ),
-    Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
+    Setting("tick_ms", 250, "How often the service advances the horizon while nothing is loaded, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
 BY_NAME = {setting.name: setting for setting in TABLE}
@@ -285,7 +285,7 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create(file)
     except OSError as error:
-        raise SettingsError(f"cannot read the deployment secret {file}: {error.strerror}") from error
+        raise SettingsError(f"cannot read or create the deployment secret {file}: {error.strerror}") from error
     if len(secret) < MIN_SECRET_BYTES:
         raise SettingsError(
             f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."

@@ -51,7 +51,7 @@ def test_a_healthy_installation_passes_every_check(loaded: Command) -> None:
     found = checks(loaded)
     assert {check["status"] for group in found.values() for check in group if check["check"] != "service"} == {"ok"}
     assert found["service"][0]["status"] == "warn"
-    assert found["service"][0]["says"].startswith("Nothing listens on the port.")
+    assert found["service"][0]["says"].startswith("Nothing is listening on the port.")
     assert {"settings", "store", "secret", "books", "keys", "usage", "writing", "clock", "disk"} <= set(found)
 
 

@@ -182,7 +182,7 @@ def test_a_rotation_can_schedule_the_end_of_the_old_key(counterfoil: Command) ->
 def test_an_operator_who_rotates_a_key_again_is_reminded_of_the_first_successor(counterfoil: Command) -> None:
     old = issue(counterfoil)["keyId"]
     first = counterfoil.json("keys", "rotate", old)["keyId"]
-    assert f"It also has the successor {first}." in counterfoil("keys", "rotate", old).stderr
+    assert f"Other active successors: {first}." in counterfoil("keys", "rotate", old).stderr
 
 
 def test_a_key_that_somebody_else_has_just_rotated_is_rotated_again_only_on_request(

@@ -11,7 +11,7 @@ MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "ser
 # A check of `doctor` that the console leaves out. The check would always warn, because the console's login needs
 # more permissions than serving does.
 LEFT_OUT = frozenset({"rights"})
-# Checks that the ports are free. They are left out while the service is running, because it uses the ports.
+# The checks for free ports. They are left out while the service is running, because it uses the ports.
 PORTS = frozenset({"port", "admin"})
 
 
@@ -67,7 +67,7 @@ _PORT_USE: dict[local.HorizonMotion, PortUse] = {"moving": "service", "still": "
 
 
 def _port_use_on_this_node(settings: Settings) -> PortUse:
-    """Ask the admin listener. The horizon of a database does not help, because every node moves it."""
+    """Ask the admin listener what uses the ports. The horizon does not show this, because every node advances it."""
     if not settings.admin_port:
         return "unknown"
     return "other" if isinstance(ask_ready(settings), str) else "service"

@@ -139,7 +139,7 @@ def write_test(settings: Settings) -> Finding:
             "writing",
             "fail",
             f"Cannot write to {settings.store}: {error.strerror}.",
-            "Free some disk space, or make the user that runs Counterfoil the owner of the folder.",
+            "Free up some disk space, or make the user that runs Counterfoil the owner of the folder.",
         )
     finally:
         test_file.unlink(missing_ok=True)
@@ -266,7 +266,7 @@ def disk(settings: Settings) -> Finding:
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
-    """Check whether a service is advancing the horizon. `served` is true if a process listens on the port."""
+    """Check whether a service is advancing the horizon. `served` is true if a process is listening on the port."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)
@@ -276,8 +276,8 @@ def horizon(found: int | None, now: int, served: bool) -> Finding:
         return Finding(
             "service",
             "warn",
-            "Nothing listens on the port. The horizon has just moved: a load has finished, or a service uses another "
-            "port.",
+            "Nothing is listening on the port. The horizon has just moved: a load has finished, or a service uses "
+            "another port.",
             "Run `counterfoil serve` to start the service.",
         )
     if motion == "ahead":
@@ -310,7 +310,7 @@ def is_port_free(settings: Settings) -> bool:
 
 
 def ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
-    """Check whether each port is free. `use` says who uses the ports that are not."""
+    """Check whether each port is free. `use` says what uses the ports that are not free."""
     listeners = [("port", "port", settings.host, settings.port)]
     if settings.admin_port:
         listeners.append(("admin", "admin_port", settings.admin_host, settings.admin_port))

@@ -48,7 +48,7 @@ def since_time(value: str) -> int:
     help="Only entries since this time: a duration before now (12h, 7d, 2w) or a time such as 2026-11-23T00:00+07:00.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of entries to show."
+    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of entries."
 )
 @store_option
 @json_option
@@ -58,9 +58,9 @@ def command(
 ) -> None:
     """Show who changed keys or the store, what changed, and when, newest entry first.
 
-    With KEYID, only entries about that key are shown. The entry about a change
-    to a key is written in the same transaction as the change. Entries cannot be
-    changed or deleted, and they do not contain secrets.
+    With KEYID, only entries about that key are shown. A change to a key and its
+    entry are written in the same transaction. Entries cannot be changed or
+    deleted, and they do not contain secrets.
     """
     with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
         found = audit.entries(limit + 1, keyid, since or 0)

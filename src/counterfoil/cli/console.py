@@ -120,7 +120,7 @@ def _require_free_port(settings: Settings) -> None:
         return
     reason = "the port is in use" if problem.errno == errno.EADDRINUSE else problem.strerror or str(problem)
     address = f"{settings.console_host}:{settings.console_port}"
-    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another port with --console-port.")
+    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another --console-port or check --console-host.")
 
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:

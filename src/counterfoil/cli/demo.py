@@ -73,7 +73,13 @@ class DemoPorts(NamedTuple):
     "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: --admin-port + 1]"
 )
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
-@click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same data and keys.")
+@click.option(
+    "--seed",
+    type=int,
+    default=7,
+    show_default=True,
+    help="The same seed gives the same data and keys, if --until and --bills are the same too.",
+)
 @until_option
 @click.option(
     "--bills", type=click.IntRange(500, MAX_BILLS), default=13_500, show_default=True, help="Number of bills."
@@ -157,7 +163,7 @@ def command(
 
 
 def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. Load the data before the nodes start, because they advance the horizon."""
+    """Serve from a local cluster. Load the data before the nodes start, because nodes advance the horizon."""
     with stop_signals_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), ports.api)
         with closing(cluster), suppress(KeyboardInterrupt):
@@ -188,7 +194,7 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
         print_addresses(addresses)
         print_console(console)
         print_environment(
-            "To fill the store with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
+            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal:", environment
         )
         print_end()
 

@@ -34,7 +34,7 @@ def yesterday_in_thailand() -> date:
 
 
 class _DayInRange(click.DateTime):
-    """A day. Its range keeps all generated dates valid, including members' dates, which are years earlier."""
+    """A day in a range that keeps all generated dates valid, including members' dates, which are years earlier."""
 
     def __init__(self) -> None:
         super().__init__(["%Y-%m-%d"])

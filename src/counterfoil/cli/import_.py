@@ -126,7 +126,7 @@ class FilesReading:
     metavar="FILE",
     help="File for the records; with --infer, for the mapping.",
 )
-@click.option("--rejects", type=_new_file, metavar="FILE", help="File for all rows that were rejected; must not exist.")
+@click.option("--rejects", type=_new_file, metavar="FILE", help="New file for all rows that were rejected.")
 @click.option(
     "--load", "is_load", is_flag=True, help="Load the records into the store instead of writing them to a file."
 )

@@ -91,8 +91,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all of them to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
         click.echo(
-            f"Rejected {rows} not converted.{where}{hint} "
-            "Fix the mapping or the export, then run the same command again.",
+            f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.",
             err=to_stderr,
         )
 

@@ -93,7 +93,7 @@ def single_key_options(function: Callable[..., None]) -> Callable[..., None]:
 def command() -> None:
     """Issue, list, update, rotate and revoke API keys.
 
-    KEYID is the part between `cf_live_` and the next underscore.
+    KEYID is the part of a key between `cf_live_` and the next underscore.
     """
 
 
@@ -181,7 +181,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option(
     "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
 )
-@click.option("--yes", is_flag=True, help="Replace values that somebody else set within the last hour.")
+@click.option("--yes", is_flag=True, help="Replace values that somebody else set within the last hour, without asking.")
 @single_key_options
 def update(
     ctx: click.Context,
@@ -215,7 +215,7 @@ def update(
         replaced = recent_values(settings, seen, changes, now, by)
         if not yes:
             confirm_replacement(replaced)
-        # If somebody changes the key while the operator is asked, the change is refused.
+        # If somebody else changes the key while the operator is being asked, this update is refused.
         _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=seen), as_json)
     for value in replaced:
         print_note(f"{value.description} This command has replaced that value with {value.replacement}.")
@@ -252,7 +252,7 @@ def rotate(
             raise KeyIssuingError(f"{error} To issue another successor, run the command with --again.") from error
     _print_issued(issued, as_json)
     if known:
-        print_note(f"this key was rotated before. It also has the successor {', '.join(sorted(known))}.")
+        print_note(f"this key was rotated before. Other active successors: {', '.join(sorted(known))}.")
     if as_json:
         return
     if revoke_old_at is not None:

@@ -1,4 +1,4 @@
-"""Runs a load from the command line: opens the sources and the store, shows progress and collects the result."""
+"""Runs a load from the command line: opens the store, shows progress and completes the report."""
 
 import gc
 import time

@@ -164,7 +164,7 @@ class FolderWatch:
     def _retried(self, call: Callable[[], Result]) -> Result | None:
         """Retry a call until the store is available and return its result, or None if the watcher is stopped first.
 
-        Before the first report, a mismatch or a settings error is raised. After that, the call is retried in these
+        Before the first report, StoreMismatch and SettingsError are raised. After that, the call is retried in these
         cases too, because a file of the store may be missing temporarily.
         """
         pause = FIRST_RETRY_SEC

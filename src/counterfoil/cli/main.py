@@ -41,13 +41,13 @@ COMMANDS = {
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
     "requests": "Find recorded requests, or follow new ones.",
-    "console": "Run the operator's console, a web site for one or more operators.",
+    "console": "Run the console, a web site for operators.",
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",
     "backup": "Back up an embedded store while it is in use, and verify the copy.",
     "restore": "Restore a backup.",
-    "prune": "Delete expired request records, daily totals and cursors.",
+    "prune": "Delete expired request records, daily totals, cursors and removals.",
     "status": "Show a one-screen health summary.",
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
@@ -57,7 +57,7 @@ COMMANDS = {
 MODULES = {"settings": "show_settings", "import": "import_"}
 
 # Errors whose messages are written for the operator, each with the prefix of its message. The classes are given by
-# name, so that commands that do not use the store need not import it.
+# name, so that the modules that define them need not be imported.
 EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
@@ -99,7 +99,7 @@ class Program(click.Group):
             return None
         module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, cmd_name)}")
         if not gc.isenabled():
-            # From now on, the collector leaves out the objects of the modules that have been imported.
+            # The garbage collector is turned on, but skips the objects of the modules that have been imported.
             gc.freeze()
             gc.enable()
         command: click.Command = module.command

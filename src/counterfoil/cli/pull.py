@@ -58,17 +58,20 @@ class PullReport(Struct):
         """Whether the `--then` command must be run: the copy has changed since the command last succeeded."""
         if self.outcome.status == "interrupted":
             return False
-        # A run that could not begin, for example because the key was revoked, does not run the command.
+        # After an error that a retry cannot fix, such as a revoked key, the command runs only if this run made changes.
         return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.has_changes)
 
 
 @click.command()
 @remote_options
-@since_option("Copy only bills of this day and later, and bills without a date. [default: all bills]")
+@since_option(
+    "Copy only bills of this day and later, and bills without a date. "
+    "[default: as in the last run; initially all bills]"
+)
 @click.option(
     "--shops",
     metavar="IDS",
-    help="Copy only these shops: IDs separated by commas, or * for all. [default: all shops]",
+    help="Copy only these shops: IDs separated by commas, or * for all. [default: as in the last run; initially all]",
 )
 @click.option(
     "--members-every",
@@ -263,7 +266,7 @@ def _print_report(report: PullReport, as_json: bool) -> None:
     elif not report.outcome.exit_code or report.tally.has_read:
         print_fields(_summary(report))
     for shop_id in report.tally.missing_shops:
-        print_note(f"the key does not cover shop {shop_id}, so the copy has no data from it.")
+        print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
     print_error(report.outcome, PROGRESS_SAVED if report.tally.has_read else NOTHING_READ)
 
 

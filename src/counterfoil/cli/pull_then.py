@@ -1,4 +1,4 @@
-"""Runs the command given with `counterfoil pull --then` if the copy has changes that it has not handled yet."""
+"""Runs the command given with `counterfoil pull --then`, and returns an error message if it fails."""
 
 import os
 import shlex

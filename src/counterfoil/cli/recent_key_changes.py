@@ -1,4 +1,4 @@
-"""Protects recent changes that somebody else has made to a key, when it is updated or rotated."""
+"""Finds recent changes that somebody else made to a key, before the key is updated or rotated."""
 
 import sys
 from contextlib import closing
@@ -15,19 +15,19 @@ from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
 from counterfoil.key_issuing import KeyChanges, KeyIssuingError
 from counterfoil.settings import Settings
 
-# A change counts as recent for this long. It is looked for in this many of the key's latest audit entries.
+# How long a change counts as recent, and how many of the key's latest audit entries are searched for recent changes.
 RECENT_MS, RECENT_ENTRIES = 3_600_000, 100
 
 
 class RecentValue(NamedTuple):
-    """A value that somebody else set shortly before, and the value that replaces it."""
+    """A value that somebody else set recently, and the value that replaces it."""
 
     description: str
     replacement: str
 
 
 def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> list[RecentValue]:
-    """Return the values that somebody else set shortly before and that this update replaces."""
+    """Return the values that somebody else set recently and that this update replaces."""
     planned = field_changes(key, replace(key, **changes.changed_fields()))
     with closing(bootstrap.audit(settings)) as audit:
         entries = audit.entries(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
@@ -47,7 +47,7 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
 
 
 def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -> set[FieldValue]:
-    """Return the IDs of the successors that somebody else issued shortly before by rotating the key."""
+    """Return the IDs of the successors that somebody else recently issued by rotating the key."""
     with closing(bootstrap.audit(settings)) as audit:
         entries = audit.entries(RECENT_ENTRIES, key_id, now - RECENT_MS)
     return {

@@ -93,7 +93,7 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json(_view(comparison))
     elif not comparison.is_first_pull_finished:
-        print_note("the first pull has not finished yet, so nothing was compared. Run `counterfoil pull` first.")
+        print_note("the copy is not complete yet, so nothing was compared. Run `counterfoil pull` first.")
     elif comparison.tally.requests:
         if comparison.found:
             _print_differences(comparison.found)

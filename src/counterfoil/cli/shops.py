@@ -24,7 +24,7 @@ from counterfoil.machine.clock import SystemClock
 def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
     """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
 
-    The usual number is the median of the bills that the shop had by this time
+    The usual number is the median number of bills that the shop had by this time
     of day on the same weekday in the last 4 weeks, in the shop's time zone. A
     shop is silent if it has had no bills for a period in which it usually has 5
     or more.
@@ -112,7 +112,7 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
         for shop in of_franchise:
             _print_shop(shop, indent, width)
         click.echo()
-    click.secho("Times are Thailand time. Usual: median by this time on this weekday, last 4 weeks.", dim=True)
+    click.secho("Times are in Thailand time. Usual: median by this time on this weekday, last 4 weeks.", dim=True)
 
 
 def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:

@@ -39,9 +39,9 @@ class KeyUsage(Struct, frozen=True):
 @click.option(
     "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
 )
-@click.option("--disclosures", is_flag=True, help="Instead, list the latest requests that returned tel or email.")
+@click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
 @click.option(
-    "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of disclosures to show."
+    "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of disclosures."
 )
 @store_option
 @json_option
@@ -180,4 +180,4 @@ def _print_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
             rows,
         )
     else:
-        print_note("no request has returned personal data in the last 90 days.")
+        print_note("no disclosures found. Disclosures are kept for 90 days.")

@@ -1,4 +1,4 @@
-"""Errors that a call can raise. If there was a response, they contain its request ID, which operators can look up."""
+"""Errors of the client. Errors about a response contain its request ID, which operators can look up."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ class CounterfoilError(Exception):
 
 
 class Unreachable(CounterfoilError):
-    """The service did not respond after all retries, or only a proxy responded."""
+    """The service did not respond, even after retries, or only a proxy responded."""
 
 
 class NotThisService(CounterfoilError):
@@ -38,7 +38,7 @@ class QuotaSpent(Refusal):
 
 
 class CopyMismatch(Exception):
-    """The copy was made from another address, with another key or by a newer release, or there is no copy."""
+    """The copy cannot be used in this run, for example because it was made with another key or by a newer release."""
 
 
 class Stopped(Exception):

@@ -98,7 +98,9 @@ class ChangeReader:
         response = self._client.send(calls.changes(since=self._since, cursor=self._cursor, limit=self._limit))
         page = calls.decode_body(response, decode_feed_page)
         if (page.next_cursor is None) == (page.mark is None):
-            raise CounterfoilError("the service returned a page of the change feed without a valid cursor or mark.")
+            raise CounterfoilError(
+                "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
+            )
         page.remaining = calls.remaining(response)
         return page
 

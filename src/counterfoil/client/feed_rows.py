@@ -3,8 +3,8 @@
 Such tools can replace or delete a row, but they cannot delete all bills of a
 shop, as is necessary when the feed sends a shop in full. So every bill has
 `copied_at`, the time of the pass that returned it, and every shop has
-`complete_since`, the time of the pass that last sent it in full. A bill that
-was copied before its shop was sent in full no longer exists.
+`complete_since`, the time of the pass that last sent it in full. A bill whose
+`copied_at` is before its shop's `complete_since` no longer exists.
 """
 
 from collections.abc import Iterator, Mapping

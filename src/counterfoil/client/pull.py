@@ -31,7 +31,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
 # A transaction may contain several batches, because a commit takes as long as writing thousands of rows. If the next
-# page takes longer than NEXT_PAGE_SEC, the transaction is committed, so that others are not blocked during the wait.
+# page takes longer than NEXT_PAGE_SEC, the transaction is committed, so that other programs are not blocked.
 COMMIT_SEC = 5.0
 NEXT_PAGE_SEC = 0.25
 MEMBER_LIMIT = 200
@@ -252,7 +252,7 @@ class Puller:
         self._on_progress(self.tally)
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
-        """Delete the rows that a full pass did not deliver, and store the mark."""
+        """Delete the bills still flagged as not delivered, update the shops after a full pass, and store the mark."""
         self.tally.bills_removed += self._sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection

@@ -48,7 +48,7 @@ class FeedState(Struct, omit_defaults=True):
     """The position in the change feed.
 
     `mark` is the mark of the last complete pass, which ended at `as_of`. It is
-    None until the first pass is complete. `cursor` is the position in the
+    None until a full pass is complete. `cursor` is the position in the
     current pass. `delivered` lists the shops that a pass without a mark has
     delivered so far.
     """
@@ -60,7 +60,7 @@ class FeedState(Struct, omit_defaults=True):
 
 
 class BaseState(Struct, omit_defaults=True):
-    """The progress of a base. The current pass started at `began`, and the last complete pass at `passed`."""
+    """The progress of reading a base. The current pass started at `began`, and the last complete pass at `passed`."""
 
     passed: str | None = None
     began: str | None = None
@@ -136,7 +136,8 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
     return CopyMismatch(
         f"this copy was made from {known.url} with the {known.scope} key {known.key_id}, "
         f"not from {origin.url} with the {origin.scope} key {origin.key_id}. If both return the same data, for "
-        "example because the address is new or the key was replaced, add --adopt. Otherwise, use another target."
+        "example because the address is new or the key was replaced, run `counterfoil pull` with --adopt. "
+        "Otherwise, use another target."
     )
 
 
@@ -144,7 +145,7 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
 
 
 def require_full_pass(state: State) -> None:
-    """Make the next pass return everything. When it ends, rows that it did not deliver are deleted."""
+    """Make the next pass return everything. When it ends, its shops keep only the bills that it delivered."""
     state.feed = FeedState()
 
 

@@ -99,7 +99,7 @@ class Reconciler:
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found. If the first pull has not finished, list all shops in `unread`."""
+        """Yield differences as they are found. If the copy is not complete yet, list all shops in `unread`."""
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
@@ -225,7 +225,7 @@ class Reconciler:
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _pending(self, state: State) -> "_Pending":
-        """Return the changes that the next pull will read. Call this after comparing, to include the latest changes."""
+        """Return the changes that the next pull reads. Call this after reading bills, to include the latest changes."""
         pending = _Pending()
         for element in self._feed(state.feed.mark):
             if element.full is True or element.in_scope is False:
@@ -319,7 +319,7 @@ class Reconciler:
 
 
 class _Pending:
-    """Changes that the copy does not have yet: bills, and shops that join or leave the key's scope."""
+    """Changes that the copy does not have yet: bills, and shops that the feed sends in full or that left the scope."""
 
     def __init__(self) -> None:
         self.shops: set[str] = set()

@@ -54,7 +54,7 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
 
 
 def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
-    """Run `act` unless this form was already sent, for example if the operator reloads the page."""
+    """Run `act`, but not again if this form was already sent, for example because the operator reloaded the page."""
     token = visit.request.form.get(FORM_FIELD, "")
     before = visit.sessions.use_form(visit.session, token)
     if before is not None:
@@ -241,7 +241,7 @@ def revoke(visit: Visit) -> ConsoleResponse:
 def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
     """Return the message of an error in the operator's language, with a capital first letter.
 
-    On the command line, the message follows a colon.
+    The message itself begins in lower case, because on the command line it follows `counterfoil:`.
     """
     text = str(error)
     return translated(visit.t, text[:1].upper() + text[1:])

@@ -84,7 +84,10 @@ class ConsoleApp:
         return next((session for token in tokens if (session := self._sessions.find(token, is_use=is_use))), None)
 
     def _proxied_operator(self, request: ConsoleRequest) -> Actor | None:
-        """Return the operator whom the trusted proxy names, or None if the request does not come from that proxy."""
+        """Return the operator whom the trusted proxy names.
+
+        Return None if the request does not come from that proxy or does not contain a valid name.
+        """
         settings = self._settings
         if not settings.console_proxy or request.peer != settings.console_proxy:
             return None
@@ -167,5 +170,5 @@ def _is_local(address: str) -> bool:
 
 
 def audience(settings: Settings) -> str:
-    """Return the address of this console that its sign-in links contain."""
+    """Return this console's address, which its sign-in links contain."""
     return f"{settings.console_host}:{settings.console_port}"

@@ -66,7 +66,7 @@ class SignInLinks:
         now = self._clock.now_ms()
         if claims is None or claims.audience != self._audience or now >= claims.expires_at:
             return None
-        # A link made before this console started may have been used: only the previous process knew the used links.
+        # A link made before this console started may have been used: only the previous process knew which were used.
         if claims.made_at < self._started_at - CLOCK_TOLERANCE_MS:
             return None
         with self._lock:

@@ -98,7 +98,7 @@ class Sessions:
     # --- forms ---------------------------------------------------------------------
 
     def new_form(self, session: Session) -> str:
-        """Return the token of a new form, which can be submitted once."""
+        """Return the token of a new form, which can be submitted only once."""
         token = secrets.token_urlsafe(12)
         with self._lock:
             session.forms[token] = None

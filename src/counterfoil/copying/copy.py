@@ -1,4 +1,4 @@
-"""Copies a live store into an empty one until both contain the same data, then cuts over.
+"""Copies a live store into an empty one until both contain the same data, and cuts over on request.
 
 A pass compares every group of rows (the bills of a shop, the members of a base)
 and moves the rows that differ. The first copy, catching up and resuming after a
@@ -78,7 +78,7 @@ class Copy:
         self.report = CopyReport()
 
     def run(self, cut_over: CutOver | None = None) -> CopyReport:
-        """Copy, catch up and verify. If `cut_over` is given, cut over after that."""
+        """Copy, catch up and verify. If `cut_over` is given and the stores are equal, then cut over."""
         cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):

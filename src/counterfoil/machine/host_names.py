@@ -13,9 +13,10 @@ class HostNames:
     """The names under which a private listener may be reached.
 
     With DNS rebinding, a web page can reach a private address through a domain
-    name of its own. The name in `Host` must therefore be `localhost` or a
-    configured name. IP addresses are safe, because DNS rebinding needs a domain
-    name.
+    name of its own. The name in `Host` must therefore be `localhost`, the
+    listener's own host or a configured name. Loopback addresses are allowed too,
+    and any IP address if the listener's host is a wildcard, because DNS rebinding
+    needs a domain name.
     """
 
     def __init__(self, host: str, names: str) -> None:

@@ -15,7 +15,7 @@ FORMAT = 2
 
 
 class UnknownFormat(Exception):
-    """The progress was stored by a later release, in a format that this release cannot read."""
+    """The stored progress has a format that this release cannot read."""
 
 
 class ShopProgress(Struct):
@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the earliest of the times at which the last complete pass of each base began."""
+        """Return the earliest time at which the last complete pass of any base began."""
         return earliest(base.passed for base in self.bases.values())
 
 

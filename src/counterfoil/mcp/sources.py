@@ -14,7 +14,7 @@ from counterfoil.mcp.columns import PRESENCE, PUBLISHED
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 DUCKDB_MAGIC_OFFSET, DUCKDB_MAGIC = 8, b"DUCK"
-# The hidden file in a folder of Parquet files that contains the copy itself.
+# In a folder of Parquet files, the copy itself is this hidden file.
 FILE_IN_FOLDER = ".counterfoil.duckdb"
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0

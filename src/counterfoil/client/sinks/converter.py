@@ -41,7 +41,7 @@ class RowConverter:
         self._json.read(rows, tables)
 
     def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
-        """Yield a CSV file with the rows of each table. While the caller reads a file, the next file is written."""
+        """For each table, yield a CSV file with its rows. While the caller reads a file, the next file is written."""
 
         def write(number: int) -> Path:
             # Two names are enough, because one file is written while the other is read.

@@ -37,7 +37,7 @@ Run = Callable[[str], Any]
 
 
 class JsonRows:
-    """Parses rows with a DuckDB connection. `scratch` is a folder for temporary files, which this class creates."""
+    """Parses rows with a DuckDB connection. It creates the folder `scratch` for temporary files."""
 
     def __init__(self, run: Run, scratch: Path) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""Parses the name of a target and opens its sink. The engine is imported only when the target is opened."""
+"""Parses the name of a target and opens its sink. The engine is imported only when it is needed."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -304,7 +304,7 @@ class SqlSink(ABC):
         return Written(len(rows) - known, known - same, same)
 
     def _replaced(self) -> tuple[int, int]:
-        """Fill `replaced` with incoming bills that the copy has; return their number and how many are unchanged."""
+        """Fill `replaced` with incoming bills that the copy has; return the total and the number of unchanged ones."""
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(
             "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "

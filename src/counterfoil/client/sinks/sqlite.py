@@ -65,8 +65,8 @@ class SQLiteSink(SqlSink):
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
         # By default, SQLite stores temporary tables and sort data in the system's folder for temporary files, which may
-        # be small. They fit in memory: a temporary table has the rows of one batch, and the longest list has only the
-        # IDs of the bills that a full pass did not return.
+        # be small. They fit in memory: a temporary table has the rows of one batch, and the longest list in a query has
+        # only the IDs of a base's members or of the bills that a full pass did not return.
         self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()
 

@@ -50,7 +50,7 @@ class Texts:
 
 
 def preferred(accept_language: str) -> Language:
-    """Return the first language in an Accept-Language header that the console supports, or English."""
+    """Return the supported language that an Accept-Language header ranks highest, or English if there is none."""
     ranked: list[tuple[float, int, Language]] = []
     for position, part in enumerate(accept_language.split(",")):
         found = _RANGE.fullmatch(part)

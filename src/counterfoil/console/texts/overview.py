@@ -53,7 +53,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ปกติ: ค่ามัธยฐานถึงเวลานี้ของวันเดียวกันใน 4 สัปดาห์ที่ผ่านมา",
     ),
     "shops.silent_means": (
-        "A shop is silent if it has no bills in a period when it usually has 5 or more. After 4 weeks, it is closed.",
+        (
+            "A shop is silent if it has no bills in a period when it usually has 5 or more. It counts as closed after "
+            "4 weeks without bills."
+        ),
         "ร้านเงียบหมายถึงไม่มีบิลในช่วงที่ปกติมีอย่างน้อย 5 บิล และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
     ),
     # --- loads ---

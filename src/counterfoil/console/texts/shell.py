@@ -16,7 +16,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "nav.audit": ("Audit", "บันทึกการตรวจสอบ"),
     "nav.reference": ("API reference", "คู่มือ API"),
     "footer": (
-        "Times are Thailand time (UTC+7), with UTC beside them. Days begin at 00:00 Thailand time.",
+        "Times are in Thailand time (UTC+7), with UTC beside them. Days begin at 00:00 Thailand time.",
         "เวลาที่แสดงเป็นเวลาประเทศไทย (UTC+7) พร้อมเวลา UTC ข้าง ๆ แต่ละวันเริ่มเวลา 00:00 น. ตามเวลาประเทศไทย",
     ),
     "same.title": ("The same data elsewhere", "ข้อมูลเดียวกันในรูปแบบอื่น"),

@@ -1,6 +1,6 @@
 """The reasons why a store cannot be used, as the back ends report them.
 
-The messages of a database server within them are translated if they are frequent, and otherwise quoted in English.
+If a reason quotes the database server, the quoted message is translated if it is common, and otherwise left in English.
 """
 
 from typing import Final
