@@ -261,6 +261,33 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     assert "Quiet" in alice.page("/")
 
 
+def test_the_row_of_a_silent_shop_has_the_number_that_the_rule_compares(
+    console: RunningConsole, alice: Operator
+) -> None:
+    quiet = branch(name="Quiet")
+    now = console.clock.now_ms()
+    times = [now - week * 7 * DAY_MS - minute * 60_000 for week in (1, 2, 3, 4) for minute in range(0, 60, 10)]
+    console.service.load(quiet, *(bill(quiet, closedAt=iso_utc(at)) for at in [*times, now - 3_600_000]))
+    page = alice.page("/shops")
+    (row,) = alice.json("/shops.json")["shops"]
+    assert (row["state"], row["usualSinceLast"]) == ("silent", 6)
+    assert "A shop is silent if it usually has 5 or more bills in the time since its last bill." in page
+    assert '<td role="cell" class="number" data-label="Usual since then"><div>6</div></td>' in page
+    assert alice.json("/today.json")["silentShops"][0]["usualSinceLast"] == 6
+
+
+def test_a_shop_without_any_of_a_few_usual_bills_is_not_called_usual(console: RunningConsole, alice: Operator) -> None:
+    small = branch(name="Small")
+    now = console.clock.now_ms()
+    times = [now - week * 7 * DAY_MS - minute * 60_000 for week in (1, 2, 3, 4) for minute in (1, 2, 3)]
+    console.service.load(small, *(bill(small, closedAt=iso_utc(at)) for at in [*times, now - 2 * DAY_MS]))
+    (row,) = alice.json("/shops.json")["shops"]
+    assert (row["state"], row["today"], row["usualByNow"], row["usualSinceLast"]) == ("few", 0, 3, 3)
+    page = alice.page("/shops")
+    assert '<span class="badge quiet">too few to tell</span>' in page
+    assert '<span class="badge">as usual</span>' not in page
+
+
 def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: dict[str, Any]) -> None:
     (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
     assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")

@@ -42,19 +42,31 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.none": ("No shops are loaded yet. Run counterfoil load.", "ยังไม่มีร้านที่นำเข้า ให้รัน counterfoil load"),
     "shops.last_bill": ("Last bill", "บิลล่าสุด"),
     "shops.today": ("Bills today", "บิลวันนี้"),
+    "shops.usual_since": ("Usual since then", "ปกติตั้งแต่นั้น"),
     "shops.usual": ("Usual by now", "ปกติถึงเวลานี้"),
+    "shops.franchise_and_base": ("Franchise, membership base", "แฟรนไชส์ ฐานสมาชิก"),
     "shops.days": ("Last 14 days", "14 วันที่ผ่านมา"),
     "shops.silent": ("silent", "เงียบ"),
+    "shops.few": ("too few to tell", "บิลน้อย ยังบอกไม่ได้"),
     "shops.open": ("as usual", "ตามปกติ"),
     "shops.closed": ("closed", "ปิด"),
     "shops.empty": ("no bills", "ไม่มีบิล"),
     "shops.explained": (
-        "Usual: the median by this time of day on the same weekday of the last 4 weeks.",
-        "ปกติ: ค่ามัธยฐานถึงเวลานี้ของวันเดียวกันใน 4 สัปดาห์ที่ผ่านมา",
+        (
+            "Usual numbers are medians of the same time in the last 4 weeks. Usual since then: in the time since the "
+            "last bill, or in its first week. Too few to tell: fewer than half of the usual bills today, but not silent."
+        ),
+        (
+            "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
+            "ยังบอกไม่ได้: วันนี้มีบิลน้อยกว่าครึ่งของปกติ แต่ยังไม่นับว่าเงียบ"
+        ),
     ),
     "shops.silent_means": (
-        "A shop is silent if it has no bills in a period when it usually has 5 or more. After 4 weeks, it is closed.",
-        "ร้านเงียบหมายถึงไม่มีบิลในช่วงที่ปกติมีอย่างน้อย 5 บิล และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
+        (
+            "A shop is silent if it usually has {count} or more bills in the time since its last bill. "
+            "After 4 weeks without a bill, it is closed."
+        ),
+        "ร้านเงียบหมายถึงปกติมีอย่างน้อย {count} บิลในช่วงเวลาหลังบิลล่าสุด และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
     ),
     # --- loads ---
     "loads.title": ("Loads", "การนำเข้า"),

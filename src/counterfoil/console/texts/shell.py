@@ -98,7 +98,6 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "last": ("Latest", "ล่าสุด"),
     "key": ("Key", "คีย์"),
     "shop": ("Shop", "ร้าน"),
-    "franchise": ("Franchise", "แฟรนไชส์"),
     "base": ("Membership base", "ฐานสมาชิก"),
     "scope": ("Scope", "ขอบเขต"),
     "scope.shop": ("Shop", "ร้าน"),
