@@ -16,7 +16,8 @@ from records import EVER, NEW_YEAR, base, bill, bills, branch, member
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
 COMMANDS = {
     "/": "counterfoil status",
-    "/keys": "counterfoil keys list",
+    "/keys": "counterfoil keys list --active",
+    "/loads": "counterfoil loads",
     "/requests": "counterfoil requests",
     "/shops": "counterfoil shops",
     "/store": "counterfoil doctor",
@@ -316,7 +317,10 @@ def test_disclosures_are_listed_and_exported(alice: Operator, used: dict[str, An
     view = alice.json("/personal-data.json")
     assert [(one["label"], one["requests"], one["members"]) for one in view["byKey"]] == [("ERP", 1, 1)]
     (row,) = csv.DictReader(io.StringIO(alice.get("/personal-data.csv").content.decode("utf-8-sig")))
-    assert (row["request_id"], row["members"]) == (used["ids"]["members"], "1")
+    assert (row["request_id"], row["members_in_response"]) == (used["ids"]["members"], "1")
+    page = alice.page("/personal-data")
+    assert "Members in all responses" in page
+    assert "A member counts once for each response that contained the member" in page
 
 
 def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(

@@ -153,7 +153,8 @@ def command(
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
         secret_file.create(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
-        with running_console(_with_console_port(settings, ports.console, ports.admin)) as console:
+        settings = _with_console_port(settings, ports.console, ports.admin)
+        with running_console(settings) as console:
             write_history(settings, demo, seed)
             link = console.link()
             console.watch(print_note)

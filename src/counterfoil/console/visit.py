@@ -45,12 +45,14 @@ class Visit(Struct, frozen=True, kw_only=True):
 class PageContent(Struct, frozen=True, kw_only=True):
     """The content of a page. `command` is the command that shows the same data in a terminal.
 
+    `command_text` introduces a command that does something else, and says what it does.
     `shows_service` is true if the content already says whether the service is ready.
     """
 
     title: str
     main: Html
     command: str | None = None
+    command_text: str | None = None
     lead: Html | None = None
     shows_service: bool = False
 

@@ -24,9 +24,10 @@ from counterfoil.console.display import (
 from counterfoil.console.pages import key_forms
 from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
 from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows, copy_tile
-from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, scope_name, state_badge
+from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, state_badge
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.pages.problems import action_text, what_to_do
+from counterfoil.console.pages.scopes import scope_label, scope_names
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Key
@@ -172,6 +173,7 @@ def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageConte
             else key_forms.all_forms(visit, key, successors, view.today.requests, view.last_used),
         ),
         command=f"counterfoil keys show {key.key_id}",
+        command_text=t("key.command"),
     )
 
 
@@ -179,7 +181,7 @@ def _facts(visit: Visit, key: Key, view: OneKeyView) -> Html:
     t = visit.t
     pairs: list[tuple[str, Html | str | list[Html | str]]] = [
         (t("key.id"), element("code", key.key_id)),
-        (t("scope"), scope_name(t, key)),
+        (t("scope"), scope_label(t, scope_names(visit), key.scope)),
         (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
         (t("key.permissions"), permission_names(t, key)),
         (t("key.issued"), moment(view.key.created_at)),

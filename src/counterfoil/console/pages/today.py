@@ -159,6 +159,7 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
             element("div", element("div", _chart(t, view), _silent(visit, view)), _keys(visit, view), class_="split"),
         ),
         command="counterfoil status",
+        command_text=t("today.command"),
         shows_service=True,
     )
 

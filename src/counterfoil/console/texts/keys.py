@@ -8,6 +8,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "keys.issue": ("Issue a key", "ออกคีย์"),
     "keys.back": ("All keys", "คีย์ทั้งหมด"),
     "keys.cards": ("Choose which keys to show", "เลือกคีย์ที่จะแสดง"),
+    "keys.command": ("These keys on the command line, without their use:", "คีย์เหล่านี้บนบรรทัดคำสั่ง ไม่รวมการใช้งาน:"),
+    "keys.command_all": ("All keys on the command line, without this filter:", "คีย์ทั้งหมดบนบรรทัดคำสั่ง ไม่มีตัวกรองนี้:"),
     "keys.none": ("There are no such keys.", "ไม่มีคีย์ดังกล่าว"),
     "keys.last_used": ("Last used", "ใช้ล่าสุด"),
     "keys.week": ("Last 7 days", "7 วันที่ผ่านมา"),
@@ -45,6 +47,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "key_warning.at_quota": ("at quota", "เต็มโควตา"),
     # --- one key ---
+    "key.command": (
+        "This key on the command line, without its charts and lists:",
+        "คีย์นี้บนบรรทัดคำสั่ง ไม่รวมแผนภูมิและรายการ:",
+    ),
     "key.missing": ("There is no key {key_id} in this store.", "ไม่มีคีย์ {key_id} ในที่เก็บข้อมูลนี้"),
     "key.id": ("Key ID", "รหัสคีย์"),
     "key.label": ("Label", "ป้ายชื่อ"),
@@ -122,7 +128,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "issue.scope_hint": ("The scope of a key never changes.", "ขอบเขตของคีย์เปลี่ยนไม่ได้"),
     "issue.choose": ("Choose a shop or a franchise", "เลือกร้านหรือแฟรนไชส์"),
     "issue.franchises": ("Franchises", "แฟรนไชส์"),
-    "issue.franchise": ("{name} ({count} shops)", "{name} ({count} ร้าน)"),
+    "issue.franchise": ("{name} ({count} shops: {shops})", "{name} ({count} ร้าน: {shops})"),
     "issue.shops": ("Shops", "ร้าน"),
     "issue.other": ("Not loaded yet", "ยังไม่ได้นำเข้า"),
     "issue.other_choice": ("Another ID, entered below", "รหัสอื่นที่กรอกด้านล่าง"),
@@ -139,6 +145,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "issue.messaging_lookup": ("May look up members by messaging user ID", "ค้นหาสมาชิกจากบัญชีแชตได้"),
     "issue.button": ("Issue the key", "ออกคีย์"),
+    "issue.command": ("To issue a key on the command line:", "ออกคีย์จากบรรทัดคำสั่ง:"),
     "issue.no_label": (
         "Enter a label, so that you know later who has the key.",
         "กรุณากรอกป้ายชื่อ เพื่อให้ทราบภายหลังว่าคีย์เป็นของใคร",
@@ -194,6 +201,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "revealed.next_text": (
         "Run the first command, paste the key and press Ctrl-D. Then call the API with the second command.",
         "วางคีย์ในคำสั่งแรกแล้วกด Ctrl-D คำสั่งที่สองคือการเรียกครั้งแรก",
+    ),
+    "revealed.placeholder": (
+        "api.example.com is a placeholder. Replace it with the host name of your service, or set api_url.",
+        "api.example.com เป็นเพียงตัวอย่าง ให้แทนด้วยชื่อโฮสต์ของบริการ หรือตั้งค่า api_url",
     ),
     "revealed.done": ("I have saved it", "เก็บคีย์แล้ว"),
 }

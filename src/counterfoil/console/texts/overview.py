@@ -4,6 +4,7 @@ from typing import Final
 
 TEXTS: Final[dict[str, tuple[str, str]]] = {
     # --- today ---
+    "today.command": ("The findings on the command line:", "ผลการตรวจสอบบนบรรทัดคำสั่ง:"),
     "today.title": ("Today", "วันนี้"),
     "today.well": ("Everything is well.", "ทุกอย่างเรียบร้อย"),
     "today.warn": ("Needs attention:", "ควรตรวจสอบ:"),
@@ -53,8 +54,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.empty": ("no bills", "ไม่มีบิล"),
     "shops.explained": (
         (
-            "Usual numbers are medians of the same time in the last 4 weeks. Usual since then: in the time since the "
-            "last bill, or in its first week. Too few to tell: fewer than half of the usual bills today, but not silent."
+            "Usual numbers are medians of the same time in the last 4 weeks. Usual since then: since the last bill, or "
+            "in the week after it. Too few to tell: fewer than half of the usual bills today, but not silent."
         ),
         (
             "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
@@ -70,7 +71,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     # --- loads ---
     "loads.title": ("Loads", "การนำเข้า"),
-    "loads.caption": ("Latest loads", "การนำเข้าล่าสุด"),
+    "loads.latest": ("Latest loads", "การนำเข้าล่าสุด"),
+    "loads.caption": ("Loads, newest first", "การนำเข้า ใหม่สุดก่อน"),
     "loads.none": ("Nothing has been loaded yet. Run counterfoil load.", "ยังไม่มีการนำเข้า ให้รัน counterfoil load"),
     "loads.reasons": ("Rejected lines by reason", "บรรทัดที่ถูกปฏิเสธตามสาเหตุ"),
     "loads.reasons_caption": ("Rejected lines of the latest {count} loads", "บรรทัดที่ถูกปฏิเสธของการนำเข้า {count} ครั้งล่าสุด"),
@@ -84,6 +86,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "load.changed": ("Changed", "เปลี่ยน"),
     "load.rejected": ("Rejected", "ปฏิเสธ"),
     "load.finished": ("finished", "เสร็จแล้ว"),
+    "load.some_rejected": ("finished, lines rejected", "เสร็จแล้ว มีบรรทัดที่ถูกปฏิเสธ"),
+    "load.all_rejected": ("all lines rejected", "ถูกปฏิเสธทุกบรรทัด"),
     "load.running": ("running", "กำลังนำเข้า"),
     "load.stopped": ("stopped", "หยุดกลางคัน"),
     "load.stopped_text": (

@@ -102,6 +102,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "scope": ("Scope", "ขอบเขต"),
     "scope.shop": ("Shop", "ร้าน"),
     "scope.franchise": ("Franchise", "แฟรนไชส์"),
+    "scope.shops": ("with {count} shops", "มี {count} ร้าน"),
     "state": ("State", "สถานะ"),
     "unknown": ("unknown", "ไม่ทราบ"),
     "no": ("No", "ไม่มี"),
