@@ -214,7 +214,8 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     for path in ("/", "/store"):
         page = alice.page(path)
         assert all(message in page for message in wrong)
-        assert '<a href="/loads">Open the page Loads.</a>' in page
+        assert '<a href="/loads/latest">Open the latest load.</a>' in page
+        assert "Read the reasons on the page of the load" in page
     assert "Checks that need attention: 2" in alice.page("/store")
 
 

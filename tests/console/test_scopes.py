@@ -119,6 +119,48 @@ def test_a_load_whose_lines_were_rejected_is_a_warning(console: RunningConsole, 
     assert "counterfoil loads 2</code>" in alice.page("/loads/2")
 
 
+def test_a_warning_about_rejected_lines_leads_to_that_load(console: RunningConsole, alice: Operator) -> None:
+    assert alice.get("/loads/latest").headers["location"] == "/loads"
+    console.service.load(branch())
+    console.service.load({"kind": "bill", "id": "b_1"})
+    assert 'href="/loads/latest"' in alice.page("/")
+    assert alice.get("/loads/latest").headers["location"] == "/loads/2"
+
+
+def test_thai_reasons_for_rejected_lines_have_no_space_after_the_word_line(console: RunningConsole) -> None:
+    console.service.load(b"not JSON")
+    assert "บรรทัด<span>ไม่ใช่ออบเจกต์ JSON</span>" in console.operator(**{"accept-language": "th"}).page("/loads")
+    assert "The line <span>is not a JSON object</span>" in console.operator("bob").page("/loads")
+
+
+def test_a_key_without_requests_has_no_charts_and_charts_begin_with_the_first_requests(
+    console: RunningConsole, alice: Operator
+) -> None:
+    shop = branch()
+    console.service.load(shop)
+    used, unused = (console.service.key(shop=shop["id"]) for _ in range(2))
+    unused_page = alice.page(f"/keys/{unused.split('_')[2]}")
+    assert "There have been no requests with this key yet." in unused_page
+    assert "<figure" not in unused_page
+    console.service.get("shops", used)
+    console.service.restart()
+    path = f"/keys/{used.split('_')[2]}"
+    assert "Requests per day, 30 days" in alice.page(path)
+    console.clock.advance(60 * 86_400)
+    page = console.operator("bob").page(path)
+    assert "Requests per day, 61 days" in page
+    assert "No requests in the last 7 days." in page
+    assert len(console.operator("carol").json(f"{path}.json")["days"]) == 400
+
+
+def test_a_field_with_a_pattern_says_what_it_expects(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    console.service.load(shop)
+    key_id = console.service.key(shop=shop["id"]).split("_")[2]
+    assert f'pattern="{key_id}" title="Enter exactly {key_id}."' in alice.page(f"/keys/{key_id}")
+    assert 'title="An HTTP status has three digits, such as 404."' in alice.page("/requests")
+
+
 def test_the_demo_invents_only_errors_that_a_route_can_return() -> None:
     documented = {operation.path: {problem.code for problem in operation.refusals} for operation in OPERATIONS}
     for route, problems in ERRORS_OF_ROUTES.items():

@@ -39,7 +39,7 @@ def page(
         element("header", _header(visit), class_="top"),
         element(
             "div",
-            element("nav", _navigation(t, name), aria_label=t("navigation")),
+            element("nav", _navigation(t, name), _menu(visit, name), aria_label=t("navigation")),
             element(
                 "main",
                 _service(visit, content),
@@ -138,6 +138,20 @@ def _header(visit: Visit) -> Html:
 
 def visit_language(language: str, back: str) -> str:
     return f"/language?{urlencode({'to': language, 'back': back})}"
+
+
+def _menu(visit: Visit, current: str) -> Html:
+    """Return the navigation for a narrow screen: closed until the reader opens it, with the facts of the header."""
+    t = visit.t
+    name = f": {t(f'nav.{current}')}" if current in NAVIGATION else ""
+    return element(
+        "details",
+        element("summary", t("menu") + name),
+        _navigation(t, current),
+        element("p", t("signed_in_as", name=visit.session.actor.name), class_="muted"),
+        element("p", element("code", display_value(visit.settings, "store")), class_="muted"),
+        class_="menu",
+    )
 
 
 def _navigation(t: Texts, current: str) -> Html:

@@ -39,6 +39,10 @@ from counterfoil.web.html import Html, element, markup
 HOUR_MS = 3_600_000
 HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
+# The chart of days begins on the first day with a request, but has at least this many days.
+LEAST_DAYS = 30
+# A chart with at least this many days names the months instead of the days.
+MONTHS_FROM = 90
 ERROR_DAYS = 30
 
 
@@ -225,16 +229,31 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
 
 def _use(visit: Visit, view: OneKeyView) -> Html:
     t = visit.t
-    days = [
-        Bar(day.day.isoformat(), month_name(t, day.day) if day.day.day == 1 else "", day.requests, day.errors)
-        for day in view.days
-    ]
+    shown = _days_with_data(view.days)
+    if not any(day.requests for day in shown):
+        return section(t("key.use"), element("p", t("key.no_requests"), class_="empty"))
+    axis = _month_label if len(shown) >= MONTHS_FROM else day_name
+    days = [Bar(day.day.isoformat(), axis(t, day.day), day.requests, day.errors) for day in shown]
     hours = [Bar(*_hour_labels(t, hour.at), hour.requests, hour.errors) for hour in view.hours]
+    caption = t("key.days", count=len(shown))
     return section(
         t("key.use"),
-        bar_chart(t, ChartWords(t("key.days"), t("day"), t("requests"), t("errors")), days),
-        bar_chart(t, ChartWords(t("key.hours"), t("hour"), t("requests"), t("errors")), hours),
+        bar_chart(t, ChartWords(caption, t("day"), t("requests"), t("errors")), days),
+        bar_chart(t, ChartWords(t("key.hours"), t("hour"), t("requests"), t("errors")), hours)
+        if any(hour.requests for hour in view.hours)
+        else element("p", t("key.no_recent_requests", days=HOURS_DAYS), class_="empty"),
     )
+
+
+def _days_with_data(days: list[KeyDay]) -> list[KeyDay]:
+    """Return the days from the first day with a request on, but at least the last LEAST_DAYS days."""
+    first = next((position for position, day in enumerate(days) if day.requests), len(days))
+    return days[min(first, max(0, len(days) - LEAST_DAYS)) :]
+
+
+def _month_label(t: Texts, day: date) -> str:
+    """Return the name of the month below its first day, and no label below the other days."""
+    return month_name(t, day) if day.day == 1 else ""
 
 
 def _hour_labels(t: Texts, time: datetime | None) -> tuple[str, str]:

@@ -100,6 +100,12 @@ def read_one(visit: Visit) -> OneLoadView:
     return OneLoadView(load=_load(found, visit.now), rejects=[_reject(one) for one in rejects])
 
 
+def latest_load_path(visit: Visit) -> str:
+    """Return the path of the latest load, or of the list if nothing has been loaded."""
+    with visit.store.reads() as reads:
+        return next((f"/loads/{one.number}" for one in reads.loads(1)), "/loads")
+
+
 def _reject(one: RejectedLine) -> RejectView:
     return RejectView(one.source, one.line, one.reason, list(one.fields))
 
@@ -144,7 +150,7 @@ def _reasons(visit: Visit, view: LoadsView) -> Html | None:
 
 
 def _meaning(t: Texts, reason: str) -> Html:
-    return markup(t("load.line_that"), " ", text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
+    return markup(t("load.line_that"), text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
 
 
 def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:

@@ -87,8 +87,11 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
     )
     return PageContent(
         title=t("shops.title"),
-        lead=markup(verdict, element("p", silent_rule(t), " ", t("shops.explained"))) if view.shops else None,
-        main=table(t("shops.caption"), columns, [_cells(visit, row) for row in view.shops], empty=t("shops.none")),
+        lead=markup(verdict, element("p", silent_rule(t))) if view.shops else None,
+        main=markup(
+            table(t("shops.caption"), columns, [_cells(visit, row) for row in view.shops], empty=t("shops.none")),
+            element("p", t("shops.explained"), class_="muted"),
+        ),
         command="counterfoil shops",
     )
 

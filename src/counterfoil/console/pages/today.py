@@ -10,6 +10,7 @@ from counterfoil.checks.local import Finding, Status
 from counterfoil.checks.overview import KeyToday, worst_first, worst_status
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
+    LATEST_LOAD,
     PageColumn,
     ago,
     day_name,
@@ -222,7 +223,7 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
         tile(
             t("today.load"),
             load,
-            element("a", t("today.rejected", count=number(view.last_load_rejected)), href="/loads"),
+            element("a", t("today.rejected", count=number(view.last_load_rejected)), href=LATEST_LOAD),
             "warn" if view.last_load_rejected else "",
         ),
         tile(

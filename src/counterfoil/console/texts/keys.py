@@ -79,7 +79,9 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "key.refused": ("Refused today", "ถูกปฏิเสธวันนี้"),
     "key.refused_note": ("above the rate limit, or after the key was revoked", "เร็วเกินไป หรือหลังถูกเพิกถอน"),
     "key.use": ("Use", "การใช้งาน"),
-    "key.days": ("Requests per day, 400 days", "คำขอต่อวัน 400 วัน"),
+    "key.no_requests": ("There have been no requests with this key yet.", "ยังไม่มีคำขอที่ใช้คีย์นี้"),
+    "key.no_recent_requests": ("No requests in the last {days} days.", "ไม่มีคำขอใน {days} วันที่ผ่านมา"),
+    "key.days": ("Requests per day, {count} days", "คำขอต่อวัน {count} วัน"),
     "key.hours": ("Requests per hour, 7 days", "คำขอต่อชั่วโมง 7 วัน"),
     "key.actions": ("Change this key", "จัดการคีย์นี้"),
     "errors.title": ("Errors", "ข้อผิดพลาด"),
@@ -176,6 +178,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ย้อนกลับไม่ได้ บริการจะปฏิเสธคีย์นี้ภายในหนึ่งวินาที คำขอวันนี้: {today}",
     ),
     "revoke.confirm": ("To confirm, enter the key ID {key_id}", "ยืนยันโดยกรอกรหัสคีย์ {key_id}"),
+    "revoke.pattern": ("Enter exactly {key_id}.", "กรอก {key_id} ให้ตรงทุกตัวอักษร"),
     "revoke.button": ("Revoke the key", "เพิกถอนคีย์"),
     "revoke.done": (
         "The key is revoked. A running service refuses it within a second.",

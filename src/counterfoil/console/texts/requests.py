@@ -12,6 +12,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "requests.more": ("More conditions", "เงื่อนไขเพิ่มเติม"),
     "requests.any": ("any", "ทั้งหมด"),
+    "requests.status_pattern": ("An HTTP status has three digits, such as 404.", "สถานะ HTTP มีตัวเลขสามหลัก เช่น 404"),
     "requests.slower": ("Slower than (ms)", "ช้ากว่า (มิลลิวินาที)"),
     "requests.since": ("From (Thailand time)", "ตั้งแต่ (เวลาประเทศไทย)"),
     "requests.until": ("Until (Thailand time)", "ถึง (เวลาประเทศไทย)"),

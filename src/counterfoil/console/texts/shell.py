@@ -14,7 +14,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "nav.personal": ("Personal data", "ข้อมูลส่วนบุคคล"),
     "nav.store": ("Store", "ที่เก็บข้อมูล"),
     "nav.audit": ("Audit", "บันทึกการตรวจสอบ"),
-    "nav.reference": ("API reference", "คู่มือ API"),
+    "nav.reference": ("API reference", "คู่มือ API (ภาษาอังกฤษ)"),
+    "menu": ("Menu", "เมนู"),
     "footer": (
         "Times are Thailand time (UTC+7), with UTC beside them. Days begin at 00:00 Thailand time.",
         "เวลาที่แสดงเป็นเวลาประเทศไทย (UTC+7) พร้อมเวลา UTC ข้าง ๆ แต่ละวันเริ่มเวลา 00:00 น. ตามเวลาประเทศไทย",
@@ -82,6 +83,16 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "finding.ok": ("ok", "ปกติ"),
     "finding.warn": ("warning", "เตือน"),
     "finding.fail": ("problem", "ปัญหา"),
+    "finding.open_load": ("Open the latest load.", "เปิดการนำเข้าล่าสุด"),
+    "advice.read_reasons": (
+        "Read the reasons on the page of the load, fix the cause, then load the rejects file.",
+        "อ่านสาเหตุในหน้าของการนำเข้า แก้ไขสาเหตุ แล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธ",
+    ),
+    "advice.check_tills": ("Check their tills and deliveries.", "ตรวจสอบเครื่องขายและการส่งข้อมูล"),
+    "advice.raise_quota": (
+        "To raise a quota, open the page of the key.",
+        "หากต้องการเพิ่มโควตา ให้เปิดหน้าของคีย์",
+    ),
     "finding.open": ("Open the page {page}.", "เปิดหน้า{page}"),
     "time": ("Time", "เวลา"),
     "time.thailand": ("Thailand time", "เวลาประเทศไทย"),
