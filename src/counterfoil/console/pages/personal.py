@@ -129,7 +129,7 @@ def _list(visit: Visit, view: PersonalView) -> Html | None:
             moment(one.at),
             key_link(one.key_id, one.label),
             element("code", one.route),
-            name_of(one.personal_base),
+            element("code", name_of(one.personal_base)),
             number(one.personal_members),
             request_link(one.request_id),
         )

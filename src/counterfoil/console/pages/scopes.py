@@ -35,7 +35,11 @@ class ScopeNames:
         if scope.kind == "shop":
             return self._shops.get(scope.id)
         count = len(self._franchises.get(scope.id, ()))
-        return t("scope.shops", count=count) if count else None
+        return shop_count(t, count) if count else None
+
+
+def shop_count(t: Texts, count: int) -> str:
+    return t("scope.one_shop") if count == 1 else t("scope.shops", count=count)
 
 
 def scope_names(visit: Visit) -> ScopeNames:
@@ -61,4 +65,4 @@ def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
 def franchise_text(t: Texts, identifier: str, shops: list[str]) -> str:
     """Return a franchise with the number of its shops and some of their names, for a list to choose from."""
     some = ", ".join(shops[:NAMED_SHOPS]) + (", …" if len(shops) > NAMED_SHOPS else "")
-    return t("issue.franchise", name=name_of(identifier), count=len(shops), shops=some)
+    return t("issue.franchise", name=name_of(identifier), count=shop_count(t, len(shops)), shops=some)

@@ -130,7 +130,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "issue.scope_hint": ("The scope of a key never changes.", "ขอบเขตของคีย์เปลี่ยนไม่ได้"),
     "issue.choose": ("Choose a shop or a franchise", "เลือกร้านหรือแฟรนไชส์"),
     "issue.franchises": ("Franchises", "แฟรนไชส์"),
-    "issue.franchise": ("{name} ({count} shops: {shops})", "{name} ({count} ร้าน: {shops})"),
+    "issue.franchise": ("{name}, {count}: {shops}", "{name} {count} เช่น {shops}"),
     "issue.shops": ("Shops", "ร้าน"),
     "issue.other": ("Not loaded yet", "ยังไม่ได้นำเข้า"),
     "issue.other_choice": ("Another ID, entered below", "รหัสอื่นที่กรอกด้านล่าง"),
