@@ -29,6 +29,8 @@ QUERY_SEC = 5.0
 # A search without an index reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
+# An unfinished load that has not written anything for this long counts as stopped.
+STALLED_MS = 120_000
 # Requests that are refused with these errors are not admitted.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
@@ -165,12 +167,27 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejects_file: str | None
 
 
+def load_state(load: LoadRow, now: int) -> str:
+    """Return `finished`, `running`, or `stopped` if an unfinished load has not written anything for a while."""
+    if load.finished_at is not None:
+        return "finished"
+    return "stopped" if now - load.seen_at > STALLED_MS else "running"
+
+
 class BillsOfDay(Struct, frozen=True):
     """The number of bills that a shop has for one day in its own time zone."""
 
     shop_id: str
     day: date
     bills: int
+
+
+class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A loaded shop with its name and its franchise, without its bills."""
+
+    shop_id: str
+    shop_name: str | None = None
+    franchise_id: str | None = None
 
 
 class OperatorReads(Protocol):
@@ -181,6 +198,9 @@ class OperatorReads(Protocol):
 
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
+
+    def shop_names(self) -> list[ShopName]:
+        """Return the loaded shops, sorted by name and ID."""
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
@@ -367,6 +387,12 @@ def copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyStat
         finished=progress.is_finished,
         at=progress.at,
     )
+
+
+def shop_names(bodies: Iterable[Row]) -> list[ShopName]:
+    """Return the shops whose stored bodies are in the first column of the rows, sorted by name and ID."""
+    found = [json.decode(body, type=ShopName) for (body,) in bodies]
+    return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 
 
 def load_row(row: Row) -> LoadRow:

@@ -100,6 +100,12 @@ TABLE = (
     Setting("workers", 1, "Number of worker processes; one per core is recommended."),
     Setting("prefix", "/ext", "Path prefix before /v1; may be empty."),
     Setting(
+        "api_url",
+        "",
+        "Base URL of the API for integrators, such as https://api.example.com/ext/v1. The console shows it with a new "
+        "key. If empty, the console shows a placeholder.",
+    ),
+    Setting(
         "reference",
         "off",
         "Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or off.",
@@ -166,6 +172,7 @@ _HOST_AND_PORT = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_PERCENT_ENCODED}
 _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
+_API_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
@@ -204,6 +211,7 @@ class Settings(Struct, frozen=True):
     port: int
     workers: int
     prefix: str
+    api_url: str
     reference: str
     admin_host: str
     admin_names: str
@@ -378,6 +386,10 @@ def _check(values: Mapping[str, Any]) -> None:
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
         raise SettingsError(
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
+        )
+    if values["api_url"] and not _API_URL.fullmatch(values["api_url"]):
+        raise SettingsError(
+            f"api_url must be a URL such as https://api.example.com/ext/v1, not {values['api_url']!r}", "api_url"
         )
     _check_servers(values)
     choices = (("reference", REFERENCE_CHOICES), ("log", LOG_TARGETS), ("log_format", LOG_FORMATS))

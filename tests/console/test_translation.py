@@ -114,8 +114,14 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
     [
         ("No service responds at 127.0.0.1:8001 (connection refused).", "ไม่มีบริการตอบที่ 127.0.0.1:8001 (ปฏิเสธการเชื่อมต่อ)"),
         (
-            "12 shops, 2 silent: Quiet (no bill for 3 days), Riverside, Ari (no bill for 5 hours).",
-            "12 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน), Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง)",
+            (
+                "12 shops, 2 silent: Quiet (no bill for 3 days; usually 9 or more), "
+                "Riverside, Ari (no bill for 5 hours; usually 5.5 or more)."
+            ),
+            (
+                "12 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน ปกติมีอย่างน้อย 9 บิล), "
+                "Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง ปกติมีอย่างน้อย 5.5 บิล)"
+            ),
         ),
         (
             "1 active key; near today's quota: ERP (9 of 10) and 4 more.",

@@ -12,7 +12,7 @@ from counterfoil.checks import cluster, local
 from counterfoil.checks.intake import sudden_changes, watched_folders
 from counterfoil.checks.local import Finding, Status, format_duration, printable
 from counterfoil.domain.access import Key
-from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
@@ -247,7 +247,8 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
     if not silent:
         return Finding("shops", "ok", f"{counted}, none silent for longer than usual.")
     named = [
-        f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))})"
+        f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))}; "
+        f"usually {format_usual(shop.usual_since_last)} or more)"
         for shop in silent
     ]
     advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."

@@ -11,7 +11,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.keys import duration
 from counterfoil.cli.options import existing_store, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import print_json, print_note
-from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS
+from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
 from counterfoil.console.process import serve, sign_in_link
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
 from counterfoil.machine.operator import operator
@@ -110,7 +110,7 @@ def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_u
         print_json({"console": made})
     else:
         click.echo(made)
-        print_note("open this link in your browser. It works once; run `counterfoil console link` to get another one.")
+        print_note(f"open this link in your browser. It works once; run `{link_command(settings)}` to get another one.")
     sys.stdout.flush()
 
 

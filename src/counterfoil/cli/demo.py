@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
@@ -25,7 +25,7 @@ from counterfoil.cli.demopage import (
     print_json_line,
     print_page,
 )
-from counterfoil.cli.generate import MAX_BILLS, until_option, yesterday_in_thailand
+from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_json, print_note
@@ -80,9 +80,15 @@ class DemoPorts(NamedTuple):
     show_default=True,
     help="The same seed gives the same data and keys, if --until and --bills are the same too.",
 )
-@until_option
 @click.option(
-    "--bills", type=click.IntRange(500, MAX_BILLS), default=13_500, show_default=True, help="Number of bills."
+    "--until", type=DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: today, up to now]"
+)
+@click.option(
+    "--bills",
+    type=click.IntRange(500, MAX_BILLS),
+    default=13_500,
+    show_default=True,
+    help="Number of bills by the end of the last day.",
 )
 @click.option(
     "--store",
@@ -112,8 +118,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
-    plan = WorldPlan(until=until.date() if until else yesterday_in_thailand(), seed=seed, bills=bills)
-    if plan.until > yesterday_in_thailand() + timedelta(days=1):
+    plan = WorldPlan(until=until.date() if until else today_in_thailand(), seed=seed, bills=bills)
+    if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
@@ -153,7 +159,8 @@ def command(
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
         secret_file.create(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
-        with running_console(_with_console_port(settings, ports.console, ports.admin)) as console:
+        settings = _with_console_port(settings, ports.console, ports.admin)
+        with running_console(settings) as console:
             write_history(settings, demo, seed)
             link = console.link()
             console.watch(print_note)

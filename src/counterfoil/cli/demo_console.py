@@ -9,7 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
 
+from counterfoil.machine.addresses import url
 from counterfoil.settings import TABLE, Settings, display_value
 
 STOP_SEC = 5
@@ -29,7 +31,8 @@ class DemoConsole:
     """The console's process. It stops when its standard input closes, which also happens if the demo is killed."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        api_url = settings.api_url or url(settings.host, settings.port, f"{settings.prefix}/v1")
+        self._settings = replace(settings, api_url=api_url)
         self._is_stopping = threading.Event()
         self._changing = threading.Lock()
         self._process = self._start()

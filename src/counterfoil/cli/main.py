@@ -31,6 +31,7 @@ COMMANDS = {
     "serve": "Serve the API.",
     "init": "Create an empty store, or replace a lost file with an empty one.",
     "load": "Load source records from files, folders or standard input.",
+    "loads": "List the latest loads, or the rejected lines of one load.",
     "import": "Convert POS exports, or a POS database, into source records.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",

@@ -55,7 +55,11 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Show the requests per day (Thailand time) made with KEYID, or with each key."""
+    """Show the requests per day (Thailand time) made with KEYID, or with each key.
+
+    With --disclosures, a member counts once for each response that contained
+    the member.
+    """
     settings = existing_store(ctx, store)
     keys = _read_keys(settings, keyid)
     if disclosures:
@@ -175,7 +179,7 @@ def _print_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
                 DisplayColumn("key ID", "bold", no_wrap=True),
                 DisplayColumn("route"),
                 DisplayColumn("base", "cyan"),
-                DisplayColumn("members", align_right=True),
+                DisplayColumn("members in response", align_right=True),
             ),
             rows,
         )

@@ -45,6 +45,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 class PageContent(Struct, frozen=True, kw_only=True):
     """The content of a page. `command` shows the same data in a terminal, together with `more_commands`.
 
+    `command_text` introduces a command that does something else, and says what it does.
     `shows_service` is true if the content already says whether the service is ready.
     """
 
@@ -52,6 +53,7 @@ class PageContent(Struct, frozen=True, kw_only=True):
     main: Html
     command: str | None = None
     more_commands: tuple[str, ...] = ()
+    command_text: str | None = None
     lead: Html | None = None
     shows_service: bool = False
 

@@ -89,9 +89,3 @@ def key_name(t: Texts, key: Key) -> Html:
     """Return the label of a key and its ID as a link."""
     label = name_of(key.label) if key.label else t("key.no_label")
     return markup(element("span", label, class_="label"), " ", key_link(key.key_id))
-
-
-def scope_name(t: Texts, key: Key) -> str:
-    """Return the kind and the ID of a key's scope."""
-    kind = t(f"scope.{key.scope.kind}")
-    return f"{kind} {name_of(key.scope.id)}"

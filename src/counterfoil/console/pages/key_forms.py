@@ -91,6 +91,7 @@ def all_forms(visit: Visit, key: Key, successors: list[str], today: int, last_us
                     required=True,
                     maxlength=ID_LENGTH,
                     pattern=key.key_id,
+                    title=t("revoke.pattern", key_id=key.key_id),
                     spellcheck="false",
                 ),
                 button=t("revoke.button"),
