@@ -3,7 +3,7 @@
     COUNTERFOIL_TEST_CITUS=postgresql://postgres@coordinator/postgres PYTHONPATH=tests .venv/bin/python -m bench.citus
 
 Plain PostgreSQL is a database without Citus on the coordinator's own server.
-Prints a Markdown table with the median of all rounds, and the ratio.
+Prints a Markdown table with the medians over all rounds and their ratio.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def questions(service: RunningService, key: str, of: Record) -> Iterator[tuple[s
 
 
 def asked(services: dict[str, RunningService], keys: dict[str, str], path: str, query: Query) -> Taken:
-    """Return the median time of many HTTP requests, per store.
+    """Send the same HTTP request many times; return the median time in milliseconds, per store.
 
     The stores take turns, so other load affects both equally.
     """

@@ -32,7 +32,7 @@ FASTIFY = PEERS / "fastify"
 BUN = PEERS / "bun" / "node_modules" / ".bin" / "bun"
 GO = PEERS / "go" / "server"
 PATIENCE_SEC = 60.0
-# Requests rotate through this many keys, because a real integration does not keep requesting the same page.
+# Requests rotate through this many keys, because a single integration would not request the same pages repeatedly.
 CALLERS = 50
 NGINX = """
 {user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
@@ -76,7 +76,7 @@ class Contestant(Struct, frozen=True, kw_only=True):
 
 
 class Running(Struct, frozen=True):
-    """A contestant that is running."""
+    """A running contestant, with its URL and the keys of its callers."""
 
     contestant: Contestant
     url: str
@@ -168,12 +168,12 @@ def _surroundings() -> dict[str, str]:
 
 
 def _program(name: str) -> str | None:
-    """Find a program. Debian installs servers in folders that are not in an ordinary user's PATH."""
+    """Return the path of a program, or None. Debian installs servers in folders that may not be on a user's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
 
 
 def _needs(*files: Path | str) -> str | None:
-    """Return a message that names the missing files or programs, or None if all are installed."""
+    """Return a message that names the missing files and programs, or None if nothing is missing."""
     lacking = [
         str(file.relative_to(HERE.parent)) if isinstance(file, Path) else file
         for file in files

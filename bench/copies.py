@@ -36,7 +36,7 @@ def _books(world: World) -> Any:
 
 
 class Published:
-    """The data that our store publishes, as rows for the contestants' tables. Lists and objects are JSON text."""
+    """The data that our store publishes, as rows for the contestants' tables. Lists and objects are JSON strings."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -76,7 +76,10 @@ class Published:
             yield {"provider_id": record.provider_id, "created_ms": created, **shown}
 
     def accounts(self) -> Iterator[Row]:
-        """Yield the accounts that a lookup may find, from the source records: our store has only hashes of user IDs."""
+        """Yield the accounts that a lookup can find.
+
+        They are read from the source records, because our store has only hashes of user IDs.
+        """
         token_of = bootstrap.pseudonyms(self._world.settings).member_token
         with (self._world.source / "members.ndjson").open("rb") as lines:
             for line in lines:
@@ -93,7 +96,7 @@ class Published:
 
 
 def _snake(shown: dict[str, Any]) -> Row:
-    """Convert field names to column names, and lists and objects to JSON text."""
+    """Convert field names to column names, and lists and objects to JSON strings."""
     return {
         "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name): (
             json.encode(value).decode() if isinstance(value, list | dict) else value

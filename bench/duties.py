@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.contestants import Running
 
 TABLES = Path(__file__).parent / "peers" / "duties.sql"
-# The name of the two keys that `check` uses, and the number of requests that each of them may send per minute.
+# The franchise of the two keys that `check` uses, and their limit of requests per minute.
 LIMITED, PER_MIN = "limited", 3
 # The number of requests that `check` sends at the same time with the second key.
 AT_ONCE = 4 * PER_MIN
@@ -72,7 +72,7 @@ def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float 
 
     strangers = [status(None), status(_new_key()), status(key[:-1] + ("A" if key[-1] != "A" else "B"))]
     if strangers != [401, 401, 401]:
-        raise DutyNotPerformed(f"{title} answers requests without a valid key with {strangers}")
+        raise DutyNotPerformed(f"{title} responds with the statuses {strangers} to requests without a valid key")
     answered = []
     for number in range(1, PER_MIN + 3):
         answered.append(status(key))

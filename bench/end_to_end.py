@@ -1,7 +1,7 @@
 """Measures every step from the POS to a copy: load, first pull into DuckDB, pulls with and without changes, reconcile.
 
-Every step is the command that an operator or an integrator runs, so the time
-includes the start of Python, unless a line of the results says otherwise.
+Every step runs the command that an operator or an integrator would run, so the time
+includes starting Python, unless a line of the results says otherwise.
 """
 
 import json
@@ -21,7 +21,7 @@ from bench.contestants import field, running
 from bench.targets import OURS, Verdict, at_least, at_most
 from bench.world import COUNTERFOIL, GROUP, LOADED, World
 
-# This many bills are loaded again with another receipt number before the pull with changes.
+# Before the pull with changes, this many bills are loaded again with a different receipt number.
 CHANGED = 1_000
 
 
@@ -74,7 +74,7 @@ def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[di
 
 
 def _empty(world: World) -> World:
-    """Return a world (the data of a benchmark) with the same source records but without a store."""
+    """Return a world with the same source records but without a store."""
     empty = World(world.folder / "end-to-end")
     shutil.rmtree(empty.folder, ignore_errors=True)
     empty.folder.mkdir()
@@ -99,7 +99,7 @@ def _run(world: World, words: list[str], accepted: tuple[int, ...], variables: d
 
 
 def _changed(world: World) -> Path:
-    """Write the first bills again with another receipt number."""
+    """Copy the first bills to a new file, with their receipt numbers changed; return the path of the file."""
     target = world.folder / "changed.ndjson"
     with (world.source / "bills.ndjson").open("rb") as lines, target.open("w", encoding="utf-8") as out:
         for line in islice(lines, CHANGED):

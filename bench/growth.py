@@ -2,7 +2,7 @@
 
 A loaded store is multiplied inside SQLite: shops are copied with new IDs, and bills
 are copied into earlier months. Bills are written day by day across all shops, as
-loaders write them, so pages have the same layout on disk. This takes minutes;
+loaders write them, so their layout on disk is the same. This takes minutes;
 loading would take hours.
 """
 
@@ -34,7 +34,7 @@ _BILLS = "SELECT count(*) FROM bills"
 
 
 class Size(Struct, frozen=True):
-    """The number of bills in a store, the median time per page, and its worker's memory use."""
+    """The number of bills in a store, the median time per page, and the memory use of the worker."""
 
     bills: int
     page_us: float
@@ -44,7 +44,7 @@ class Size(Struct, frozen=True):
 def measured(
     world: World, factors: list[int], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[list[Size], list[Verdict]]:
-    """Measure services on stores of each size in turn. Needs about 3 kB of disk per bill."""
+    """Measure a service for each size of the store, in alternating rounds. Needs about 3 kB of disk per bill."""
     sizes = []
     pinned = cores()
     with ExitStack() as stack:

@@ -35,7 +35,7 @@ MOST_FREEZES = 200
 
 
 class Service:
-    """A client of the service."""
+    """Sends requests to a running service."""
 
     def __init__(self, url: str, key: str) -> None:
         self._http = httpx.Client(headers={"authorization": f"Bearer {key}"}, base_url=url, timeout=30)

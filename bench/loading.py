@@ -1,4 +1,4 @@
-"""Load the same NDJSON with our loader, with `sqlite-utils insert`, and with dlt (into DuckDB)."""
+"""Compare how fast our loader, `sqlite-utils insert` and dlt (into DuckDB) load the same NDJSON."""
 
 import json
 import resource
@@ -15,7 +15,7 @@ from bench.contestants import PEERS, PEERS_BIN
 from bench.targets import Verdict, at_least
 from bench.world import COUNTERFOIL, World
 
-# Enough bills that process startup does not dominate the result. dlt takes half a minute to load them.
+# With fewer bills, process startup would dominate the result. dlt takes half a minute to load this many.
 BILLS = 20_000
 # How many times faster our loader should be than each of the other tools.
 WANTED = {"sqlite-utils insert": 2.5, "dlt into DuckDB": 1.0}
@@ -64,7 +64,7 @@ def compared(
 def _strict(source: Path, target: Path) -> int:
     """Copy the first bills that are valid JSON; return the count.
 
-    Some bills contain NaN, which only our loader accepts.
+    Some bills contain NaN, which is not valid JSON.
     """
     kept = 0
     with source.open("rb") as lines, target.open("wb") as out:
@@ -96,7 +96,7 @@ def _timed(words: list[str], world: World) -> Taken:
 
 
 def _environment(world: World) -> dict[str, str]:
-    """Return the environment for a load. It lets Python store compiled modules, as it does for installed packages."""
+    """Return the environment for a load. Python may store compiled modules, so that later loads can reuse them."""
     return {name: value for name, value in world.environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

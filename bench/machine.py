@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.contestants import BUN, FASTIFY, PEERS_BIN
 
 TICKS = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/<pid>/stat, counted from the field after the command's name.
+# Indexes of fields in /proc/<pid>/stat. Index 0 is the field after the command's name.
 SESSION, USER_TICKS, SYSTEM_TICKS = 3, 11, 12
 
 
@@ -88,7 +88,7 @@ def processor_seconds(session: int) -> float | None:
 
 
 def resident_megabytes(session: int) -> list[float]:
-    """Return the memory use of each process in a session in ascending order, excluding file-backed pages."""
+    """Return the memory use of each process in a session, excluding file-backed pages, in ascending order."""
     return sorted(_private(process) for process in _members(session))
 
 

@@ -25,7 +25,7 @@ def compared(
 ) -> tuple[dict[str, object], Verdict]:
     """Alternate rounds with and without a loader, so that other load affects both equally.
 
-    Writes to a copy of the store.
+    The loader writes to a copy of the store.
     """
     mix = Workload("mixed", "polls, single bills and pages", _mixed(questions))
     pinned = cores()
@@ -57,7 +57,7 @@ def _mixed(questions: dict[str, Workload]) -> list[Question]:
 
 @contextmanager
 def loading(world: World, number: int) -> Iterator[Callable[[], int]]:
-    """Run a loader and feed it new bills at a constant rate; yield a function that returns the number fed so far."""
+    """Run a loader and feed it new bills at a constant rate; yield a function that returns the count so far."""
     words = [*COUNTERFOIL, "load", "-"]
     loader = subprocess.Popen(words, env=world.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     stop, handed = threading.Event(), count()

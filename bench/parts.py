@@ -1,4 +1,4 @@
-"""The experiments other than the wrk rounds. Each adds its results to the run."""
+"""The parts of a run: experiments in addition to the main comparison. Each adds its results to the run."""
 
 import sys
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def _grow(run: Run, world: World, profile: Profile, factors: list[int]) -> None:
 
 
 def _growth(run: Run, world: World, profile: Profile) -> None:
-    """Grow a separate small world from 10,000 bills to a million."""
+    """Measure a separate world of 10,000 bills as it grows to a million bills."""
     _grow(run, growth.small_world(world, GROWN_FROM, say), profile, TO_A_MILLION)
 
 

@@ -1,6 +1,6 @@
-"""Measures polls with the source tree on the import path. bench.versions runs this module in a separate process.
+"""Measures the cost of a poll in the source tree on the import path. bench.versions runs this in a separate process.
 
-Each line of standard input is a number of polls. The module answers that many, one
+Each line of standard input is a number of polls. The module runs that many polls, one
 after the other, and prints the processor time per poll in microseconds. Between
 rounds, it checkpoints the write-ahead log, as the supervisor does.
 """

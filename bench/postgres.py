@@ -127,7 +127,7 @@ def _verdicts(measured: Mapping[Pair, Measured], embedded: Mapping[str, Measured
 
 
 def _cheaper(ours: Measured, other: Measured) -> float | None:
-    """Return the other's processor time per response divided by ours. PostgreSQL's own time is not included."""
+    """Return the other contestant's processor time per response divided by ours, excluding PostgreSQL's own time."""
     return other.cpu_us / ours.cpu_us if ours.cpu_us and other.cpu_us else None
 
 
@@ -170,7 +170,7 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 
 
 async def _admission_us(valkey: str) -> tuple[float, float]:
-    """Return the wall time and processor time per admission, when admissions are requested one at a time."""
+    """Request admissions one at a time; return the wall time and the processor time per admission."""
     key = Key(
         key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=UNLIMITED, per_day=UNLIMITED, created_at=0
     )

@@ -8,7 +8,7 @@ from bench.rounds import Pair
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A benchmark profile. The pairs in a group are measured in alternating rounds; `parts` are other experiments."""
+    """A benchmark profile. The pairs in a group are measured in alternating rounds; `parts` names other experiments."""
 
     name: str
     command: str

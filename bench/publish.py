@@ -1,4 +1,4 @@
-"""`python -m bench.publish`: render the plots of the last full run, and write its targets to docs/performance.md."""
+"""`python -m bench.publish`: render the plots of the last full run; write the targets to docs/performance.md."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)"
 
 
 def targets(results: Path = RESULTS) -> str:
-    """Return the table of targets for the full run and the growth run, if they exist."""
+    """Return the table of targets of the last full run and the last growth run, if they exist."""
     written = [profile for profile in ("full", "growth") if (results / f"{profile}.json").exists()]
     verdicts = [one for profile in written for one in read(profile, results).verdicts]
     return "\n".join(table(HEADS, [verdict_row(one) for one in verdicts])) + "\n"

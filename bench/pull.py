@@ -1,16 +1,16 @@
-"""Measures how fast `counterfoil pull` fills a copy from a local service, and its processor time and memory.
+"""Measures how fast `counterfoil pull` fills a copy, and how much processor time and memory it uses.
 
     .venv/bin/python bench/pull.py --bills 200000
     .venv/bin/python bench/pull.py --bills 200000 --to sqlite
     .venv/bin/python bench/pull.py --bills 200000 --to postgresql://postgres@127.0.0.1/copy
     .venv/bin/python bench/pull.py --bills 200000 --against ../earlier-release/src
 
-Generates, loads and serves a restaurant group, with a key that has practically
-no limits, then runs the command in a separate process: a first pull, and then
-idle pulls. With `--against`, the same is done with the command of another source
-tree, in turns, and the ratios are printed. Prints a table on standard error
-and one line of JSON on standard output. Wall time depends on what else the
-machine does, so processor time is measured as well.
+Generates, loads and serves a restaurant group, issues a key with practically no
+limits, and runs the command in a separate process: a first pull, and then idle
+pulls. With `--against`, the command of another source tree is measured in turn,
+and the ratios are printed. Prints a table on standard error and one line of JSON
+on standard output. Other load on the machine affects the wall time, so processor
+time is measured as well.
 """
 
 import argparse
@@ -45,7 +45,7 @@ IDLE_RUNS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how fast a pull fills a copy.")
     parser.add_argument("--bills", type=int, default=100_000)
-    parser.add_argument("--workers", type=int, default=1, help="worker processes of the service")
+    parser.add_argument("--workers", type=int, default=1, help="number of worker processes of the service")
     parser.add_argument("--folder", type=Path, help="folder for the store; an existing store is reused")
     parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
     parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
@@ -180,7 +180,7 @@ ROWS = {
     "billsPerSecond": ("bills per second", "{:,.0f}"),
     "cpuMicrosecondsPerBill": ("processor time per bill, µs", "{:,.1f}"),
     "peakMegabytes": ("peak memory, MB", "{:,.0f}"),
-    "idleRequests": ("requests of an idle pull", "{:,.0f}"),
+    "idleRequests": ("requests per idle pull", "{:,.0f}"),
     "idleSeconds": ("idle pull, seconds", "{:.3f}"),
     "idleCpuSeconds": ("idle pull, processor seconds", "{:.3f}"),
 }

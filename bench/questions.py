@@ -1,4 +1,4 @@
-"""The questions, and their URLs in each dialect: our API (also used by the frameworks), Datasette, PostgREST, files."""
+"""The questions, and their paths in each dialect: our API (shared by the frameworks), Datasette, PostgREST, files."""
 
 from urllib.parse import urlencode
 
@@ -100,7 +100,7 @@ _SHOPS = "select cast(body as text) as body from shops where franchise_id = :fra
 
 
 def datasette(question: Question) -> str | None:
-    """Return a query on our own database file, which holds bills and shops as finished JSON, but not members."""
+    """Return a query on our own database file, which stores bills and shops, but not members, as finished JSON."""
     match question:
         case Poll(shop=shop, since_ms=since):
             return _sql(_BY_CHANGE, shop=shop, since=since)
@@ -144,7 +144,7 @@ _BILL_COLUMNS = (
 
 
 def postgrest(question: Question) -> str | None:
-    """Return the path in PostgREST for a poll or a first page. It lacks the comparison that other pages need."""
+    """Return the path for a poll or a first page. PostgREST lacks the row comparison that later pages need."""
     match question:
         case Poll(shop_id=shop, since_ms=since):
             chosen = {"updated_ms": f"gte.{since}", "order": "updated_ms,id"}

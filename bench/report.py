@@ -74,7 +74,7 @@ def _lines(run: Run) -> list[str]:
     return [
         f"# `{run.command}`",
         "",
-        "Ratios carry the claims; absolute numbers are for orientation.",
+        "Claims are based on the ratios; absolute numbers are for orientation only.",
         "",
         *targets(run),
         "",

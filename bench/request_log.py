@@ -49,7 +49,7 @@ Row = tuple[object, ...]
 
 
 class Records:
-    """Invented request records over 90 days. A few keys are busy, most keys are quiet, and 1 % of requests fail."""
+    """Invented request records over 90 days. A few keys are busy, most keys are quiet, and 1% of requests fail."""
 
     def __init__(self, count: int, now: int) -> None:
         self.count = count
@@ -219,7 +219,7 @@ def searches(reads: OperatorReads, records: Records, *, upgrade: bool) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, help="folder for the embedded store; keep it for later runs")
+    parser.add_argument("--folder", type=Path, help="new folder for the embedded store")
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--upgrade", action="store_true")
     asked = parser.parse_args()

@@ -20,7 +20,7 @@ class Differs(Exception):
 
 @cache
 def _client() -> httpx.Client:
-    """Return a client for all requests, because creating a client costs more than a request.
+    """Return the client that all requests share, because creating a client takes longer than a request.
 
     The client does not keep idle connections.
     """
@@ -58,7 +58,7 @@ def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Return whether two answers are equal; 120 equals 120.0, and Datasette wraps a single bill in a list."""
+    """Return whether two answers are equal. 120 equals 120.0, and Datasette may wrap a single bill in a list."""
     return theirs in (ours, [ours])
 
 
@@ -78,7 +78,7 @@ def difference(ours: Any, theirs: Any, where: str = "data") -> str:
 
 
 def save_pages(ours: Running, world: World, workload: Workload) -> None:
-    """Save our pages as files for the contestants that measure the upper limit to serve."""
+    """Save our pages as files, which the contestants that measure the upper limit serve."""
     world.limits.mkdir(exist_ok=True)
     for question in workload.questions:
         if isinstance(question, Backfill):

@@ -1,7 +1,7 @@
 """Measure the cost of requests without a valid key, compared with a customer's requests: `python -m bench.strangers`.
 
-All callers take turns in one run, so that the ratios are valid whatever else the
-machine is doing. With `--folder`, the data is kept for the next run.
+All callers take turns in one run, so that other load affects all of them equally.
+With `--folder`, the data is kept for the next run.
 """
 
 import argparse

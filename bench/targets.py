@@ -1,4 +1,4 @@
-"""The targets, as ratios of two numbers from the same run."""
+"""The targets of the wrk rounds, as ratios of two results from the same run."""
 
 from collections.abc import Callable, Mapping
 

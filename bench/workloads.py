@@ -119,7 +119,7 @@ def _written(instant_ms: int) -> str:
 
 
 def _pages(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
-    """Return the full pages of a pass over the last month of each shop."""
+    """Return requests for the full pages of each shop's last month, up to MAX_QUESTIONS."""
     pages: list[Question] = []
     for number, shop_id, last in shops:
         if len(pages) >= MAX_QUESTIONS:

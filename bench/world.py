@@ -18,7 +18,7 @@ from counterfoil.settings import Settings
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
 UNLIMITED = key_issuing.MAX_LIMIT
-# All shops belong to one franchise, so that one key can read them all.
+# All generated shops belong to this franchise, so that one key can read them all.
 GROUP = "bench"
 # A second franchise has no bills, but many branches, each with a long list of categories.
 LARGE, BRANCHES, CATEGORIES = "bench-large", 300, 200

@@ -12,7 +12,7 @@ from bench import machine
 from bench.contestants import Running
 from bench.workloads import Workload
 
-# Small responses need more connections to keep a server busy. Large responses need only a few
+# Small responses need more connections to keep a server busy. For large responses, there are only a few
 # connections, because responses still in flight at the end are not counted.
 CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
 # With fewer responses than this in a round, the responses still in flight at the end would distort the rate.
@@ -27,7 +27,7 @@ init = function()
     for line in io.lines("%(paths)s") do paths[#paths + 1] = line end
 end
 
--- Each path in turn, and with each pass over them the callers move on by one.
+-- Requests the paths in turn. In each pass over the paths, a path is requested by the next caller.
 request = function()
     local path = paths[asked %% #paths + 1]
     local caller = callers[(asked + math.floor(asked / #paths)) %% #callers + 1]
@@ -47,7 +47,7 @@ end
 
 
 class Round(Struct, frozen=True):
-    """Responses per second, times in microseconds, bytes per response. `cpu_us` is the processor time per response."""
+    """The results of one round. Times are in microseconds; `cpu_us` is the processor time per response."""
 
     rate: float
     p50_us: int
@@ -58,7 +58,7 @@ class Round(Struct, frozen=True):
 
 
 class Failed(Exception):
-    """Some responses had a status other than 200."""
+    """Some requests failed or got an error status."""
 
 
 def phrased(running: Running, workload: Workload) -> list[str]:

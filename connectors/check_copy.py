@@ -3,8 +3,9 @@
     python check_copy.py sales.duckdb [SCHEMA]
     python check_copy.py postgresql://user@host/database [SCHEMA]
 
-It reads the view `current_bills`, and COUNTERFOIL_URL and COUNTERFOIL_KEY from
-the environment. It needs only the package duckdb or psycopg.
+The bills of the copy are read from the view `current_bills`. COUNTERFOIL_URL and
+COUNTERFOIL_KEY must be set in the environment. The only package that the program
+needs is duckdb or psycopg.
 """
 
 import json
@@ -82,7 +83,7 @@ def main() -> int:
             f"shop {shop}, {day or 'without a date'}: copy {held.get((shop, day))}, service {served.get((shop, day))}"
         )
     if different:
-        print(f"The copy differs from the service on {len(different):,} of {len(served):,} days.")
+        print(f"The copy differs from the service in {len(different):,} daily totals.")
         return 1
     bills, shops = sum(totals[0] for totals in held.values()), len({shop for shop, _ in held})
     print(f"The copy agrees with the service: {bills:,} bills in {shops} shops, {len(held):,} daily totals compared.")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CONNECTORS = Path(__file__).parent
-# For each connector: the program that copies, and the schema of the copy. The program's only argument is the target.
+# The program of each connector, and the schema of the copy that it makes. The program's only argument is the target.
 PROGRAMS = {
     "dlt": ("counterfoil_dlt.py", "counterfoil"),
     "singer": ("copy_to_postgres.py", "counterfoil"),

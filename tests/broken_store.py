@@ -102,7 +102,7 @@ def _broken_key_file(service: RunningService, trouble: str) -> Iterator[None]:
 
 @contextmanager
 def table_missing(service: RunningService, database: str, table: str) -> Iterator[None]:
-    """Rename a table of the store for the duration of the block."""
+    """Make a table of the store seem missing for the duration of the block, by renaming it."""
     run_sql(service, database, f"ALTER TABLE {table} RENAME TO {table}_elsewhere")
     yield
     run_sql(service, database, f"ALTER TABLE {table}_elsewhere RENAME TO {table}")
@@ -116,7 +116,7 @@ def run_sql(service: RunningService, database: str, statement: str) -> None:
 
 
 def stored_rows(service: RunningService, database: str, query: str) -> list[dict[str, Any]]:
-    """Return rows as they are stored."""
+    """Run a query directly on the store; return the rows as dictionaries."""
     with _opened(service, database) as connection:
         found = connection.execute(query.encode() if service.settings.database else query)
         names = [column[0] for column in found.description]

@@ -15,7 +15,8 @@ ENOUGH_BYTES = 2_000_000_000
 
 
 def pytest_configure() -> None:
-    # Examples are generated slowly on a busy machine, and all examples of a test share one store.
+    # These health checks would fail: a busy machine generates examples slowly, and all examples of a test share one
+    # store.
     tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None)
     settings.load_profile("counterfoil")

@@ -1,7 +1,7 @@
 """An empty SQLite store that is created once per test process and then copied.
 
-Running all migrations takes longer than most tests. A copy has its own store ID,
-as a store that was created in its folder would have.
+Running all migrations takes longer than most tests. Each copy gets its own store
+ID, like a newly created store.
 """
 
 import secrets
@@ -13,7 +13,7 @@ from pathlib import Path
 from counterfoil.backends.sqlite.files import read_write
 from counterfoil.backends.sqlite.schema import NAMES
 
-# The position of the application ID in the header of an SQLite file, where Counterfoil keeps the ID of the store.
+# The offset of the application ID in the header of an SQLite file. Counterfoil stores the ID of the store there.
 ID_OFFSET = 68
 
 

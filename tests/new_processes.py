@@ -1,4 +1,4 @@
-"""New processes for tests, forked from a process that has already imported what they need.
+"""New processes for tests, forked from a process that has already imported the modules that they need.
 
 A new interpreter spends most of a second on imports. Each test process starts its own
 fork server when a test first needs a new process.

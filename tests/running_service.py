@@ -43,7 +43,7 @@ DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 @contextlib.contextmanager
 def backend_settings(deployment: str) -> Iterator[dict[str, str]]:
-    """Yield the settings for this back end: none, or the address of an empty database on a real server."""
+    """Yield the settings for this back end: none for SQLite, or the address of an empty PostgreSQL database."""
     if deployment == "sqlite":
         yield {}
         return
@@ -94,7 +94,7 @@ class RecordSource(Source):
 
 
 class RunningService:
-    """One deployment, with methods for what operators and integrators do."""
+    """One deployment, with methods for the actions of operators and integrators."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
@@ -126,7 +126,7 @@ class RunningService:
         """Rotate this key; return its successor."""
         key_id = key.split("_")[2]
         successor = key_issuing.rotate(self.key_store, key_id, secrets.token_bytes, self.clock.now_ms(), OPERATOR).text
-        # A running service reloads the keys within a second.
+        # A running service reloads the keys within a second, so later requests see the change.
         self.clock.advance(1)
         return successor
 

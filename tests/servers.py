@@ -32,7 +32,7 @@ PATIENCE_SEC = 20.0
 HIGHEST_PORT = 55_535
 # No data outlives the tests, so nothing needs to be flushed to disk.
 NO_FSYNC = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
-# The folders of the two major versions in the wheel.
+# The wheel contains two major versions, each in its own folder.
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 
@@ -50,7 +50,7 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Tables are truncated because that gives them new files: tests search the files for data that must never be written.
+# Tables are truncated, which gives each a new file, because tests search the files for data that must never be written.
 EMPTY = """
     SET lock_timeout = '5s';
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -83,7 +83,7 @@ _SHAPE = """
 
 
 class Server:
-    """A child process with its own folder."""
+    """A server process with its own folder."""
 
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"counterfoil-{name}-"))

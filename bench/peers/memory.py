@@ -18,7 +18,7 @@ HEADERS = [("content-type", "application/json")]
 
 
 class Memory:
-    """An application that only looks up a path."""
+    """An application that only looks up the response for a path."""
 
     def __init__(self, folder: Path) -> None:
         self._answers = {f"/{file.name}": file.read_bytes() for file in folder.iterdir()} | {"/hello": HELLO}

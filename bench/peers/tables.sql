@@ -1,6 +1,6 @@
--- Tables as a team would design them that builds this API on a framework: one row per shop, category, bill and member,
+-- Tables as a team that builds this API on a framework would design them: one row per shop, category, bill and member,
 -- with plain columns for simple values and JSON columns for the lists inside a bill or a member. The contestants
--- therefore need no joins and no calculations: texts are stored as they are returned, and points and credit have
+-- therefore need no joins and no calculations: strings are stored as they are returned, and points and credit have
 -- today's values. The same statements work in SQLite and PostgreSQL.
 
 CREATE TABLE shops (

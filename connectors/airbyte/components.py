@@ -44,8 +44,8 @@ class MarkParameter(DefaultRequestOptionsProvider):
 class ChangeFeedRetriever(SimpleRetriever):
     """Reads one pass through the change feed.
 
-    It yields one row per shop and per bill. A bill that was copied before its
-    shop was last sent in full (`completeSince`) no longer exists.
+    It yields one row per shop and per bill. If the `passTime` of a bill is before
+    the `completeSince` of its shop, the bill no longer exists.
     """
 
     cursor: ConcurrentCursor | None = None
@@ -56,7 +56,7 @@ class ChangeFeedRetriever(SimpleRetriever):
     ) -> Iterable[Record]:
         if self.cursor is None or stream_slice is None:
             raise TypeError("The stream `changes` needs the cursor that is defined in the manifest.")
-        # The cursor copies its state into every state message. The mark and the shops change only after the last page.
+        # Every state message contains the cursor's state, so the mark and the shops are added only after the last page.
         stored = self.cursor.state
         since, shops = stored.get("mark"), dict(stored.get("shops", {}))
         for _ in range(MAX_ATTEMPTS):
@@ -94,18 +94,18 @@ def store_in_state(cursor: Cursor, **values: Any) -> None:
 
 
 class _Attempt:
-    """One attempt at a pass. It updates `shops`, which has `completeSince` and `inScope` of every shop."""
+    """One attempt at a pass. It updates `shops`, which maps shop IDs to `completeSince` and `inScope`."""
 
     def __init__(self, since: str | None, shops: dict[str, Any]) -> None:
         self.mark: str | None = None
         self.has_begun = False
         self._shops = shops
         self._time = ""
-        # Shops of an earlier copy that a pass from the beginning has not returned yet.
+        # Known shops that a pass from the beginning has not returned yet. Those that it never returns are out of scope.
         self._missing = set() if since else set(shops)
 
     def rows(self, element: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the row for an element. A page without elements is passed here too, for its mark and its time."""
+        """Yield the row for an element. An empty page is passed too, because it contains the mark and the time."""
         self.has_begun = True
         self.mark = element.pop("mark", None) or self.mark
         self._time = element.get("passTime") or element.get("serverTime") or self._time

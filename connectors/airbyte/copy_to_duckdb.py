@@ -1,4 +1,4 @@
-"""Runs the source with the CDK's own runner once, and loads its messages into DuckDB.
+"""Runs the source once with the CDK's own runner, and loads its messages into DuckDB.
 
     python copy_to_duckdb.py sales.duckdb
 

@@ -1,4 +1,4 @@
-"""Loads the messages of an Airbyte source into DuckDB, as destinations do in the modes of catalog.json.
+"""Loads the messages of an Airbyte source into DuckDB, as destinations do in the sync modes of catalog.json.
 
     source-declarative-manifest read ... | python to_duckdb.py sales.duckdb
 
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS changes
 CREATE TABLE IF NOT EXISTS members (provider_id VARCHAR, member_id VARCHAR, data JSON);
 CREATE TABLE IF NOT EXISTS states (stream VARCHAR PRIMARY KEY, state JSON);
 """
-# Views of the shops and bills that exist now. The README explains their conditions.
+# The view `shops` has all shops, even removed ones. The README explains the conditions of `current_bills`.
 VIEWS = """
 CREATE OR REPLACE VIEW shops AS
 SELECT shop_id, CAST(data->>'removed' AS BOOLEAN) AS removed, CAST(data->>'inScope' AS BOOLEAN) AS in_scope,

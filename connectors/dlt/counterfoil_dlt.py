@@ -110,13 +110,13 @@ def copy(pipeline: dlt.Pipeline, url: str, key: str, page_size: int = 1_000) -> 
     _remove_doubled_packages(Path(pipeline.working_dir))
     pipeline.sync_destination()
     if pipeline.has_pending_data:
-        # An earlier run was interrupted. `run` would only load the rows of that run and then ignore the source.
+        # An earlier run was interrupted. Load its rows first: while rows are pending, `run` ignores its source.
         pipeline.run()
     source = counterfoil(url, key, page_size)
     # By default, dlt converts strings that look like times. This setting keeps them as strings.
     source.schema.remove_type_detection("iso_timestamp")
     pipeline.run(source)
-    # dlt creates a table only when it loads the table's first row.
+    # The view needs both tables, and dlt creates a table only when it loads the table's first row.
     if {"shops", "bills"} <= set(pipeline.default_schema.data_table_names(seen_data_only=True)):
         with pipeline.sql_client() as database:
             database.execute_sql(CURRENT_BILLS)

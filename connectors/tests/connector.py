@@ -27,7 +27,7 @@ Identity = tuple[str, str]
 
 
 class Connector:
-    """One connector and its copy. Subclasses say how it is started and how its copy is read."""
+    """One connector and its copy. Subclasses define how to start the connector and how to read the copy."""
 
     name: str
 
@@ -102,7 +102,7 @@ class Connector:
         raise NotImplementedError
 
     def query(self, database: Path, statement: str) -> list[Json]:
-        """Return rows keyed by column. Instants are strings, because DuckDB needs another package to convert them."""
+        """Return rows as dictionaries. Instants are strings, because DuckDB needs another package to convert them."""
         with closing(duckdb.connect(str(database), read_only=True)) as connection:
             columns = connection.execute(f"DESCRIBE {statement}").fetchall()
             names = [f'"{name}"::VARCHAR' if "ZONE" in kind else f'"{name}"' for name, kind, *_ in columns]
@@ -111,7 +111,7 @@ class Connector:
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
-    """Kill the process and its children with SIGKILL, which they cannot handle."""
+    """Kill the process and its children with SIGKILL, which cannot be caught."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

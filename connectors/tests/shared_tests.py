@@ -1,7 +1,7 @@
-"""Tests of the situations that every connector must handle. After each test, the copy equals the service's data.
+"""Tests for situations that every connector must handle.
 
-All tests of a connector share one service and one copy, and each test leaves
-both equal, so the order of the tests does not matter.
+All tests of a connector share one service and one copy. At the end of each test,
+the copy equals the service's data, so the order of the tests does not matter.
 """
 
 import json
@@ -22,7 +22,7 @@ from waiting import until
 
 FRANCHISE = "franchise-of-the-copy"
 PLENTY = 1_000_000
-# More bills than fit on two pages of the feed.
+# Enough bills for at least three pages of the feed.
 BILLS = 3 * PAGE_SIZE
 DAY_SEC = 86_400
 QUOTA = 100
@@ -94,7 +94,7 @@ class World:
         assert_same(self.copy.members(), members)
 
     def sell(self, number: int = BILLS) -> list[r.Record]:
-        """Load new bills in all branches."""
+        """Load new bills for all branches; return them."""
         sold = [bill for branch in self.branches for bill in r.bills(branch, number // 3)]
         self.load(*sold)
         return sold
@@ -105,7 +105,7 @@ def feed_requests(paths: list[str]) -> list[str]:
 
 
 def at_feed_page(number: int, action: Callable[[], Answer | None]) -> Callable[[str], Answer | None]:
-    """Return a hook for `proxy` that acts once, before the feed page with this number is requested."""
+    """Return a hook for `proxy` that calls `action` once, before the feed request with this number."""
     seen = 0
 
     def happens(path: str) -> Answer | None:
@@ -117,7 +117,7 @@ def at_feed_page(number: int, action: Callable[[], Answer | None]) -> Callable[[
 
 
 def has_worked(process: "subprocess.Popen[str]", seconds: float) -> bool:
-    """Return whether a process has ended, or has used this much CPU time, including its children."""
+    """Return whether a process has ended, or has used this much CPU time together with its children."""
     return process.poll() is not None or cpu_seconds(process.pid) >= seconds
 
 
@@ -237,7 +237,7 @@ class ConnectorTests:
             status, printed = copy.attempt(url)
         assert status != 0
         assert "quota_exceeded" in printed
-        assert len(paths) < 10, "the connector keeps sending requests, and each of them counts"
+        assert len(paths) < 10, "the connector keeps sending requests after quota_exceeded"
         world.next_day()
         copy.run()
         self.assert_copy_equal(world, copy)

@@ -39,7 +39,7 @@ class Airbyte(Connector):
         assert len(found) == len(rows), "a member is in the copy twice"
         for member in found.values():
             del member["providerId"]
-        # The runner leaves out the fields of a row that are null.
+        # The runner omits fields that are null.
         fields = dict.fromkeys(column.path[-1] for column in MEMBERS.columns if column.path)
         return {identity: fields | member for identity, member in found.items()}
 

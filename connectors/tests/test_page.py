@@ -25,7 +25,7 @@ AGREEMENT = {
 
 
 def block(section: str) -> str:
-    """Return the commands of a section."""
+    """Return the shell commands in a section of the page."""
     text = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
     [commands] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     return str(commands)
@@ -39,7 +39,7 @@ def test_every_code_block_on_the_page_is_tested() -> None:
 
 @pytest.fixture(scope="module")
 def shop_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningService, str]]:
-    """A franchise with two branches, and its key."""
+    """A service with a franchise of two branches, and the key of the franchise."""
     service = RunningService(tmp_path_factory.mktemp("page"))
     branches = [r.branch(franchiseId="franchise-of-the-page", providerId="base-1") for _ in range(2)]
     sold = [bill for branch in branches for bill in r.bills(branch, 12)]

@@ -1,6 +1,6 @@
 """Implements the endpoints: each function authorises the caller, reads from the ports and returns an answer.
 
-Nothing here depends on HTTP. A refusal is raised as a row of the error table.
+Nothing here depends on HTTP. A refusal is an exception with a row of the error table.
 An answer holds finished JSON and the horizon up to which its rows are complete.
 """
 
@@ -25,7 +25,7 @@ from counterfoil.domain.problems import (
     SHOP_NOT_IN_SCOPE,
     Refused,
 )
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, PassPage
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList
 from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.rows import NO_DAY
@@ -66,8 +66,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     `data` is finished JSON, or the elements of a list, some of which may
     already be joined. `seal` changes if and only if `data` changes. `mark` is
-    set in the change feed only; it is None until the last page of a pass. `page`
-    is set if the answer is a page of a list of changes.
+    set in the change feed only; it is None until the last page of a pass.
+    `change_list` is set if the answer is a page of a list of changes.
     """
 
     data: bytes | list[bytes]
@@ -76,7 +76,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     next_cursor: str | UnsetType | None = UNSET
     mark: str | UnsetType | None = UNSET
     disclosure: Disclosure | None = None
-    page: PassPage | None = None
+    change_list: ChangeList | None = None
 
 
 class Reads:
@@ -122,15 +122,13 @@ class Reads:
         next_cursor = None
         if page.last is not None:
             next_cursor = await self._next_cursor(_bill_listing(caller, question), page.last, stored_cursor, horizon)
-        read: PassPage | None = None
-        if isinstance(question.selection, ByChange):
-            read = PassPage(caller.key.lineage, CHANGES_OF_SHOP, question.shop_id, horizon, page.last is None)
+        is_change_list = isinstance(question.selection, ByChange)
         return Answer(
             data=[page.bodies] if page.count else [],
             horizon=horizon,
             seal=page.seal,
             next_cursor=next_cursor,
-            page=read,
+            change_list=(caller.key.lineage, CHANGES_OF_SHOP, question.shop_id) if is_change_list else None,
         )
 
     async def changes(self, caller: Caller, question: ChangeFeed) -> Answer:
@@ -149,7 +147,7 @@ class Reads:
             seal=page.seal,
             next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
             mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
-            page=PassPage(caller.key.lineage, CHANGE_FEED, "", window.until, is_last),
+            change_list=(caller.key.lineage, CHANGE_FEED, ""),
         )
 
     async def digests(self, caller: Caller, question: DigestList) -> Answer:

@@ -1,7 +1,7 @@
 """An assistant: the MCP SDK's own client, which starts `counterfoil mcp` as a process and calls its tools.
 
 The SDK takes more than a second to import. Every test process collects all tests,
-so the SDK is imported by the first test that uses it.
+so the SDK is imported only when a test uses it.
 """
 
 import os

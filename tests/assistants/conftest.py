@@ -1,4 +1,4 @@
-"""A copy in DuckDB that was pulled from a real service, with personal data in every place that can hold it."""
+"""A copy in DuckDB that was pulled from a real service, with personal data in every field that can contain it."""
 
 import shutil
 from contextlib import closing
@@ -68,7 +68,7 @@ def pulled_file(branch: r.Record, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The database file of `copy` if the test uses it, and otherwise a duplicate of `pulled_file`."""
+    """The database file of the fixture `copy` if the test uses that fixture, otherwise a duplicate of `pulled_file`."""
     file = tmp_path / "copy.duckdb"
     if "copy" in request.fixturenames:
         request.getfixturevalue("copy")

@@ -1,4 +1,4 @@
-"""Tests for the results of the tools of `counterfoil mcp`, with the MCP SDK's own client and a real process."""
+"""Tests for the tools of `counterfoil mcp`, some with the MCP SDK's own client and a real server process."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ TOOLS = {"copy_state", "list_shops", "sales", "product_mix", "find_bill", "membe
 
 @contextlib.contextmanager
 def questions(file: Path, wait_sec: float = 0.0) -> Iterator[Questions]:
-    """Answer questions within this process, for tests that do not need the MCP protocol."""
+    """Yield a `Questions` object for this copy, for tests that do not need the MCP protocol."""
     with contextlib.closing(CopyReader(file, wait_sec)) as reader:
         yield Questions(reader)
 
@@ -331,7 +331,7 @@ def test_a_pull_can_write_while_the_server_runs(file: Path, copy: Copy) -> None:
 
 @contextlib.contextmanager
 def held_open_by_a_writer(file: Path) -> Iterator[None]:
-    """Keep the file open for writing in another process, as a pull does, and commit a change at the end."""
+    """Change the file in another process, which keeps it open for writing until the block ends, as a pull does."""
     source = (
         "import duckdb, sys; db = duckdb.connect(sys.argv[1]); db.execute('CREATE OR REPLACE TABLE t AS SELECT 1');"
         "db.execute('CHECKPOINT'); print('open', flush=True); sys.stdin.read(); db.close()"
@@ -451,7 +451,7 @@ def test_a_copy_in_sqlite_gives_the_same_answers(file: Path, tmp_path: Path) -> 
         assert ask_other.member_summary(10) == ask.member_summary(10)
 
 
-# Kinds of targets that are files, and the path of each in its folder.
+# The path of each kind of local target, relative to the folder of the test.
 PATHS = {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}
 
 

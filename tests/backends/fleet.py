@@ -68,7 +68,7 @@ class Fleet:
                 Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
                 ledger.advance_horizon()
                 return
-        raise AssertionError("nothing could be loaded")
+        raise AssertionError("no load succeeded")
 
     def change(self) -> None:
         """Change one bill. Successive calls change different bills."""
@@ -133,7 +133,7 @@ def _received(replica: Postgres) -> int:
 
 
 class Reader:
-    """A client that follows docs/sync.md and sends each request to a different node."""
+    """A client that follows docs/sync.md and sends its requests to the nodes in turn."""
 
     def __init__(self, fleet: Fleet, key: str, limit: int = 5) -> None:
         self.fleet = fleet
@@ -174,7 +174,7 @@ class Reader:
     def ask(self, path: str, **query: Any) -> Json | None:
         """Return the body of a response, or record the error and return None.
 
-        The serverTime of a first page must not go backwards.
+        Without a cursor, the reported serverTime must not go backwards.
         """
         node = self.fleet.nodes[next(self._turns)]
         url = f"http://127.0.0.1:{node.port}{self.fleet.settings.prefix}/v1/{path}"

@@ -20,7 +20,7 @@ from counterfoil.ports import StoreUnreachable
 from running_service import ManualClock
 from servers import Valkey
 
-# These tests need real servers, so they run only in `make test-long`.
+# These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 BY_CHANGE = Listing("k_1", "bills sh_1", "changes 0")
@@ -54,7 +54,7 @@ class LostPrimary(PostgresCursors):
 
 
 class BridgedCursors:
-    """A bridge and its database."""
+    """A bridge with its own Valkey server and database."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -126,7 +126,7 @@ def test_without_a_primary_a_cursor_is_a_fresh_id(bridged: BridgedCursors) -> No
 
 
 def test_without_a_primary_a_short_id_is_not_handed_out(bridged: BridgedCursors) -> None:
-    """A client may still hold the short ID as an older cursor, and only the primary knows that."""
+    """Only the primary can tell whether a client still holds an older cursor with this short ID."""
     bridged.store.away = True
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
 

@@ -1,4 +1,4 @@
-"""On Citus the feed is read shop by shop. The pages must be the same as from a single statement.
+"""On Citus, the feed is read shop by shop. Its pages must be the same as those that a single statement returns.
 
 These tests do not need Citus: on a single server, the statements for the
 coordinator and for the shards read the same tables.

@@ -35,7 +35,7 @@ from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
 
-# These tests need a real server, so they run only in `make test-long`.
+# Copying to a real server takes time, so these tests run only in `make test-long`.
 pytestmark = pytest.mark.long
 MOVED = AuditEntry(at=1, act=Act.STORE_MOVED, actor=OPERATOR, detail="from a folder")
 
@@ -92,8 +92,8 @@ def test_the_copy_answers_every_request_as_the_source_did(
     assert told["equal"]
     assert told["opened"]
     assert told["rows"]["bills"] > 100
-    # The retired source no longer answers requests, so the expected responses come from a copy of its files made
-    # earlier.
+    # The retired source no longer answers requests, so the expected responses come from a copy of its files that is
+    # not marked as retired.
     there, here = arrived(service, target, tmp_path / "new"), unretired(service, tmp_path)
     both = [here, there]
     for key in keys:
@@ -231,8 +231,7 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert told["equal"]
     assert not told["opened"]
     service.clock.advance(1)
-    # The changes are: a visible change, a change that clients do not see, a removal, a new record, a member of another
-    # base, and a shop.
+    # Clients see all of these changes except the second. Changing the shop's time zone changes all of its bills.
     service.load(
         first[0] | {"cashier": "Lek"},
         first[1] | {"rev": 9},
@@ -412,7 +411,7 @@ def test_a_target_that_contains_other_data_is_refused(service: RunningService, t
 def test_a_remaining_difference_is_named_and_sets_the_exit_status(
     service: RunningService, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bill is deleted from the target between the last pass and the comparison."""
+    """On the target, one bill is deleted and one is changed between the last pass and the comparison."""
     of = shop()
     service.load(of, *bills(of, 3))
     name = target.rpartition("/")[2]

@@ -1,6 +1,6 @@
 """A key's floor is stored with its count and survives rotation, a change of node and a flushed meter.
 
-Uses real servers.
+The tests use real servers.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class TwoNodes:
         servers.postgres(18).command(f"UPDATE counterfoil.horizon SET at = {horizon}", self.database)  # noqa: S608
 
     def given(self, node: int, key: Key = KEY, *, reached: int | None) -> int | None:
-        """Return the horizon that a node reports to this key when it knows that its servers have reached `reached`."""
+        """Return the horizon that a node reports to this key while its servers are known to have reached `reached`."""
         self.servers[node].reached = reached
 
         async def ask() -> Admitted | TooFast:

@@ -1,4 +1,4 @@
-"""A meter whose connections cannot be closed in time does not keep a worker from saving its records."""
+"""A meter whose connections cannot be closed in time does not prevent a worker from saving its records."""
 
 import asyncio
 from typing import Any

@@ -279,7 +279,7 @@ def test_a_killed_server_causes_503_and_is_found_again_automatically(own: Postgr
     service.load(of, bill(of))
     key = service.key(shop=of["id"])
     before = service.data("transactions", key, shopId=of["id"], updatedSince=EVER)
-    # A load flushes the write-ahead log to disk before it returns, and with it all earlier counts.
+    # A load flushes the write-ahead log to disk, including all earlier counts.
     service.load(shop())
     own.kill()
     service.clock.advance(1)
@@ -376,7 +376,7 @@ def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
 
 def test_the_connect_timeout_is_a_setting() -> None:
     with socket.socket() as silent:
-        # The socket accepts connections and never answers.
+        # The socket accepts connections but never answers.
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/counterfoil"

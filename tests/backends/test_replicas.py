@@ -28,7 +28,7 @@ from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from running_service import ManualClock, RunningService
 from servers import Postgres, Valkey, address_of
 
-# These tests need real servers, so they run only in `make test-long`.
+# These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PATIENCE_SEC = 15.0
@@ -367,7 +367,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refuse
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
     assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    # After this, neither the cursor nor the floor of its holder is stored anywhere.
+    # After this, neither the cursor nor the floor of the key is stored anywhere.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"

@@ -23,7 +23,7 @@ BACK_ENDS = ("sqlite", "postgres")
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
-    """One service per back end, all with the same data. One shop changed its time zone between the two deliveries."""
+    """One service per back end, all with the same data. One shop changes its time zone after its bills were loaded."""
     with ExitStack() as open_services:
         services = [
             open_services.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))

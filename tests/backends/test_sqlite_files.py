@@ -99,7 +99,7 @@ def ids(folder: Path) -> set[int]:
 
 
 def unmarked(folder: Path) -> None:
-    """Remove the store ID from the files, because stores created by earlier versions do not have an ID."""
+    """Remove the store ID from the files, as in a store that was created by an earlier version."""
     for name in NAMES:
         with closing(sqlite3.connect(path_of(folder, name))) as connection:
             connection.execute("PRAGMA application_id = 0")

@@ -15,7 +15,7 @@ from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenLedger, PostgresStore, SharedTime
 
 # Citus does not allow triggers on distributed tables. Triggers on the other tables are enough, because every write also
-# changes one of these tables.
+# changes a table that is not distributed.
 _FULL_DISK = FULL_DISK.replace(
     "schemaname = 'counterfoil'",
     f"schemaname = 'counterfoil' AND tablename NOT IN ({', '.join(repr(table) for table in DISTRIBUTED)})",

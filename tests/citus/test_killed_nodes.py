@@ -110,12 +110,15 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
 
 
 def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
-    """Kill a node during a load. The kill counts only if the loader was still running."""
+    """Kill a node during a load and start it again; then kill the loader and the puller.
+
+    The kill of the node counts only if the loader was still running.
+    """
     processes.let_work("loader", processes.chance.uniform(0.1, 0.4))
     at_work = processes.running["loader"].poll() is None
     killed = node.kill()
     processes.kills[f"{node.port} at work"] += at_work
-    # Keep the node down until the server has used some CPU time, which it does because the watcher sends requests.
+    # Keep the node down while the server answers some requests from the watcher.
     processes.let_work("server", processes.chance.uniform(0.0, 0.2))
     killed.start()
     for who in ("loader", "puller"):

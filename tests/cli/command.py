@@ -18,7 +18,7 @@ SHOPS = (
 
 
 class Command:
-    """Runs `counterfoil` with `--store`."""
+    """Runs `counterfoil` commands on one store."""
 
     def __init__(self, store: Path) -> None:
         self.store = store

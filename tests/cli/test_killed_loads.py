@@ -16,7 +16,7 @@ from counterfoil.domain.calendar import date_of
 LINES = list(world(WorldPlan(until=date_of(20260930), bills=600, members=120, seed=3)))
 ENVIRONMENT = os.environ | {"COUNTERFOIL_SECRET": "the-same-secret-in-every-store-of-this-test"}
 
-# The whole state except the stamps, which depend on when each bill was first loaded.
+# Queries for the state of a store without its stamps, which depend on the time of each load.
 STATE = {
     "shops": "SELECT id, franchise_id, provider_id, removed, facts, body FROM shops ORDER BY id",
     "bases": "SELECT id, body FROM bases ORDER BY id",

@@ -253,7 +253,7 @@ def test_the_watcher_waits_for_an_unavailable_store_and_reports_it_once(
     until(lambda: "the store is unavailable" in watch.said(), "the watcher had reported the outage")
     throughout(2.5, lambda: watch.said().count("the store is unavailable") == 1, "the outage was reported once")
     assert names(spool / "done") == []
-    assert not books.exists(), "no empty store was created in its place"
+    assert not books.exists(), "an empty store must not be created in its place"
     away.rename(books)
     until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
     assert "the store is available again" in watch.said()

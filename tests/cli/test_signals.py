@@ -16,7 +16,7 @@ from waiting import until
 
 pytestmark = pytest.mark.programs
 
-# Sends SIGINT to the process while it imports click, and then runs the program.
+# Runs the program, and sends it SIGINT while it imports click.
 INTERRUPTED_IMPORT = """
 import os, signal, sys
 

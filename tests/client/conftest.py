@@ -7,7 +7,7 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import TARGETS, Target
 from running_service import RunningService
 
-# A copy in PostgreSQL needs a real server, so it is tested only in `make test-long`.
+# To save time, `make test` covers only DuckDB and SQLite. `make test-long` covers all targets.
 KINDS = [pytest.param(name, marks=() if name in ("duckdb", "sqlite") else pytest.mark.long) for name in TARGETS]
 
 

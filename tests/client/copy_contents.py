@@ -1,4 +1,4 @@
-"""Rebuilds objects from a copy's tables, and converts the service's responses to the same form.
+"""Rebuilds objects from a copy's tables, and converts the service's responses so that both can be compared.
 
 Instants are compared as milliseconds and numbers as decimals; everything else is
 compared unchanged.
@@ -52,7 +52,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
-    """Check that copy and service have the same objects, field for field. The message names one difference."""
+    """Check that the copy and the service have the same objects, field for field. The message names a difference."""
     only_here, only_there = held.keys() - served.keys(), served.keys() - held.keys()
     assert not only_here, f"only in the copy: {only_here}"
     assert not only_there, f"only in the service: {only_there}"
@@ -130,7 +130,7 @@ def _selected(sink: SqlSink, column: Column) -> str:
 
 
 def _record(table: Table, row: Json) -> Json:
-    """Convert a row to an object as in the response, without the columns for its parent and for the copy itself."""
+    """Convert a row to the object in the response, without the columns that exist only in the copy."""
     record: Json = {}
     for column in table.columns:
         if column.path and not column.of_parent:
@@ -159,7 +159,7 @@ def _as_served(value: Any, kind: Kind) -> Any:
 
 
 def _lists(sink: SqlSink, table: Table, owner: str, number: str, **extra: Any) -> dict[Any, list[Json]]:
-    """Return the objects in a list in order, keyed by owner. They must be numbered 1, 2, 3 and so on."""
+    """Return the rows of a table as lists, keyed by owner. The rows of each list must be numbered 1, 2, 3 and so on."""
     found: dict[Any, list[Json]] = {}
     names = owner.split(", ")
     for row in _rows(sink, table, f"ORDER BY {owner}, {number}"):

@@ -1,4 +1,4 @@
-"""Reads the service's data with a separate key, so that no other client's cursors are affected."""
+"""Reads everything that the service's lists return, for comparison with a copy."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from client.copy_contents import Json, plain
 
 EVER = "1970-01-01T00:00:00Z"
-# All bills and members in the tests fall between these dates.
+# All dated bills in the tests fall between these dates.
 FIRST, LAST = date(2024, 12, 1), date(2026, 12, 31)
 
 

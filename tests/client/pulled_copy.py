@@ -18,7 +18,7 @@ PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
 
 
 class Copy:
-    """Everything that one key can read, stored in a target that is opened for every run."""
+    """A copy of everything that one key can read. Its target is opened for every run."""
 
     def __init__(
         self, service: RunningService, key: str, target: Callable[[], SqlSink], *, personal: bool = False
@@ -62,7 +62,7 @@ class Copy:
             sink.close()
 
     def served(self) -> dict[str, Any]:
-        """Return what the service shows to this key."""
+        """Return everything that the service returns to this key."""
         shops = expected.shops(self._ask)
         bills: dict[tuple[str, str], Json] = {}
         members: dict[tuple[str, str], Json] = {}
@@ -89,7 +89,7 @@ class Copy:
 
 
 def assert_equal(copy: Copy) -> None:
-    """Check that the copy equals what the service shows, field for field."""
+    """Check that the copy equals the service's data, field for field."""
     held, served = copy.held(), copy.served()
     assert held["shops"] == served["shops"]
     assert held["bills"] == served["bills"]

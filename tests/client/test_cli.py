@@ -177,7 +177,7 @@ def test_a_refused_first_request_leaves_no_files_behind(copy_owner: CopyOwner, t
 
 
 def test_a_first_pull_of_one_page_takes_three_requests(copy_owner: CopyOwner) -> None:
-    assert copy_owner.json("pull")["requests"] == 3, "the key, a page of the feed, and a page of members"
+    assert copy_owner.json("pull")["requests"] == 3, "expected one request each for the key, the feed and the members"
 
 
 def test_progress_is_reported_as_saved_only_if_something_was_read(

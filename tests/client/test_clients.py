@@ -1,7 +1,4 @@
-"""Tests both clients against the real service, endpoint by endpoint.
-
-Every test runs with both the blocking and the async client.
-"""
+"""Tests for the blocking and the async client against the real service. Every test runs with both clients."""
 
 import asyncio
 import inspect

@@ -70,12 +70,12 @@ def _replaced(correct: str, wrong: str, sql: str) -> str:
 
 
 def _with_wide_numbers(node: exp.Expr) -> exp.Expr:
-    """Replace two types of numbers that sqlglot does not translate exactly."""
+    """Replace a type and a function that sqlglot does not translate exactly."""
     if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.DECIMAL:
         # BigQuery's NUMERIC has 38 digits, but DuckDB's DECIMAL has only 18 by default.
         return exp.DataType.build("DECIMAL(38, 0)", dialect="duckdb")
     if isinstance(node, exp.ToNumber):
-        # sqlglot knows Snowflake's TO_NUMBER, but does not translate its format for hexadecimal digits.
+        # sqlglot parses Snowflake's TO_NUMBER, but does not translate the format for hexadecimal digits.
         assert set(node.args["format"].name) == {"X"}
         return sqlglot.parse_one(f"CAST('0x' || {node.this.sql(dialect='duckdb')} AS HUGEINT)", dialect="duckdb")
     return node

@@ -36,7 +36,7 @@ def client(request: pytest.FixtureRequest, copy: Copy, tmp_path: Path) -> Client
     if request.param is PythonClient:
         pytest.importorskip("requests")
     elif not (shutil.which("bash") and shutil.which("curl") and shutil.which("jq")):
-        pytest.skip("needs bash, curl and jq")
+        pytest.skip("bash, curl or jq is not on the PATH, so the curl client was NOT run")
     made: Client = request.param(tmp_path / "client", copy.url, copy.key)
     return made
 
@@ -211,7 +211,7 @@ def test_no_list_returns_undated_history_until_it_changes(
 def test_only_history_outside_the_windows_is_missed(
     client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
-    client.first_day = ""  # the default, 2025-01-01
+    client.first_day = ""  # The client then uses its default, 2025-01-01.
     days = "2024-12-31T12:00:00+07:00", "2026-12-15T12:00:00+07:00"
     outside = [r.bill(branch, closedAt=day, history=True) for day in days]
     service.load(*outside, *(r.bill(branch, closedAt=day) for day in days))
@@ -225,7 +225,7 @@ def test_only_history_outside_the_windows_is_missed(
 
 
 def asked(path: str) -> dict[str, str]:
-    """Return the parameters of a request, keyed by name, and its `path`."""
+    """Return the parameters of a request, keyed by name, and the last segment of its path as `path`."""
     parts = urlsplit(path)
     return {
         "path": parts.path.rsplit("/", 1)[-1],

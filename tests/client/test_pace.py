@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from counterfoil.client.pace import WINDOW_SEC, Pace
 
-# The length of the service's window, which must never hold more requests than the limit.
+# The length of the service's minute window in seconds. No such window may contain more requests than the limit.
 MINUTE = 60.0
 
 

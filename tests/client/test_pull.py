@@ -1,4 +1,4 @@
-"""Pulls into every kind of target: the copy equals what the service shows, whatever happened in between."""
+"""Tests for pulls into every kind of target. After a pull, the copy must equal the data that the service returns."""
 
 from contextlib import closing
 from decimal import Decimal

@@ -143,7 +143,7 @@ def test_a_key_made_by_rotation_continues_the_copy(copy: Copy, branch: r.Record,
 
 
 def begin_first_pull(copy: Copy, pages: int) -> None:
-    """Store some pages of one element each, as an interrupted run does."""
+    """Store the first pages of a pull, with one element each, as an interrupted run does."""
     sink = copy.target()
     with Client(copy.url, copy.key) as client:
         puller = Puller(client, sink, Options(limit=1, pages_per_batch=1, commit_sec=0))
@@ -225,7 +225,7 @@ def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, posit
 def test_a_copy_made_by_an_earlier_release_is_read_in_full_and_continued(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
-    """Format 1 had a mark for each shop, and did not notice removals or late history."""
+    """Copies in format 1 had a mark for each shop, and missed removals and late history."""
     gone = r.bill(branch)
     service.load(gone)
     copy.pull()

@@ -1,4 +1,4 @@
-"""Reconciling finds and repairs damage to the copy, and nothing else."""
+"""Reconciling finds and repairs damage to the copy, and changes nothing else."""
 
 from datetime import date, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The views of a copy give the totals that are computed from the source records."""
+"""The views of a copy return the same totals as a computation from the source records."""
 
 from collections import defaultdict
 from decimal import Decimal
@@ -17,7 +17,7 @@ VIEWS = ("daily_sales", "product_mix", "member_activity")
 
 
 def source_records() -> tuple[list[r.Record], list[r.Record]]:
-    """Return two shops and their bills: with tips, voids, cancelled lines, tip lines and missing amounts."""
+    """Return two shops, and bills with tips, voids, cancelled lines, tip lines and missing amounts."""
     one = r.branch()
     shops = [one, r.branch(franchiseId=one["franchiseId"])]
     bills = [

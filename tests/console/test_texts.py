@@ -1,4 +1,4 @@
-"""Every text of the console exists in English and Thai, and every text is used."""
+"""Every text of the console exists in English and Thai, and is used."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from counterfoil.domain.audit import Act
 SOURCES = Path(__file__).parents[2] / "src" / "counterfoil" / "console"
 _USE = re.compile(r"""\bt\(f?["']([a-z0-9_.{}A-Z-]+)["']""")
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
-# Technical terms that are the same in both languages.
+# Texts that need no translation, because they are technical terms.
 SAME = {"store.horizon"}
 
 
@@ -38,7 +38,7 @@ def test_a_text_exists_in_every_language(name: str) -> None:
     assert placeholders(english) == placeholders(thai)
 
 
-# The first part of text names that are computed from data. `test_translation` compares these texts with the data.
+# Prefixes of text names that are computed, so the names are not in the source code. `test_translation` covers them.
 COMPUTED = (
     "check",
     "message",
@@ -49,6 +49,8 @@ COMPUTED = (
     "reject",
     "audit_field",
     "store_problem",
+    "store_reason",
+    "refusal",
 )
 
 

@@ -34,8 +34,8 @@ SMALL = {
 }
 # These statements run for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
-# The supervisor runs these once an hour. The tables hold a minute of admissions and the latest admission of every key,
-# and a row for each shop that a lineage reads.
+# The supervisor runs these statements once an hour, and the tables are small: `admissions` has the last minute and the
+# latest admission of every key, and `passes` has a row for each shop that a lineage reads.
 HOURLY = ("DELETE FROM admissions WHERE day <", "DELETE FROM passes WHERE")
 
 Seen = tuple[str, str]
@@ -108,7 +108,7 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
         if (scan := re.match(r"SCAN (\w+)", line))
         and scan[1] not in SMALL | {"CONSTANT", "base"}  # `base` is the list of bases that a key covers
         and not any(words in text for words in HOURLY)
-        # These partial indexes contain only the shops and days that have to be recomputed.
+        # These partial indexes contain only the shops and days that are due for recomputation.
         and "shops_to_rewrite" not in line
         and "stale_days" not in line
     }
@@ -123,7 +123,7 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
         for database, text in statements
         if database == "books"
         and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
-        # These two sort only the few records of one messaging account, or the changed shops of one franchise.
+        # These two statements sort only the few records of one messaging account, or one franchise's changed shops.
         and "JOIN accounts" not in text
         and "FROM departures" not in text
     }

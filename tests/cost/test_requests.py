@@ -79,8 +79,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         service.close()
 
 
-ADMISSION = 5  # begin, read the latest admission, write this one, write the record of the previous request, commit
-CURSOR = 3  # begin, store the cursor, commit
+# The statements: begin, read the latest admission, write this one, write the record of the previous request, commit.
+ADMISSION = 5
+# The statements: begin, store the cursor, commit.
+CURSOR = 3
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The image, built by buildah and run by podman on a base made from Debian packages, without a registry.
+"""Tests for the image, which buildah builds and podman runs, on a base made from Debian packages without a registry.
 
-Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating
-the base takes minutes.
+Creating the base takes minutes. To use an existing one, set COUNTERFOIL_TEST_BASE to
+its tar file.
 """
 
 import json
@@ -64,7 +64,7 @@ class Engine:
 
 
 def base(folder: Path) -> Path:
-    """Create a file system with Debian's Python, used instead of a base image from a registry; return its path."""
+    """Return the path of a tar file with Debian's Python, which replaces a base image from a registry."""
     if given := os.environ.get("COUNTERFOIL_TEST_BASE"):
         return Path(given)
     if shutil.which("mmdebstrap") is None:
@@ -85,7 +85,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         build_image(engine)
         yield engine
     finally:
-        # podman leaves its folder mounted on itself.
+        # podman leaves this folder mounted, and a mounted folder cannot be deleted.
         subprocess.run(["umount", folder / "images" / "overlay"], capture_output=True, check=False)
         shutil.rmtree(folder)
 

@@ -56,7 +56,7 @@ def test_every_pod_runs_without_privileges_and_on_a_read_only_system() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
-        # Otherwise a Service named counterfoil would set COUNTERFOIL_PORT to a URL.
+        # Otherwise Kubernetes would set COUNTERFOIL_PORT to the URL of a Service named counterfoil.
         assert pod["enableServiceLinks"] is False
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
             assert container["image"] == f"counterfoil:{__version__}"

@@ -105,7 +105,8 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
             (standby,) = replica.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
             assert standby
             until(
-                lambda: replica.execute("SELECT count(*) FROM counterfoil.bills").fetchone() == (600,), "it caught up"
+                lambda: replica.execute("SELECT count(*) FROM counterfoil.bills").fetchone() == (600,),
+                "the replica caught up",
             )
         if not HAPROXY:
             assert "HAProxy is not installed" in told["cluster"]["front"]
@@ -136,9 +137,9 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
     assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]
 
 
-@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
+@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed (Debian: apt-get install haproxy)")
 def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_folder: Path) -> None:
-    """Without a meter, no node is ready. A response from the load balancer instead of a node would be HTML."""
+    """Without a meter, no node is ready. Clients must still get a node's JSON, not the load balancer's HTML."""
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")
         asked = {"Authorization": f"Bearer {key['key']}"}
@@ -154,7 +155,7 @@ def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_fold
             assert (answer().status_code, answer().json()["error"]) == (503, "auth_unavailable")
         assert httpx.get(f"{admin_of(told)}/ready").status_code == 503
         os.kill(meter, signal.SIGCONT)
-        until(lambda: answer().status_code == 200, "it answers again", patience_sec=5)
+        until(lambda: answer().status_code == 200, "the service answers again", patience_sec=5)
 
 
 def test_two_clusters_run_side_by_side_and_an_empty_one_takes_a_load(open_folder: Path) -> None:

@@ -64,6 +64,6 @@ def test_a_running_service_continues_to_write_after_its_log_was_rotated(tmp_path
     before, after = rotated.read_bytes(), deployment.log.read_bytes()
     assert b"before-rotation" in before + after
     assert b"after-rotation" in after
-    # A service that did not append would leave zero bytes in place of the old log.
+    # If the service did not append to its log, the log would begin with zero bytes after the rotation.
     assert b"\0" not in after
     assert after.startswith(b"{")

@@ -30,7 +30,7 @@ def vault() -> Iterator[Path]:
 
 
 class Restored(Server):
-    """A server running on a backup that was restored to a given moment."""
+    """A server on a backup that was restored to a given time."""
 
     def __init__(self, of: Postgres, vault: Path, moment: str) -> None:
         super().__init__("restored")
@@ -89,9 +89,9 @@ def test_a_store_is_restored_to_the_moment_before_an_accident_and_the_marks_of_c
     again = RunningService(tmp_path / "after", store=restored.url(name))
     again.clock = service.clock
     assert again.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"] == kept
-    # A key that was issued after the moment of the restore is unknown.
+    # A key that was issued after the recovery target time is unknown.
     assert again.error("shops", revoked) == "invalid_key"
-    # A client whose mark is later than the moment of the restore still gets every bill that is loaded now.
+    # A client whose mark is later than the recovery target time still gets every bill that is loaded now.
     again.clock.advance(1)
     again.load(later | {"cashier": "Lek"})
     (new,) = again.get("transactions", key, shopId=of["id"], updatedSince=mark).json()["data"]

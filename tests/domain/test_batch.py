@@ -53,7 +53,7 @@ def put_base(rev: float | None = None, **fields: Any) -> PutBase:
 
 
 def applied(*changes: Change, to: Batch | None = None, stamp: int = STAMP) -> tuple[list[Outcome], Batch]:
-    """Apply changes to the rows that another batch leaves behind, as if those rows had been stored and read back."""
+    """Apply changes to the rows of an earlier batch, as if those rows had been stored and read back."""
     before = to or Batch(0, 0, [], [], [], [], {})
     batch = Batch(
         stamp,

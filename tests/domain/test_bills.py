@@ -672,7 +672,7 @@ all_facts = st.builds(
 def test_a_bill_reread_under_new_facts_is_the_bill_read_under_them(
     fields: dict[str, Any], before: ShopFacts, after: ShopFacts
 ) -> None:
-    """Withheld values are compared too, so the bill is also the same after several changes of the facts."""
+    """Withheld values are compared too, so the bill is also the same after several changes to the facts."""
     assert under_facts(stored(closed(before, **fields)), after) == closed(after, **fields)
 
 

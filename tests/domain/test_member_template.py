@@ -1,4 +1,4 @@
-"""A template that is filled in gives the same JSON as the published member, for any time, base and caller."""
+"""A completed template is the same JSON as the published member, for any time, base and caller."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for converting a raw member record to the stored record, and that to the published member."""
+"""Tests for converting a raw member record to the stored record, and the stored record to the published member."""
 
 from typing import Any
 

@@ -193,7 +193,7 @@ def test_an_amount_in_satang_is_kept_exactly_however_it_is_written(amount: objec
 def test_money_never_moves_by_more_than_half_a_millionth(value: float) -> None:
     read = money(value)
     assert read is not None
-    # Beyond 2^32 baht, adjacent doubles differ by more than a millionth.
+    # From 2^33 baht upwards, adjacent doubles differ by more than a millionth.
     assert abs(read - value) <= 0.5000001e-6 + math.ulp(value) / 2
 
 

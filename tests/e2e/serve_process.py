@@ -29,7 +29,7 @@ COMMAND = (sys.executable, "-m", "counterfoil", "serve")
 
 
 class Deployment:
-    """A folder, a port and a secret, with or without a running service."""
+    """A store with its settings, ports and keys, with or without a running service."""
 
     def __init__(self, folder: Path, store: str = "", meter: str = "") -> None:
         self.folder = folder
@@ -85,7 +85,7 @@ class Deployment:
         }
 
     def refusal(self, **environment: str) -> str:
-        """Start the service, which must fail; return its message, which must be one sentence."""
+        """Start the service, which must fail; return its message, which must be a single line."""
         done = subprocess.run(
             COMMAND,
             env=self.environment() | environment,
@@ -214,7 +214,7 @@ def taken(caller: socket.socket) -> bool:
 
 
 def is_pending(pid: int, number: signal.Signals) -> bool:
-    """Return whether this signal was sent to a frozen process, which will receive it when it continues."""
+    """Return whether this signal was sent to a frozen process and has not been delivered yet."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     (pending,) = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
     return bool(int(pending, 16) & 1 << (number - 1))

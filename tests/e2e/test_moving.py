@@ -12,14 +12,14 @@ import servers
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from records import bills
 
-# These tests need a real server, so they run only in `make test-long`.
+# Moving a store to a real server takes time, so this test runs only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}
 
 
 class Moved(Deployment):
-    """A deployment whose store is on PostgreSQL, for the time after the cut-over."""
+    """A deployment after the cut-over, with its store on PostgreSQL."""
 
     def __init__(self, folder: Path, database: str) -> None:
         self._address = database

@@ -35,14 +35,14 @@ KEYS: dict[str, dict[str, Any]] = {
     "unread": {"per_day": 100},
     "full disk": {"per_min": 1000},
 }
-# This many requests on new connections are enough for both workers to answer some.
+# With this many new connections, both workers answer at least one request.
 BOTH_WORKERS = 12
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """A service with two workers, shared by the tests in this file."""
+    """A service with two workers, shared by several tests."""
     deployment = Deployment(tmp_path_factory.mktemp("service"))
     deployment.load(SHOP, *BILLS)
     deployment.issue(KEYS)
@@ -142,7 +142,7 @@ def test_the_horizon_moves_while_nothing_is_loaded(service: ServeProcess) -> Non
 
     until(has_moved_twice, "the horizon has moved twice")
     assert horizons == sorted(horizons)
-    # A busy machine may delay the ticker occasionally, so only the median is checked.
+    # A busy machine may delay the ticker occasionally, so the limit of one second applies only to the median.
     assert sorted(ages)[len(ages) // 2] < 1
     assert max(ages) < 5
     assert service.metric("horizon_age_seconds") < 5
@@ -194,7 +194,7 @@ def test_the_log_has_one_json_line_per_request_without_query_and_secret(service:
 
 
 def unavailable_answers(service: ServeProcess, key: str) -> list[httpx.Response]:
-    """Return the responses of both workers, or an empty list unless all of them say that keys cannot be read."""
+    """Return the responses of both workers if all of them say that keys cannot be read, otherwise an empty list."""
     answers = [service.get("shops", key, NEW_CONNECTION) for _ in range(BOTH_WORKERS)]
     return answers if {answer.json().get("error") for answer in answers} == {"auth_unavailable"} else []
 
@@ -253,7 +253,7 @@ def test_unreadable_books_cause_500_with_the_allowance_and_recover(service: Serv
 
 @TOGETHER
 def test_a_full_disk_admits_nobody_uncounted_and_the_meter_recovers_automatically(service: ServeProcess) -> None:
-    """The workers are prevented from writing another byte, which has the same effect as a full disk."""
+    """A file size limit of zero stops the workers from writing, as a full disk would."""
     key = service.key("full disk")
     assert used(service, key) == 1
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in service.pids()}
@@ -329,7 +329,7 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
     workers = running.pids()
     address = ("127.0.0.1", deployment.port)
     with deployment.database("usage") as usage, socket.create_connection(address, timeout=20) as caller:
-        usage.execute("BEGIN IMMEDIATE")  # until this ends, no request can be counted
+        usage.execute("BEGIN IMMEDIATE")  # While this transaction is open, no request can be counted.
         caller.sendall(f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
         until(lambda: taken(caller), "the request was under way")
         # The worker is frozen, so it cannot answer before it is asked to stop.

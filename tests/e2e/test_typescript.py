@@ -1,4 +1,4 @@
-"""The TypeScript program in docs/integrate.md, compiled with types generated from the OpenAPI document."""
+"""Tests the TypeScript program in docs/integrate.md, compiled with types generated from the OpenAPI document."""
 
 import json
 import re

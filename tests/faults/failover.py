@@ -28,7 +28,7 @@ from servers import Valkey
 from waiting import PATIENCE_SEC, until
 
 PLENTY = 1_000_000_000
-# The bridge holds every valid cursor only once it has run for this long.
+# In the first ten seconds, nodes cannot resolve cursors without a primary, so no failure is caused that early.
 SETTLING_SEC = 15.0
 CALM_SEC = 4.0
 BATCH = 10
@@ -44,7 +44,7 @@ QUESTIONS = {
 
 
 class Loader:
-    """Keeps writing new versions of bills. The service must return every acknowledged version."""
+    """Repeatedly loads new versions of bills. No acknowledged version may be lost."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._settings = deployment.settings
@@ -194,7 +194,7 @@ class FailoverScenario:
         )
 
     def _until_called_for(self, seconds: float) -> None:
-        """Wait until every client has received a response at least this many seconds from now."""
+        """Let the clients call for this many seconds; then wait until each of them has received another response."""
         moment = time.monotonic() + seconds
         until(
             lambda: all(caller.seen and caller.seen[-1].ended > moment for caller in self.callers),

@@ -31,7 +31,7 @@ class Call(Struct, frozen=True):
 
 
 class Client:
-    """One connection to one node; it reconnects after a failure."""
+    """An HTTP client with one connection to one node. It reconnects after a failure."""
 
     def __init__(self, port: int, key: str, patience_sec: float = 30.0) -> None:
         self._port = port
@@ -97,7 +97,7 @@ def _facts(seen: Call) -> tuple[float, float, int, str | None, bool]:
 
 
 def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]:
-    """Call from this many connections at the same moment; return all results."""
+    """Call from this many connections at the same time; return all results."""
     seen: list[Call] = []
     start = threading.Barrier(number)
 
@@ -117,6 +117,6 @@ def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]
 
 
 def longest_gap(seen: Sequence[Call], status: int = 200) -> float:
-    """Return the longest time in seconds during which no call was answered with this status."""
+    """Return the longest time in seconds between two consecutive responses with this status."""
     answered = sorted(call.ended for call in seen if call.status == status)
     return max((later - earlier for earlier, later in pairwise(answered)), default=float("inf"))

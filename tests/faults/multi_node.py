@@ -19,7 +19,7 @@ BY_CHANGE = "transactions?shopId=sh_1&updatedSince=2000-01-01T00:00:00Z"
 
 
 class MultiNodeDeployment:
-    """A deployment with several nodes. Each node reaches the store and the meter through its own proxy."""
+    """A deployment with several nodes. Each node reaches the store and the meter through its own proxies."""
 
     def __init__(self, folder: Path, postgres: Postgres | None = None, valkey: Valkey | None = None) -> None:
         self.folder = folder

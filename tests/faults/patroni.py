@@ -18,7 +18,7 @@ from running_service import free_port
 from servers import Server
 from waiting import until
 
-# The recommended settings, except that fsync is off, because data that a killed process has written is not lost.
+# The recommended settings, except that fsync is off: only processes are killed, so data that they have written is kept.
 TERMS = {
     "ttl": 20,
     "loop_wait": 1,
@@ -112,7 +112,7 @@ class Member(Server):
             os.kill(pid, signal.SIGKILL)
 
     def kill_both(self) -> None:
-        """Kill Patroni and the database, as a machine failure would. The leader's lock expires before a failover."""
+        """Kill Patroni and the database, as a machine failure would. Failover waits until the leader's lock expires."""
         self.kill()
         self.kill_postgres()
 

@@ -18,7 +18,7 @@ END_THE_OTHERS = """
 
 @pytest.mark.long
 def test_a_connection_closed_by_the_server_is_not_reused() -> None:
-    """A server announces its shutdown before it disconnects. For a moment the connection still looks usable."""
+    """A server announces the end of a session before it disconnects. Until then, the connection still looks usable."""
     server = servers.postgres(18)
     database, url = server.fresh_database()
     proxy = Proxy(server.port)

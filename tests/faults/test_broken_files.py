@@ -1,4 +1,4 @@
-"""Tests with files of the embedded store that are locked, lost, replaced or damaged while the service is running."""
+"""Tests with files of the embedded store that are locked, lost, replaced or damaged, and with workers that die."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ AT_ONCE_SEC = 0.8
 
 
 def longer(case: Any) -> Any:
-    """Mark a case for `make test-long`. `make test` runs a similar case."""
+    """Mark a case that only `make test-long` runs."""
     return pytest.param(case, marks=pytest.mark.long)
 
 
@@ -61,7 +61,7 @@ def deployment(loaded: Deployment, tmp_path: Path) -> Deployment:
 
 @pytest.fixture(scope="module")
 def recovering(loaded: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """A running service, shared by tests that leave it working, because a start takes most of the time of a test."""
+    """A running service for tests that leave it working. They share it, because starting it takes most of the time."""
     running = copied(loaded, tmp_path_factory.mktemp("recovering")).start()
     yield running
     assert running.stop() == 0
@@ -110,7 +110,7 @@ def unknown_key() -> str:
 
 def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(shared: ServeProcess) -> None:
     with locked(shared.deployment.store / "keys.sqlite3"):
-        # This is long enough for the service to try to read its cached keys again.
+        # This is long enough for the service to try to reload its keys.
         throughout(0.6, lambda: shared.get("shops", shared.key("k")).status_code == 200, "a known key works")
         answers = call_concurrently(shared, shared.key("k"))
         document, took = timed(lambda: shared.get("openapi.json"))
@@ -247,7 +247,7 @@ def test_a_damaged_file_is_reported_by_name_and_no_worker_dies(
     deployment: Deployment, name: str, damage: Callable[[Path], None]
 ) -> None:
     if name == "usage":
-        # Insert enough cursors and records for several database pages.
+        # Insert enough request records to fill several database pages.
         with deployment.database("usage") as usage:
             usage.execute(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO requests "

@@ -68,7 +68,7 @@ def test_a_slow_store_causes_slow_answers_but_no_wrong_ones(multi_node: MultiNod
     assert all(call.data == quick.data and call.took > 0.1 for call in slow)
     node.store_proxy.restore()
     node.store_proxy.throttle = 200
-    # At this rate a page of bills exceeds its time limit, but the few bytes needed for admission do not.
+    # At this rate, a page of bills may exceed its time limit, but the few bytes needed for admission do not.
     assert {(call.status, call.metered) for call in (client.ask(BY_DAY), client.ask(BY_DAY))} <= {
         (200, True),
         (500, True),

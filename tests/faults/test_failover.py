@@ -1,4 +1,4 @@
-"""The primary is repeatedly killed with -9 while bills are loaded, read and pulled."""
+"""The primary is repeatedly killed with SIGKILL while bills are loaded, read and pulled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from servers import Valkey
 pytestmark = pytest.mark.long
 
 KILLS = 20
-# Every seventh failure kills the whole machine instead of only the database.
+# Every seventh time, Patroni is killed together with the database, as if the machine had failed.
 WHOLE_EVERY = 7
 GAP_SEC = 0.1
 

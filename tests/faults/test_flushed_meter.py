@@ -1,4 +1,4 @@
-"""A meter that lost its data: counting continues from the store, no quota resets, and a metric reports the loss."""
+"""The meter loses its data: counting continues from the store, no quota is reset, and a metric reports the loss."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys or counts are unavailable: requests get 503 immediately, nobody is admitted, and the service recovers."""
+"""Keys or counts are unavailable: requests get 503 in a limited time, nobody is admitted, and the service recovers."""
 
 import signal
 
@@ -18,8 +18,8 @@ SLACK_SEC = 1.0
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # A node that still has its keys in memory reports a dead meter within this time.
 AT_ONCE_SEC = 0.5
-# The number of callers that return after the meter is restarted. There are enough connections to the meter for all of
-# them.
+# The number of callers that send requests before and after the meter is restarted. The node may open enough connections
+# to the meter for all of them.
 RETURNING = 16
 
 
@@ -47,7 +47,7 @@ def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answ
 ) -> None:
     """Connections that died with the meter are replaced before they are used again, so callers do not notice."""
     node = multi_node.node()
-    # A slow meter makes each of these callers open its own connection.
+    # While the meter is slow, the node needs a connection to it for each of these callers.
     node.meter_proxy.delay_sec = 0.1
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, RETURNING)} == {200}
     node.meter_proxy.delay_sec = 0.0

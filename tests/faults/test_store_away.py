@@ -1,4 +1,4 @@
-"""The books are unavailable or too slow, but keys and counts work: 500 with the quota headers, then recovery."""
+"""Only the books are unavailable or too slow: requests get 500 with the quota headers, and the service recovers."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""More concurrent requests than a node can serve: they wait for a limited time and are then refused."""
+"""More concurrent requests than a node can serve at once: they wait, but only for a limited time."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from faults.test_store_away import locked
 LIMITS = ConnectionLimits()
 
 CROWD = 300
-# Running this many threads is slow in itself on a busy machine.
+# On a busy machine, running this many threads takes additional time.
 SLACK_SEC = 10.0
 
 

@@ -14,16 +14,16 @@ from hostile.raw_http import Answer, Line, Malformed, request
 SHOPS = b"/ext/v1/shops"
 SMUGGLED = "smuggled"
 KB = 1024
-# An attack is over when no data has arrived for this long.
+# If nothing has arrived for this long, the connection is half-closed and the remaining responses are read.
 QUIET_SEC = 0.25
 
 # The allowed status 0 means that the HTTP server refused the request (400, 414 or 431) or closed the connection. Any
-# other status must come from the service, in its first response; everything after that must be a refusal.
+# other allowed status is the status of the first response from the service.
 REFUSED = frozenset({0})
 
 
 class Attack(Struct, frozen=True):
-    """The bytes to send on one connection, and the allowed statuses of the first response."""
+    """The bytes to send on one connection, the allowed statuses, and the maximum number of responses."""
 
     name: str
     data: bytes
@@ -32,7 +32,7 @@ class Attack(Struct, frozen=True):
 
 
 def attacks(key: str) -> list[Attack]:
-    """Return all attacks. Each contains a valid key, so that none is refused because of its key."""
+    """Return all attacks. They use a valid key, so that none is refused because of its key."""
     bearer = b"Authorization: Bearer " + key.encode()
     hidden = request(SHOPS, key, b"X-Request-Id: smuggled")
     good = frozenset({200})
@@ -154,7 +154,7 @@ def run(port: int, attack: Attack, checker: Checker) -> Outcome:
     if first not in attack.allowed:
         found.append(f"answered {first}; allowed: {sorted(attack.allowed)}")
     if len(by_service) > attack.most:
-        found.append(f"{len(by_service)} responses from the service instead of {attack.most}")
+        found.append(f"{len(by_service)} responses from the service; allowed: {attack.most}")
     if attack.most == 1 and any(answer.header("x-request-id") == SMUGGLED for answer in by_service):
         found.append("a hidden request was answered")
     for answer in answers:

@@ -1,7 +1,7 @@
-"""Searches for canaries: unique markers in data that must never be shown, stored or logged.
+"""Searches for canaries: unique markers in private data, which must not appear where that data is not allowed.
 
-A marker is found in plain text and in the usual encodings: hexadecimal, base64,
-UTF-16, percent-encoding and reversed.
+A marker is found in plain text, reversed, and in the usual encodings: hexadecimal,
+base64, UTF-16 and percent-encoding.
 """
 
 import base64
@@ -21,7 +21,7 @@ from hostile.raw_http import Answer, ask
 from hostile.targets import Attacked
 from hostile.world import World, escaped
 
-# Places where callers put private data by mistake.
+# Request targets in which callers might put private data by mistake.
 PRIVATE_TARGETS = (
     "{}",
     "shops?{}",
@@ -103,7 +103,7 @@ def disguises(text: str) -> list[bytes]:
 
 
 class Survey:
-    """Puts canaries into requests, reads all endpoints, and then searches all output and stored data."""
+    """Reads all endpoints, sends requests that contain canaries, and then searches all output and stored data."""
 
     def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
         self._world = world
@@ -138,7 +138,7 @@ class Survey:
                 self._ask(target, key, personal)
 
     def send_canaries(self) -> None:
-        """Send canaries where callers put private data by mistake: in parameters, paths, IDs, headers and keys."""
+        """Send canaries where callers might put private data by mistake: in paths, parameters, headers and keys."""
         canaries = self._world.canaries
         for target in PRIVATE_TARGETS:
             self._ask(target.format(canaries.mark("request target")), self._plain_key, personal=False)
@@ -157,7 +157,7 @@ class Survey:
     # --- searching ---------------------------------------------------------------------
 
     def search(self) -> list[Hit]:
-        """Return every hit in the responses, the store, the log, the metrics, the processes and their environment."""
+        """Return all hits in responses, logs, admin pages, command lines, environments and stored or temporary data."""
         finder = Finder(self._world.canaries.kinds)
         found: list[Hit] = []
         for name, content, allowed in self._places():

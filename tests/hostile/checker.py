@@ -1,7 +1,7 @@
 """Checks every response against the OpenAPI document that the service serves and the header rules of the contract.
 
-It does not use the code of the service. Each fault is a sentence; a response
-without faults is as documented.
+This module does not use the code of the service. Each fault is described in a
+sentence. A response without faults is as documented.
 """
 
 import gzip
@@ -60,7 +60,7 @@ class Document:
         return cls(answer.body)
 
     def template(self, path: str) -> str:
-        """Return the path in the document that a request path belongs to, or NO_ROUTE."""
+        """Return the path template in the document that matches a request path, or NO_ROUTE."""
         asked = path.removeprefix(self.root)
         if not path.startswith(self.root):
             return NO_ROUTE
@@ -104,7 +104,7 @@ class Checker:
     `trouble` allows 500 and 503, which are documented for failing stores. `foreign`
     matches data that no successful response may contain.
 
-    Most responses of a campaign repeat. A response is not checked again if everything
+    Most responses in a campaign repeat earlier ones. A response is not checked again if everything
     that the checks look at is the same as in an earlier response without faults.
     """
 
@@ -119,7 +119,7 @@ class Checker:
         self._long_bodies: dict[int, bytes] = {}
 
     def faults(self, answer: Answer, template: str, method: str = "GET", request_id: str | None = None) -> list[str]:
-        """Return the faults in a response to `method` on a path that belongs to `template`."""
+        """Return the faults in a response to `method` on a path that matches `template`."""
         self.checked += 1
         self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
         if answer.header("x-request-id") is None or (answer.status == 400 and not answer.body and method != "HEAD"):
@@ -138,7 +138,7 @@ class Checker:
         return found
 
     def _same_object(self, body: bytes) -> bytes:
-        """Return an equal object from an earlier response, if any, because a bytes object caches its hash."""
+        """Return the equal object from an earlier response, if there is one: its hash has already been computed."""
         if len(body) < _LONG_BODY:
             return body
         return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]
@@ -151,7 +151,7 @@ class Checker:
         if answer.status >= 500 and not self.trouble:
             found.append(f"{answer.status} although the store works")
         if answer.status == 200 and self._foreign and self._foreign.search(body):
-            found.append("the answer contains data of another key's scope")
+            found.append("the answer contains data outside the key's scope")
         if template == ANY_ROUTE:
             return found + self._some_route_faults(answer, body, method)
         return found + self._route_faults(answer, body, template, method)
@@ -182,7 +182,7 @@ class Checker:
         vary = (answer.header("vary") or "").lower()
         found += [f"Vary does not name {name}" for name in ("authorization", "accept-encoding") if name not in vary]
         if (answer.header("server") or "counterfoil") != "counterfoil":
-            found.append(f"a banner: {answer.header('server')!r}")
+            found.append(f"the Server header is {answer.header('server')!r}")
         if answer.status != 304 and answer.header("content-type") != "application/json":
             found.append(f"Content-Type is {answer.header('content-type')!r}")
         given = answer.header("x-request-id") or ""
@@ -202,7 +202,7 @@ class Checker:
         if limited != (answer.header("retry-after") is not None):
             found.append("Retry-After must be sent with rate_limited, and only then")
         if limited and json.loads(body)["retryAfterSec"] != int(answer.header("retry-after") or 0):
-            found.append("Retry-After is not retryAfterSec")
+            found.append("Retry-After differs from retryAfterSec")
         for status, name in ((405, "allow"), (401, "www-authenticate")):
             if (answer.status == status) != (answer.header(name) is not None):
                 found.append(f"{name} must be sent with {status}, and only then")
@@ -263,7 +263,7 @@ class Checker:
             if not found:
                 return []
             first = first or found
-        return [f"documented for no path: {first}"]
+        return [f"not documented for any path: {first}"]
 
 
 DOC = "/v1/openapi.json"

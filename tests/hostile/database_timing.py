@@ -18,7 +18,7 @@ OUR_SHOPS = "SELECT {} FROM shops WHERE franchise_id = 'ours'"
 
 
 class Statement(Struct, frozen=True):
-    """A statement of the service: its SQL, a query for the scope, the type of the scope, and the kind of ID."""
+    """A statement that the service runs: its SQL, a query for the scope, the scope's SQL type, and the kind of ID."""
 
     text: str
     scope: str

@@ -15,8 +15,8 @@ from hostile.checker import Checker
 from hostile.mutations import Case, Generator
 from hostile.raw_http import Answer, Line, Malformed
 
-# Limits on the proper requests and bytes that are sent on a connection before its responses are read, and on the number
-# of connections that wait for responses. They are high enough to keep the service busy.
+# Limits on the requests that are sent at once, the bytes that are pipelined on a connection before its responses are
+# read, and the connections that wait for responses. They are high enough to keep the service busy.
 MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
 MOST_CONNECTIONS = 6
@@ -41,7 +41,7 @@ class Fault(Struct, frozen=True):
     def __str__(self) -> str:
         sent = self.data if len(self.data) < 1_000 else self.data[:500] + b"..." + self.data[-400:]
         again = f"python -m hostile requests --seed {self.seed} --only {self.number}"
-        return f"{self.what}\n  request: {sent!r}\n  again: {again}"
+        return f"{self.what}\n  request: {sent!r}\n  to reproduce: {again}"
 
 
 class Report(Struct):
@@ -54,7 +54,7 @@ class Report(Struct):
 
 
 class SentBroken(Struct):
-    """Malformed requests that were sent at the same time, each on its own connection."""
+    """Broken requests that were sent together, each on its own connection."""
 
     sent_at: float
     cases: list[Case]
@@ -77,7 +77,7 @@ class Fuzzer:
         waiting: list[Case] = []
         size = 0
         broken: list[Case] = []
-        # The number of requests that are sent at once varies, but the same seed gives the same numbers in every run.
+        # The number of requests that are sent at once varies, but a run with the same seed uses the same numbers.
         random = Random(f"{self._generator.seed}:{numbers.start}")  # noqa: S311 - reproducible, not secret
         most = random.randint(1, MOST_AT_ONCE)
         for number in numbers:
@@ -168,7 +168,7 @@ class Fuzzer:
         patience = sent.sent_at + QUIET_SEC
         silent = []
         for case, line in zip(sent.cases, sent.lines, strict=True):
-            # However the bytes are parsed, there cannot be more responses than requests, except by smuggling.
+            # Without smuggling, there are at most as many responses as request lines, however the bytes are parsed.
             most = max(1, case.data.count(b"HTTP/1."))
             try:
                 answers, closed = line.so_far(max(0.0, patience - time.monotonic()), 2 * most + 1)
@@ -215,7 +215,7 @@ class Fuzzer:
 
 
 def tokens_of(port: int, key: str, provider_id: str) -> dict[str, str]:
-    """Return the tokens of a base's members as the service returns them, keyed by label."""
+    """Read all members of a base from the service; return their tokens, keyed by label."""
     found: dict[str, str] = {}
     cursor = ""
     with Line(port) as line:

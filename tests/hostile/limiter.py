@@ -1,6 +1,7 @@
 """The limits of a key used by many callers: no minute exceeds the limit, and the day count is exact.
 
-The checkers know only when callers sent requests and received responses.
+The checks use only what callers can observe: the responses, and the times of
+requests and responses.
 """
 
 import json
@@ -30,7 +31,7 @@ class Report(Struct):
 
 
 def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
-    """Return the minutes that definitely had more requests than allowed, no matter when each call was counted.
+    """Report minutes in which more calls than allowed were admitted, no matter when each call was counted.
 
     A call was counted between its start and its end, so only admitted calls that
     both began and ended within the 60 seconds are counted here.
@@ -43,12 +44,12 @@ def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
         within = admitted[bisect_left(ends, earliest) : bisect_right(ends, last.ended)]
         held = sum(call.began > earliest for call in within)
         if held > per_min:
-            worst.append(f"{held} requests were admitted in a minute, and {per_min} are allowed")
+            worst.append(f"{held} requests were admitted in a minute, but only {per_min} are allowed")
     return worst[:3]
 
 
 def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
-    """Return calls that were refused although the window was not full, even if all unanswered calls were counted."""
+    """Report calls that were refused while the window had room, even if every unanswered call is counted."""
     spent = [call for call in calls if call.remaining is not None or call.status == NO_ANSWER]
     begins = sorted(call.began for call in spent)
     ends = sorted(call.ended for call in spent)
@@ -69,7 +70,7 @@ def miscounted(calls: list[Call], reported: int) -> list[str]:
     lost = sum(call.status == NO_ANSWER and call.error != "ConnectionRefusedError" for call in calls)
     # The request for the count is itself counted.
     if not answered + 1 <= reported <= answered + lost + 1:
-        return [f"the day's count is {reported}, and {answered} requests were admitted ({lost} without an answer)"]
+        return [f"the day's count is {reported}, but {answered} requests were admitted and {lost} were not answered"]
     shown = [call.remaining for call in calls if call.remaining is not None]
     return [] if len(set(shown)) == len(shown) else ["two answers showed the same number of remaining requests"]
 
@@ -84,13 +85,13 @@ def run(
     kills: int = 0,
     ask_day: bool = True,
 ) -> Report:
-    """Let many clients use one key on all nodes while workers are being killed.
+    """Let many clients use one key on all nodes, and kill `kills` workers meanwhile.
 
     If `ask_day` is true, the day's count is read at the end, which may take a
     minute because the minute window is full.
     """
     key = site.issue("shop", "sh-0-1", per_min=per_min, per_day=PER_DAY)
-    pause(0.6)  # every worker accepts a key within half a second after it was issued
+    pause(0.6)  # Every worker accepts a new key within half a second.
     callers = [Caller(site.ports[number % len(site.ports)], key, "shops", checker=checker) for number in range(clients)]
     concurrent = ConcurrentCallers(callers, EVERY_SEC)
     killed = 0
@@ -115,7 +116,7 @@ def run(
 
 
 def _remaining(calls: list[Call]) -> list[str]:
-    """Check the lowest number of remaining requests that a response has reported."""
+    """Check the day's count, computed from the lowest number of remaining requests in any response."""
     left = min((call.remaining for call in calls if call.remaining is not None), default=PER_DAY)
     return miscounted(calls, PER_DAY - left + 1)
 

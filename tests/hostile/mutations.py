@@ -15,7 +15,7 @@ from hostile.checker import ANY_ROUTE, ROOT, Document
 
 Item = TypeVar("Item")
 
-# One request in this many is broken. Broken requests take most of the time, because each needs its own connection.
+# Every eighth request is broken. Broken requests take most of the time, because each needs its own connection.
 BROKEN_EVERY = 8
 HUGE = 50_000
 # The HTTP server refuses a request head of more than 64 kB.
@@ -145,7 +145,7 @@ ODD_BYTES = (
 
 
 class Stock(Struct, frozen=True):
-    """The keys, grouped by kind, and the IDs of existing records that the generator may use."""
+    """The valid and invalid keys, and the IDs, that the generator puts into requests."""
 
     keys: list[str]
     bad_keys: list[str]
@@ -209,7 +209,7 @@ class Generator:
         return Case(number, data, method, self._document.template(path), request_id, broken)
 
     def _target(self, random: Random) -> tuple[str, str]:
-        """Return a request target, and the path that the service sees in it."""
+        """Return a request target, and the path without the query string."""
         path = _one_of(random, PATHS)
         if path.endswith("{id}"):
             named = self._stock.bill_ids if path.startswith("transactions") else self._stock.tokens

@@ -15,7 +15,7 @@ from hostile.checker import Checker, Document
 
 
 class OrdinaryCallers:
-    """Runs the process for the duration of a `with` block. Afterwards, `calls` and `faults` hold its results."""
+    """Runs this module as a process during a `with` block. Afterwards, `calls` and `faults` contain its results."""
 
     def __init__(
         self, ports: list[int], key: str, target: str = "shops", callers: int = 4, every_sec: float = 0.02

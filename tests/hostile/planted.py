@@ -125,14 +125,14 @@ class PlantedService:
         return self._log.read_bytes()
 
     def note(self, text: str) -> None:
-        """Write a line to the log that the shipped service would not write."""
+        """Log a line that the shipped service would not log."""
         with self._log.open("a", encoding="utf-8") as log:
             log.write(text + "\n")
 
 
 @contextmanager
 def _replaced(parts: dict[str, type]) -> Iterator[None]:
-    """Make the composition root use other classes."""
+    """Replace classes in `bootstrap` for the duration of the block."""
     before = {name: getattr(bootstrap, name) for name in parts}
     for name, part in parts.items():
         setattr(bootstrap, name, part)
@@ -280,7 +280,7 @@ class LeaksOneBill(SqliteBooks):
 
 
 class ListsForeignShops(SqliteBooks):
-    """Returns the list of another franchise instead of an empty list."""
+    """Returns another franchise's shops instead of an empty list."""
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
         found = await super().shops(scope, reached)
@@ -318,7 +318,7 @@ class ForgetsOne(SqliteUsage):
 
 
 class KeepsRevokedKeys(SqliteKeyLookup):
-    """Accepts a key for a few seconds after it is revoked."""
+    """Still accepts a key for ten seconds after it was revoked."""
 
     _first_seen: dict[str, float]
 
@@ -354,7 +354,7 @@ class UnknownIfUnreadable(SqliteKeyLookup):
 
 
 def empty_if_missing(file: Path) -> type[SqliteBooks]:
-    """Return books that report no bills while a file is missing."""
+    """Return a subclass of `SqliteBooks` whose lists by day are empty while a file is missing."""
 
     class EmptyIfMissing(SqliteBooks):
         async def bills_by_day(self, scope: Scope, shop_id: str, *rest: Any) -> BillPage | None:

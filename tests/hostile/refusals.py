@@ -1,4 +1,4 @@
-"""A store with two franchises, and requests that must be refused, because the ID is unknown or foreign.
+"""A store with two franchises, and requests that must be refused because their ID is unknown or foreign.
 
 The requests run in this process, without HTTP, so that small differences in time can be measured.
 """
@@ -23,8 +23,8 @@ from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService, backend_settings
 
-# The number of IDs of each kind in each group: our franchise, the other franchise, and nonexistent. Our franchise has
-# only eight shops and bases.
+# For each kind of ID, this many IDs are ours, this many belong to the other franchise, and this many do not exist.
+# Our franchise has only eight shops and bases.
 NUMBER = 300
 SCOPES = ("franchise", "shop")
 
@@ -32,7 +32,7 @@ Ids = dict[str, list[str]]
 Question = Callable[[Reads, Caller, str], Coroutine[Any, Any, Answer]]
 # Runs a request to completion, or raises `Refused`.
 Run = Callable[[Coroutine[Any, Any, Answer]], object]
-# Each entry has the kind of ID that the request contains, and the request.
+# The requests, keyed by name, each with the kind of ID that it contains.
 QUESTIONS: dict[str, tuple[str, Question]] = {
     "member": ("member", lambda reads, caller, asked: reads.member(caller, asked)),
     "bill": ("bill", lambda reads, caller, asked: reads.bill(caller, asked)),
@@ -58,14 +58,14 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
 
 
 class TwoFranchises(Struct):
-    """IDs of our franchise, IDs of the other franchise, and nonexistent IDs in the same format."""
+    """A store with two franchises, their IDs, and nonexistent IDs in the same format."""
 
     reads: Reads
     run: Run
     theirs: Ids
     nobodys: Ids
     ours: Ids
-    # The address of the database, or the folder.
+    # The address of the database, or the folder of an embedded store.
     store: str
 
     def asking(self, name: str, scope: str) -> Ask:
@@ -86,13 +86,13 @@ class TwoFranchises(Struct):
 
 
 def _ids(kind: str, draw: random.Random) -> Iterator[list[str]]:
-    """Yield three lists of IDs that differ only in their owners."""
+    """Return three lists of random IDs in the same format."""
     drawn = [f"{kind}-{draw.getrandbits(64):016x}" for _ in range(3 * NUMBER)]
     return (drawn[place::3] for place in range(3))
 
 
 def _group(franchise: str, ids: Ids) -> list[Record]:
-    """Return a franchise: shops, each with its own base. Only the first eight shops have members and bills."""
+    """Return the records of a franchise. Each shop has a base; only the first eight shops have members and bills."""
     shops = [
         branch(id=shop_id, franchiseId=franchise, providerId=base_id)
         for shop_id, base_id in zip(ids["shop"], ids["base"], strict=True)

@@ -19,7 +19,7 @@ from hostile.targets import Attacked, key_id
 from hostile.world import Expected, KeySpec, World, escaped
 
 MALFORMED = ("", "%00", "%FF", "x" * 3_000, "'%20OR%201=1--", "%2e%2e", "*", "null", "sh-0-0%00", "SH-0-0", "sh-0-0%20")
-# At most this many triples are sent on a connection before the responses are read, on this many connections per node.
+# The number of triples sent on a connection before the responses are read, and the number of connections per node.
 AT_ONCE = 12
 MOST_CONNECTIONS = 3
 MOST_FAULTS = 20
@@ -44,7 +44,7 @@ class Report(Struct):
 
 
 def issued(world: World, site: Attacked) -> dict[KeySpec, str]:
-    """Issue a key of every kind; return the keys."""
+    """Issue all keys that the world specifies; return them, keyed by specification."""
     return {
         spec: site.issue(spec.kind, spec.scope_id, messaging_lookup=spec.lookup, personal_data=spec.personal)
         for spec in world.key_specs()
@@ -52,7 +52,7 @@ def issued(world: World, site: Attacked) -> dict[KeySpec, str]:
 
 
 class Known(Struct):
-    """Ports, keys and member tokens, from which another process builds the same matrix."""
+    """The ports, keys and member tokens that another process needs to build the same matrix."""
 
     ports: list[int]
     keys: dict[KeySpec, str]

@@ -1,4 +1,4 @@
-"""Attacks with thousands of sockets that send slowly, read slowly or do nothing, while ordinary callers are served."""
+"""Attacks with thousands of sockets that send slowly, do not read or do nothing, while ordinary callers are served."""
 
 import contextlib
 import resource
@@ -16,7 +16,7 @@ from hostile.raw_http import request
 from hostile.targets import Attacked, until
 
 KINDS = ("silent", "half a request", "a byte at a time", "does not read")
-# Requests that are sent without reading the responses. More would be a flood, which is a different attack.
+# The number of requests that are sent without reading the responses. More would be a flood, which is another attack.
 PIPELINED = 2
 WARM_UP_SEC = 0.5
 STEP_SEC = 0.25
@@ -37,7 +37,7 @@ class Report(Struct):
 
 
 class SlowSocket:
-    """One hostile connection of a given kind."""
+    """One hostile connection. `kind` is one of KINDS."""
 
     def __init__(self, port: int, kind: str, key: str) -> None:
         self.kind = kind
@@ -103,7 +103,7 @@ def run(
     worst_ms: float = 5_000,
     returned_sec: float = 40.0,
 ) -> Report:
-    """Open the sockets and keep them busy for a while; report how well ordinary callers are served during that time."""
+    """Keep slow sockets open for a while; report how well ordinary callers are served during that time."""
     number = min(sockets, allow_sockets(sockets))
     with ConcurrentCallers(
         [Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]

@@ -36,7 +36,7 @@ TARGETS = (
 
 
 class Sample(Struct, frozen=True):
-    """The measurements at the end of an interval."""
+    """The measurements of one interval."""
 
     seconds: float
     requests: int
@@ -48,7 +48,7 @@ class Sample(Struct, frozen=True):
 
 
 class Loader:
-    """Loads bills in its own thread: always the same bills, with a change each time."""
+    """Loads the same bills again and again, changed each time, in its own thread."""
 
     def __init__(self, site: Attacked, world: World) -> None:
         self._site = site
@@ -97,7 +97,7 @@ def run(
 
 
 def _taken(group: list[Caller]) -> list[Call]:
-    """Return the calls since the last sample and delete them, so that this process does not grow either."""
+    """Return the calls since the last sample and delete them, so that the memory of this process does not grow."""
     found = []
     for caller in group:
         calls, caller.calls = caller.calls, []
@@ -127,7 +127,10 @@ def _resident_kb(pid: int) -> int:
 
 
 def unsteady(samples: list[Sample]) -> list[str]:
-    """Return what grew between the first and last quarters of the samples after the warm-up, or exceeded its limit."""
+    """Return a message for each value that grew after the warm-up or exceeded its limit.
+
+    Growth is measured from the first to the last quarter of the samples after the warm-up.
+    """
     warm = samples[int(len(samples) * WARM_UP_SHARE) :]
     quarter = max(1, len(warm) // 4)
     found = []

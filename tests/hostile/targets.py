@@ -1,6 +1,6 @@
 """Services to attack: real processes, on SQLite or on PostgreSQL with Valkey.
 
-All helpers from other tests that the campaign needs are imported here.
+The module also re-exports helpers from other tests.
 """
 
 import secrets
@@ -24,7 +24,7 @@ UNLIMITED = 1_000_000_000
 
 
 class Attacked(Protocol):
-    """The interface that the checkers need: a `Site`, or a service with a planted defect."""
+    """The interface of a service under attack: a `Site`, or a service with a planted defect."""
 
     folder: Path
 
@@ -70,7 +70,7 @@ class Site:
             place.mkdir(exist_ok=True)
             self.deployments.append(Deployment(place, **address))
         self.nodes: list[ServeProcess] = []
-        # Set only if the deployment uses PostgreSQL and Valkey.
+        # Set only if the deployment uses PostgreSQL or Valkey, respectively.
         self.database: tuple[Postgres, str] | None = None
         self.valkey: Valkey | None = None
 
@@ -123,7 +123,7 @@ class Site:
         return found
 
     def stored(self) -> dict[str, bytes]:
-        """Return the contents of files or tables, and of the meter, keyed by name."""
+        """Return the contents of the store's files or tables, keyed by name, and the names of all Valkey keys."""
         if self.database is None:
             files = [file for file in self.office.store.rglob("*") if file.is_file() and file.name != "secret"]
             return {file.name: file.read_bytes() for file in files}
@@ -141,7 +141,7 @@ def key_id(key: str) -> str:
 
 @contextmanager
 def on_sqlite(folder: Path, workers: int = 2) -> Iterator[Site]:
-    """Yield a site that has not been started yet."""
+    """Yield a site with one node, which has not been started yet."""
     site = Site(folder, [{}], workers)
     try:
         yield site
@@ -159,7 +159,10 @@ def on_servers(
     postgres: Postgres | None = None,
     valkey: Valkey | None = None,
 ) -> Iterator[Site]:
-    """Yield a site of several nodes, not started yet. Unless passed in, the servers are shared with other tests."""
+    """Yield a site with several nodes, which have not been started yet.
+
+    By default, the PostgreSQL and Valkey servers are shared with other tests.
+    """
     postgres = postgres or servers.postgres(18)
     valkey = (valkey or servers.valkey()) if meter else None
     name, store = postgres.fresh_database()

@@ -1,4 +1,4 @@
-"""The full campaign, on SQLite and on PostgreSQL with Valkey. `python -m hostile --total` sends more requests."""
+"""The full campaign, on SQLite and on PostgreSQL with Valkey. `python -m hostile` can send more requests."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def test_no_canary_is_answered_stored_or_logged_and_none_is_in_a_pulled_copy(bac
 
 
 def pulled(site: Site, target: Path) -> bytes:
-    """Pull with a key without permissions; return the output of the command."""
+    """Run `counterfoil pull` with a key that has no permissions; return its output."""
     key = site.issue("franchise", "fr-0")
     environment = site.office.environment() | {
         "COUNTERFOIL_URL": f"http://127.0.0.1:{site.ports[0]}",

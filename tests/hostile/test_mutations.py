@@ -5,7 +5,7 @@ from hostile.mutations import Generator, Stock
 
 DOCUMENT = Document(b'{"servers":[{"url":"/ext"}],"paths":{"/v1/shops":{}}}')
 STOCK = Stock(["cf_live_a"], ["cf_live_b"], ["sh"], ["b1"], ["mb"], ["m1_x"])
-# In these requests with seed 7, a long target, a long key and long headers occur together.
+# With seed 7, the requests with these numbers combine a long target, a long key and long headers.
 LONG = (171_583, 849_388, 968_419, 1_002_262, 1_227_468, 1_252_204, 1_420_002)
 
 

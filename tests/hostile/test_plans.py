@@ -1,6 +1,7 @@
-"""On PostgreSQL, no row of another franchise is read in order to refuse a request.
+"""On PostgreSQL, refusing a request does not read any row of another franchise.
 
-Such a read would take longer than not finding a row, which callers could measure.
+Reading such a row would take longer than finding no row, and callers could measure
+the difference.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Every checker finds the defect that is planted for it.
 
-Otherwise, a checker that finds nothing would prove nothing.
+Without these tests, a checker that finds nothing would prove nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def documented(service: PlantedService) -> Checker:
 
 
 class Switch:
-    """Corrupts responses in the currently selected way."""
+    """Passes each response through `spoil`, which a test replaces to corrupt responses."""
 
     def __init__(self) -> None:
         self.spoil: planted.Spoil = lambda _, status, headers, body: (status, headers, body)
@@ -62,7 +62,7 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, 
     switch, world = Switch(), World()
     with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
         stock = campaign.stock_for(service, world)
-        # The checker remembers responses without faults. It must still find faults.
+        # All tests use the same checker, which skips responses that it has seen before. It must still find faults.
         checker = Checker(Document.served_by(service.ports[0]), foreign=campaign.FOREIGN)
 
         def found() -> list[str]:

@@ -1,7 +1,8 @@
 """An invented restaurant group as source records, and the data that each key may read, computed from the records alone.
 
-Every record carries canaries: unique markers in fields that are never returned.
-Bills, members and shops carry labels by which they are recognised in responses.
+Every record contains canaries: unique markers in fields that are returned only
+with permission, or never.
+Bills, members and shops have labels by which they are recognised in responses.
 """
 
 from random import Random
@@ -12,7 +13,7 @@ from msgspec import Struct, field
 
 Record = dict[str, Any]
 
-# IDs that are awkward in a URL, in SQL or in a file name. The POS may use any of them.
+# IDs that are awkward in a URL, in SQL or in a file name. A POS may use such IDs.
 ODD_IDS = (
     "a/b",
     "a b",
@@ -43,7 +44,7 @@ NEVER_ON_MEMBERS = ("name", "nickname", "birthday", "gender", "photo", "address"
 
 
 class Canaries:
-    """Makes markers that occur nowhere else, and remembers the kind of field that each was put into."""
+    """Creates unique markers, and records the kind of field that each marker is used in."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)  # noqa: S311 - markers, not secrets
@@ -135,7 +136,7 @@ class World:
 
     @staticmethod
     def _base_of(franchise: int, number: int) -> str:
-        """Return a base ID. The second shops of all franchises share one base, so bases span franchises."""
+        """Return the ID of a shop's base. The second shops of all franchises share one base."""
         return "mb-shared" if number == 1 else f"mb-{franchise}"
 
     def _marked(self, fields: tuple[str, ...], what: str) -> Record:
@@ -215,7 +216,10 @@ class World:
             self.first.append(record)
 
     def _move_and_remove(self) -> None:
-        """Add the records of the second load: a shop changes its franchise; a shop, a bill and a member are removed."""
+        """Add the records of the second load.
+
+        A shop moves to another franchise. Another shop, two bills and two members are removed.
+        """
         moved = self.shops["sh-0-2"] | {"franchiseId": "fr-1"}
         self.later.append(moved)
         self.shops["sh-0-2"] = moved
@@ -237,7 +241,7 @@ class World:
     # --- permissions of keys -----------------------------------------------------------
 
     def key_specs(self) -> list[KeySpec]:
-        """Return keys for each shop and franchise, with and without each permission, and keys for unknown scopes."""
+        """Specify a key for each shop, each franchise and two unknown scopes. The permissions vary from key to key."""
         scopes = [("shop", shop_id) for shop_id in self.shops]
         scopes += [("franchise", name) for name in sorted({str(shop["franchiseId"]) for shop in self.shops.values()})]
         scopes += [("shop", "sh-never-loaded"), ("franchise", "fr-never-loaded")]

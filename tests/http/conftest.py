@@ -6,14 +6,14 @@ import pytest
 from listings import DayList
 from running_service import RunningService, backend_settings
 
-# The tests that depend most on the store. On PostgreSQL, `make test` runs only these; `make test-long` runs all tests.
+# On PostgreSQL, `make test` runs only these files, because their tests depend most on the store.
 OF_THE_BOOKS = {
     "test_transactions_by_change.py",
     "test_transaction.py",
     "test_lookup.py",
     "test_shared_cursors.py",
 }
-# Full pages of 200 rows need 600 rows per test. Pages of one and two rows already show every position of a cursor,
+# Full pages of 200 rows need 600 rows per test. Pages of one and two rows already cover every position of a cursor,
 # including a last page that is not full, so only `make test-long` reads large pages.
 REPEATED_LIMIT = 200
 
@@ -32,11 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class SharedService(RunningService):
-    """A service that the tests in a file share. Each test uses its own shops and keys and does not change the clock."""
+    """A service that the tests in a file share. Each test uses its own shops and keys."""
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         written = super().key(shop=shop, franchise=franchise, **terms)
-        # The service caches keys briefly, so advance the clock until it reads the new key.
+        # The service caches keys briefly, so advance the clock to make it read the new key.
         self.clock.advance(1)
         return written
 

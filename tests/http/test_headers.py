@@ -1,4 +1,4 @@
-"""Tests for headers that integrators may rely on: request IDs, caching, validators, encodings, HEAD."""
+"""Tests for headers that integrators may rely on: request IDs, caching, validators and encodings, also for HEAD."""
 
 import gzip
 import re
@@ -34,7 +34,7 @@ def small(shared_service: RunningService) -> str:
 
 
 def outcomes(service: RunningService) -> dict[str, Any]:
-    """Return one response of each kind, keyed by a name for the kind."""
+    """Return one response of each kind, keyed by the name of the kind."""
     of = shop()
     service.load(of)
     key = service.key(shop=of["id"])

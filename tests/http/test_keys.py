@@ -87,7 +87,7 @@ def test_every_invalid_key_is_refused_with_the_same_bytes(shared_service: Runnin
 
 
 def test_a_wrong_secret_is_refused_like_an_unknown_id(shared_service: RunningService) -> None:
-    # A well-formed key with a correct checksum, whose secret does not belong to this ID.
+    # The forged key is well-formed and has a correct checksum, but its secret does not belong to the ID.
     genuine = shared_service.key(shop="s")
     forged = _with_id(key_id(genuine))
     assert credentials.parse_authorization(f"Bearer {forged}") is not None

@@ -1,4 +1,4 @@
-"""Data that is never returned is also never stored and never logged."""
+"""Data that is never returned is neither stored nor logged."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ OLDER_USER = "U" + "01d1d0" * 5 + "00"
 TEL, EMAIL = "0899998888", "personal.address@example.com"
 INTERNAL_ID = "internal-record-id-4711"
 
-# Every kind of data that the contract says is never returned, each with a unique value.
+# A unique value for every kind of data that is never returned, according to the contract.
 ON_A_SHOP = {
     "address": "NEVER-shop-address",
     "phone": "NEVER-shop-phone",
@@ -119,10 +119,10 @@ def world() -> tuple[Record, list[Record]]:
 
 @pytest.fixture(scope="module")
 def private(shared_service: RunningService) -> RunningService:
-    """A deployment that has loaded private data of every kind, and whose data has been read with every permission."""
+    """A deployment with private data of every kind, all of which has been read with a key that has every permission."""
     _, records = world()
     shared_service.load(*records)
-    # Load the same people again with changes, because an update must not leave traces either.
+    # Load the same records again with changes, because an update must not leave traces either.
     shared_service.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])
     key = full_key(shared_service)
     for answer in everything(shared_service, key):
@@ -155,7 +155,7 @@ def everything(service: RunningService, key: str) -> list[Any]:
 
 
 def store_bytes(service: RunningService) -> dict[str, bytes]:
-    """Return the contents of every file of the store, including write-ahead logs."""
+    """Return the contents of the store's files, including write-ahead logs, or of its tables on PostgreSQL."""
     if service.settings.database:
         return servers.postgres(18).files_of(service.settings.database.rpartition("/")[2])
     files = [file for file in service.settings.store.rglob("*") if file.is_file()]

@@ -1,6 +1,6 @@
-"""Readers that use the same key share cursors. A cursor stands for one position, and the service never guesses.
+"""Readers that use the same key share cursors, but each cursor stands for exactly one position.
 
-The service cannot distinguish two jobs that read the same list with the same key.
+The service cannot tell apart two jobs that read the same list with the same key.
 Whatever one of them does, the other must neither miss a row nor receive a
 `serverTime` that is too late.
 """
@@ -204,7 +204,7 @@ def test_an_id_that_was_never_handed_out_is_a_bad_cursor(shared_service: Running
 def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
-    """The member list is not tested here, because only its base selects rows."""
+    """The member list is not tested here, because its only parameter that selects rows is the base."""
     listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
@@ -288,7 +288,7 @@ def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
-    # A rotated key is not given the ID that its predecessor holds for another position.
+    # A successor is not given the ID that its predecessor holds for another position.
     *_, page = [page for page in listing.pages(2, key=after_next) if page.cursor]
     assert page.rows[-1] == 2
     assert page.cursor not in (None, bare)
@@ -338,7 +338,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # The row was moved to the end each time, so after its later positions there is at most the row itself.
+    # The row was moved to the end each time, so at most the row itself follows each of its later positions.
     assert all(rows in ([], [limit]) for rows in later)
 
 
@@ -501,7 +501,7 @@ def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningSe
 
 @every_list
 def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
-    """In the lists by day and of members, every move appends a row to the pass, so the moves stop after ten pages."""
+    """In the day list and the member list, every move appends a row to the pass, so the moves stop after ten pages."""
     listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)

@@ -1,4 +1,4 @@
-"""CSV files with a mapping: joins, formats, refunds, voids and rejected rows."""
+"""Tests for CSV files with a mapping: joins, formats, refunds, voids and rejected rows."""
 
 import json
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Imports from a POS database on MySQL or MariaDB."""
+"""Tests for imports from a POS database on MySQL or MariaDB."""
 
 from collections.abc import Iterator
 from contextlib import closing

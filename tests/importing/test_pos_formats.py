@@ -1,4 +1,4 @@
-"""Exports from Loyverse, Square and Foodics: sales, refunds, voids, open orders and exact amounts."""
+"""Tests for exports from Loyverse, Square and Foodics: sales, refunds, voids, open orders and exact amounts."""
 
 import json
 from pathlib import Path

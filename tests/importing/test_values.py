@@ -1,4 +1,4 @@
-"""Numbers, dates, text and flags in the cells of an export, in the formats that tills write."""
+"""Tests for numbers, dates, text and flags in the cells of an export, in the formats that tills write."""
 
 from decimal import Decimal
 

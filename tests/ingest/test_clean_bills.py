@@ -1,4 +1,4 @@
-"""The fast path for clean bills gives the same result as the lenient reader."""
+"""The fast path for clean bills has the same result as the lenient reader."""
 
 import copy
 import json
@@ -133,7 +133,7 @@ READER = Reader(PSEUDONYMS, FACTS.get)
 
 
 def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reader = READER) -> bool:
-    """Return whether the fast path accepts the line; if it does, the lenient reader must give the same result."""
+    """Return whether the fast path accepts the line. If so, check that the lenient reader returns the same result."""
     converted = converter.convert_clean(line)
     if converted is None:
         return False

@@ -56,7 +56,7 @@ class Recorder(dict[str, Any]):
 
 
 def recording(known: FieldType, read: set[str]) -> Any:
-    """Return an object with every field, including nested objects."""
+    """Return a `Recorder` for a record, with a nested `Recorder` for each object in the record."""
     start = f"{known.path}." if known.path else ""
     values: dict[str, Any] = {}
     for name, inner in (known.fields or {}).items():

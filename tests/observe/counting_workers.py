@@ -1,4 +1,4 @@
-"""Worker functions that write to their own counter files. They must be importable for `spawn`."""
+"""Worker functions that write to their own counter files. They must be importable by new processes."""
 
 import os
 import signal

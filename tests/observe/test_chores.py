@@ -18,7 +18,7 @@ ROWS = 200
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Settings]:
-    """A store that a supervisor maintains."""
+    """A store with the supervisor's background tasks running."""
     found = settings.load({"store": str(tmp_path), "secret": "s" * 64}, environment={})
     bootstrap.prepare(found)
     said: list[Event] = []

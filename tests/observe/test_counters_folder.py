@@ -1,4 +1,4 @@
-"""The folder with the workers' counters is named after its service, and is deleted after the service is killed."""
+"""The folder with the workers' counters is named after its process. The next service deletes abandoned folders."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The text format of the log: one aligned line per event, for people at a terminal."""
+"""Tests for the text format of the log: one aligned line per event, for people at a terminal."""
 
 import logging
 import os

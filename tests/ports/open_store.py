@@ -1,4 +1,4 @@
-"""A store opened for writing and reading: tests put in raw records and get published resources."""
+"""A store opened for writing and reading: tests write source records and read the published resources."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ def base(base_id: str = "mb_a", **fields: Any) -> dict[str, Any]:
 
 
 def gone(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return a record that removes the shop, bill or member of this record."""
+    """Return the record that removes this shop, bill or member."""
     return {name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True} | fields
 
 

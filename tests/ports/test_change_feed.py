@@ -1,4 +1,4 @@
-"""Tests for the feed on every back end: which elements a pass returns, and which it leaves to the next pass."""
+"""Tests for the feed on every back end: which elements a pass returns, and which it leaves for the next pass."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tests for cursors: in a listing, a cursor stands for one position for as long as a client may hold the cursor."""
+"""Tests for cursors: a cursor stands for one position in its listing for as long as a client may hold it."""
 
 import pytest
 

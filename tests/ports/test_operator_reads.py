@@ -9,7 +9,7 @@ import pytest
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import thai_midnight
 from counterfoil.domain.load_progress import MAX_REMEMBERED, LoadProgress, RejectedLine
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, PassPage, RequestRecord
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, RequestRecord
 from counterfoil.operator_reads import (
     HOUR_MS,
     CopyState,
@@ -362,7 +362,7 @@ def test_a_copy_is_as_fresh_as_its_latest_finished_pass(usage: OpenUsage, record
     reads = store.operator_reads()
 
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
-        recorder.do(lambda: usage.note_page(PassPage(*SHOP_CHANGES, horizon, is_last), at))
+        recorder.do(lambda: usage.note_page(SHOP_CHANGES, horizon, is_last, at))
         return reads.copies("k_1")
 
     assert reads.copies("k_1") == []
@@ -378,9 +378,9 @@ def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Rec
     reads = store.operator_reads()
 
     def read() -> None:
-        usage.note_page(PassPage(*SHOP_CHANGES, 1, is_last=True), 10)
-        usage.note_page(PassPage(*FEED, 2, is_last=True), 20)
-        usage.note_page(PassPage("k_2", CHANGES_OF_SHOP, "sh_1", 3, is_last=True), 30)
+        usage.note_page(SHOP_CHANGES, 1, True, 10)
+        usage.note_page(FEED, 2, True, 20)
+        usage.note_page(("k_2", CHANGES_OF_SHOP, "sh_1"), 3, True, 30)
 
     recorder.do(read)
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
@@ -392,7 +392,7 @@ def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
     usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
     reads = store.operator_reads()
-    recorder.do(lambda: usage.note_page(PassPage(*FEED, 1, is_last=True), clock.now_ms()))
+    recorder.do(lambda: usage.note_page(FEED, 1, True, clock.now_ms()))
     clock.advance(401 * DAY)
     usage.prune()
     assert reads.copies("k_1") == []

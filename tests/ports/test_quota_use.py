@@ -1,4 +1,4 @@
-"""The share of today's quota that each active key has used, for the metrics."""
+"""Tests for the share of today's quota that each active key has used, which the metrics report."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""Deliberate faults, each of a kind known from another product. None of them is in the shipped code."""
+"""Deliberate faults like those known from other products. None of them is in the shipped code."""
 
 from datetime import datetime
 from pathlib import Path

@@ -91,7 +91,7 @@ class InProcessService(RunningService):
 
     def close(self) -> None:
         self._close_parts()
-        # Connections to a server must be closed while their event loop is running.
+        # The event loop must run once more, because that is when it closes connections to a server.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
         super().close()
@@ -143,7 +143,7 @@ class Reply:
 
 
 class InProcess(httpx.BaseTransport):
-    """An HTTP transport without a network. `before` is called before each request; it may change anything, or raise."""
+    """An HTTP transport without a network. `before` is called before each request; it may load data or raise."""
 
     def __init__(self, service: InProcessService, before: Callable[[], None] = lambda: None) -> None:
         self._service = service

@@ -35,7 +35,7 @@ FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
 
 class KillableProcesses:
-    """A deployment, a copy of it, and the processes that work on them."""
+    """A deployment, its two copies, and the processes that read and write them."""
 
     def __init__(self, folder: Path, bills: int, seed: int, store: str = "") -> None:
         self.folder = folder
@@ -118,8 +118,8 @@ class KillableProcesses:
     def let_work(self, who: str, cpu_seconds: float) -> None:
         """Wait until a process has used this much more CPU time, or until it or all other processes have ended.
 
-        Unlike wall time, CPU time does not depend on other load, so the process is
-        in the middle of its work.
+        Unlike wall time, CPU time does not depend on other load, so it shows how far
+        the process has got.
         """
         enough = self._cpu_seconds(who) + cpu_seconds
         others = [process for name, process in self.running.items() if name != who]
@@ -204,7 +204,7 @@ def _is_bill(record: Json) -> bool:
 
 
 def _records(bills: int) -> list[Json]:
-    """Return a franchise of three branches with one base, its members and a year of bills, some of them undated."""
+    """Return a franchise of three branches with one base, its members and 300 days of bills, some of them undated."""
     shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
     members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
     first = date(2025, 3, 1)

@@ -62,8 +62,8 @@ class PulledCopy:
     ) -> None:
         """Pull once.
 
-        The process crashes before request `cut`; each function in `meanwhile` is
-        called before its request.
+        The process crashes before request `cut`, or before or after commit `dies_at`.
+        `meanwhile` maps request numbers to functions that are called before the request.
         """
         requests = 0
 

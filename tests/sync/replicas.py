@@ -1,8 +1,8 @@
 """Simulates several servers with different horizons in this process: lagging copies of the books, and two nodes.
 
 `tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
-Here the whole service runs under that rule, and hypothesis chooses the worst order
-in which servers are queried.
+Here the whole service applies that rule, and hypothesis chooses the order in which
+servers are queried.
 """
 
 import sqlite3
@@ -73,7 +73,7 @@ class Servers:
         return self._offered
 
     async def first(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """Return the answer from the first server, in order, that has reached this horizon."""
+        """Return the answer from the first replica in order that has reached this horizon, or from the primary."""
         for which in () if self.primary_only else self.order:
             books = self.replicas[which].books
             if await self.is_fit(books, reached):
@@ -91,7 +91,7 @@ class Servers:
 
 
 class LaggingBooks:
-    """The store as a node reads it: each read goes to one of the node's database servers."""
+    """The store as a node reads it: each read goes to one database server, and to the primary if nothing was found."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -182,7 +182,7 @@ class MeterWithFloors:
 
 
 class LaggingReplicaService(InProcessService):
-    """Two nodes on a primary and two replicas. The test chooses which node answers next."""
+    """Two nodes on a primary and two replicas. A test may choose which node answers next."""
 
     servers: type[Servers] = Servers
     meter: type[MeterWithFloors] = MeterWithFloors
@@ -259,7 +259,7 @@ class LaggingReplicaMachine(SyncMachine):
         reader.finish()
 
     def load(self, records: list[Json], batch: int = 500) -> None:
-        """Load records. History reaches replicas immediately: it has no stamp, so only later full reads return it."""
+        """Load records. History reaches replicas immediately: it has no stamp, so readers could not catch up on it."""
         super().load(records, batch)
         if any(record.get("history") for record in records):
             self.service.everyone_catches_up()
@@ -275,7 +275,7 @@ class LaggingReplicaMachine(SyncMachine):
         """Do nothing: replicas may lack members. Members are compared when all replicas have caught up."""
 
     def ask(self, path: str, **query: Any) -> Json:
-        """Send a request to the primary, whose responses the copies are compared with."""
+        """Send a request that the primary answers, because the copies are compared with the primary's data."""
         for view in self.service.views:
             view.primary_only = True
         try:

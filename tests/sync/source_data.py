@@ -1,4 +1,4 @@
-"""Simulated POS data: the pool of records, and which of them can appear in a list."""
+"""Simulated POS data: strategies that generate records, and the current records of the POS."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -94,7 +94,7 @@ class SourceData:
         self.imported: dict[Identity, int] = {}
 
     def taken(self, records: Iterable[Json], number: int) -> list[Json]:
-        """Record the contents of load `number`; return the records that the service will accept."""
+        """Apply the records of load `number` to this state; return the records that the service must load."""
         return [record for record in records if self._take(dict(record), number)]
 
     def _take(self, record: Json, number: int) -> bool:
@@ -137,7 +137,7 @@ class SourceData:
         return {"kind": "bill", "shopId": shop_id, "id": bill_id, "removed": True}
 
     def everything(self) -> list[Json]:
-        """Return every current record, removed shops last."""
+        """Return every current record, and then the removals of removed shops."""
         shops = [shop for shop in self.shops.values() if not shop.get("gone")]
         removed = [
             {"kind": "shop", "id": shop["id"], "removed": True} for shop in self.shops.values() if shop.get("gone")

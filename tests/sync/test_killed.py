@@ -1,4 +1,4 @@
-"""Loader, server and clients are killed at random points: nothing is lost or duplicated, and no repair is needed."""
+"""The loader, the server and the clients are killed at random points: nothing is lost, duplicated or left broken."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
     """Run all processes; kill and restart them one after another until there have been this many kills.
 
-    The loader, the puller and the server each account for at least an eighth of the kills. The
-    client that follows the feed is killed each time after these three.
+    The loader, the puller and the server each account for at least an eighth of the kills. In
+    each round, the client that follows the feed is killed last.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}

@@ -16,7 +16,7 @@ class SyncMachineOverHttp(SyncMachine):
 
 
 class SyncMachineOnPostgres(SyncMachine):
-    """The same machine on a real server, with a separate database for each example."""
+    """The same machine on a PostgreSQL server, with an empty database for each example."""
 
     def open_service(self) -> InProcessService:
         self.backend_settings = backend_settings("postgres")

@@ -1,7 +1,7 @@
 """Checks the packages that a server installs for known vulnerabilities. `make check` runs it.
 
-It fails only on a vulnerability. If it is offline, or pip-audit is missing, it
-prints a sentence saying that nothing was checked.
+It fails only on a vulnerability. If the audit cannot run, for example offline or
+without pip-audit, it prints a sentence saying that nothing was checked.
 """
 
 import json
@@ -15,7 +15,7 @@ WAIT_SEC = 120
 
 
 def audited(command: list[str]) -> tuple[int, str]:
-    """Return the exit status, and a sentence that describes the result of an audit."""
+    """Run an audit command; return its exit status and a sentence that describes the result."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_SEC)
         found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
@@ -28,7 +28,7 @@ def audited(command: list[str]) -> tuple[int, str]:
         f"{package['name']} {package['version']}: {vuln['id']}" for package in looked_up for vuln in package["vulns"]
     ]
     if known:
-        return 1, "Known vulnerabilities, update these packages:\n" + "\n".join(known)
+        return 1, "These packages have known vulnerabilities. Update them:\n" + "\n".join(known)
     if not looked_up:
         return 0, "The vulnerability audit was skipped: pip-audit cannot reach its index."
     missed = len(found) - len(looked_up)

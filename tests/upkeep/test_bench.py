@@ -1,4 +1,4 @@
-"""The benchmark measures nothing until all contestants have given the same answers.
+"""The benchmark measures nothing until all contestants have returned the same responses.
 
 These tests show that this check can fail.
 """

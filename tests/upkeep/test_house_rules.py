@@ -33,7 +33,7 @@ def named(path: Path) -> str:
 
 
 def calls_and_imports(path: Path) -> set[str]:
-    """Return every dotted name that a file imports or calls, as written."""
+    """Return the dotted names that a file imports or calls, and the names of its functions' arguments."""
     tree = ast.parse(path.read_text("utf-8"))
     names = set()
     for node in ast.walk(tree):
@@ -50,7 +50,7 @@ def calls_and_imports(path: Path) -> set[str]:
 
 
 def wall_clock_reads(source: str) -> list[str]:
-    """Return the qualified names of the functions that this source calls to read the wall clock."""
+    """Return the qualified names of the wall-clock functions that this source calls or refers to."""
     if "time" not in source:
         return []
     tree = ast.parse(source)

@@ -1,4 +1,4 @@
-"""The layout and the style sheet shared by all pages."""
+"""Tests for the layout and the style sheet that all pages share."""
 
 import base64
 import hashlib

@@ -77,7 +77,7 @@ type reference struct {
 	MemberID string `json:"memberId"`
 }
 
-// CAST keeps the driver from parsing texts that look like times, and from guessing the type of a JSON column.
+// CAST keeps the driver from parsing strings that look like times, and from guessing the type of a JSON column.
 const billColumns = `id, CAST(order_ids AS BLOB), receipt_number, tax_number, CAST(timestamp AS TEXT),
 	CAST(business_date AS TEXT), CAST(bill_date AS TEXT), CAST(updated_at AS TEXT), franchise_id, shop_id, device_id,
 	station_id, CAST(channel AS BLOB), service_type, table_name, member_id, CAST(items AS BLOB), CAST(amounts AS BLOB),

@@ -48,7 +48,7 @@ def _with_texts(row: Row) -> Row:
 
 
 class CounterfoilStream(Stream):
-    """A stream that reads with the client of the tap."""
+    """A stream that uses the API client of the tap."""
 
     @property
     def tap(self) -> "TapCounterfoil":
@@ -60,7 +60,7 @@ class CounterfoilStream(Stream):
 
 
 class MembersStream(CounterfoilStream):
-    """All members. A member was removed if its `copied_at` is before the `members_copied_at` of a shop of its base."""
+    """All members. Removed members have an earlier `copied_at` than the `members_copied_at` of their base's shops."""
 
     name = "members"
     primary_keys: ClassVar[list[str]] = ["provider_id", "member_id"]
@@ -90,7 +90,7 @@ class BillsStream(CounterfoilStream):
             if table == "bills":
                 deleted_at = row["copied_at"] if row["removed"] else None
                 yield _with_texts(row) | {"_sdc_deleted_at": deleted_at}
-        # The pass has ended, so the next state message contains its mark.
+        # The mark must not be stored before the pass has ended.
         self.stream_state["feed"] = feed.state
 
 
@@ -123,7 +123,7 @@ class TapCounterfoil(Tap):
     ).to_dict()
 
     _client: Client | None = None
-    # The `copied_at` of the members, once this run has read all of them.
+    # Set to the `copied_at` of the members after this run has read all of them.
     members_copied_at: str | None = None
 
     @property

@@ -35,7 +35,7 @@ class Meltano(Singer):
             "TAP_COUNTERFOIL_URL": url,
             "TAP_COUNTERFOIL_KEY": self.key,
             "TARGET_POSTGRES_SQLALCHEMY_URL": database,
-            # The project defines its plugins itself, so Meltano does not look them up in its hub.
+            # The project defines its own plugins, so Meltano must not need its hub. Nothing listens at this address.
             "MELTANO_HUB_URL": "http://127.0.0.1:9",
             "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false",
         }

@@ -11,7 +11,7 @@ from counterfoil.client.feed import ChangePage, ChangeReader
 from counterfoil.client.feed_batch import FeedBatch
 from counterfoil.client.sinks import Sink, SinkError
 
-# Pages are written in batches, because writing a batch takes hardly longer than writing a single page. A batch has the
+# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch has the
 # pages that arrived while the previous batch was parsed. If there are fewer than the minimum, it waits for more.
 PAGES_PER_BATCH = 12
 MIN_PAGES_PER_BATCH = 4

@@ -1,4 +1,4 @@
-"""A batch of elements of the change feed, grouped by what a sink has to do with them."""
+"""Collects pages of the change feed into batches, whose elements are grouped for the sink."""
 
 from functools import partial
 
@@ -22,8 +22,8 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 class FeedGroup:
     """Elements that can be written in the order shops, removals, bills without changing the result.
 
-    `left_out` counts the bills that the copy does not contain because of its selection. `parsed` has the bills in a
-    form that the sink can write at once, if the sink has parsed them ahead.
+    `left_out` counts the bills that are outside the copy's selection. `parsed` refers to the bills in the sink, if the
+    sink has already parsed them.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
@@ -82,7 +82,7 @@ class FeedGroup:
 class FeedBatch:
     """Some pages of the feed, as groups of elements. `mark`, `cursor` and `time` are those of the last page.
 
-    If the request for the next page failed, `error` is its error.
+    `error` is set if the request for the next page failed.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:

@@ -27,7 +27,7 @@ from counterfoil.client.sinks import Sink
 
 # A transaction may contain several batches, because a commit takes as long as writing thousands of rows. Its size is
 # limited, because parsed batches stay in memory until the commit. If the next batch takes longer than NEXT_BATCH_SEC,
-# the transaction is committed, so that others are not blocked during the wait.
+# the transaction is committed, so that other programs are not blocked during the wait.
 COMMIT_SEC = 5.0
 COMMIT_BYTES = 64 * 1024 * 1024
 NEXT_BATCH_SEC = 0.25
@@ -68,7 +68,7 @@ class Puller:
         client.on_wait = self._report_wait
 
     def stop(self) -> None:
-        """Make `run` save what it has received and raise `Stopped`. Another thread may call this."""
+        """Make `run` save the rows that it has received and raise `Stopped`. Another thread may call this."""
         self._is_stopping = True
         self._client.close()
 
@@ -113,7 +113,8 @@ class Puller:
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
         elif pull_state.changes_selection(state, self._options.since, self._options.shops):
-            # The position is about to be dropped, so first check whether the service accepts it.
+            # This run drops the position, so no later request would show that the key belongs to the right lineage.
+            # Check it now.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:
@@ -241,7 +242,7 @@ class Puller:
         self._on_progress(self.tally)
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
-        """Delete the rows that a full pass did not deliver, and store the mark."""
+        """Delete the bills still flagged as not delivered, update the shops after a full pass, and store the mark."""
         self.tally.bills_removed += self._sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection

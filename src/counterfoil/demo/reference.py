@@ -8,7 +8,7 @@ from counterfoil.http.reference.tryout import TryKey, TryOut
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.settings import Settings
 
-# The operations whose forms preselect a key other than the first key, by the purpose of the key.
+# The operations whose forms preselect a key other than the first one, by the purpose of that key.
 _OPERATIONS = {"lookup": ("lookupMember",)}
 
 

@@ -33,7 +33,7 @@ from counterfoil.settings import Settings
 BATCH = 500
 GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
 RECENT_DAYS = 6
-# Bytes that show what a line contains. They are exactly as the generator writes them, so lines need not be parsed.
+# Byte strings that occur in generated bills, used to recognise bills and their fields without parsing the lines.
 BILL_START, SECOND_REVISION, MEMBER_FIELD, VOID_FIELD = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
 
 

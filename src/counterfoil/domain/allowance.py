@@ -42,7 +42,7 @@ class TooFast(Struct, frozen=True):
 
 
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
-    """Return how many microseconds it takes until the minute window has space for a request; 0 if it has space now.
+    """Return the microseconds until the minute window has room for another request, or 0 if it has room now.
 
     `oldest_that_blocks` is the instant of the `per_min`-th latest admission.
     The window is half-open: an admission that is exactly 60 seconds old no

@@ -17,7 +17,7 @@ FieldValue = int | str | list[str] | None
 
 
 class Actor(Struct, frozen=True):
-    """Who did something: a user of the operating system or an operator of the console, and the name of the machine."""
+    """The system user, console operator or automatic process that performed an action, and the name of the machine."""
 
     name: str
     via: Via
@@ -29,7 +29,7 @@ AUTOMATIC = Actor("counterfoil", "automatic", "")
 
 
 class Act(StrEnum):
-    """The kinds of action. Their values are stored; a newer version may store values that are not listed here."""
+    """The actions that are recorded. A newer version may have stored actions that are not listed here."""
 
     KEY_ISSUED = "key_issued"
     KEY_CHANGED = "key_changed"
@@ -70,7 +70,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 def field_changes(before: Key | None, after: Key) -> dict[str, FieldChange]:
-    """Return the changed fields of a key, named as in `counterfoil keys --json`."""
+    """Return the changed fields of a key, named as in `counterfoil keys list --json`."""
     old, new = _fields(before) if before else {}, _fields(after)
     return {name: FieldChange(old.get(name), value) for name, value in new.items() if old.get(name) != value}
 

@@ -276,7 +276,7 @@ class Batch:
             self._removals[ready.key] = self.remembered[ready.key] = rev
 
     def _removed_since(self, key: RecordKey, rev: float | None) -> bool:
-        """Return whether the record was removed at a revision later than `rev`."""
+        """Return whether the record was removed with a higher revision than `rev`."""
         return _is_late(rev, self._removals.get(key))
 
     # --- bills -------------------------------------------------------------------
@@ -411,7 +411,7 @@ def _written(shop: int, change: EncodedBill, stamp: int | None) -> BillRow:
 
 
 def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
-    """Return the body with `updatedAt` set. Quotes in values are escaped, so only the field itself can match."""
+    """Return the body with `updatedAt` set. Quotes in values are escaped, so only the field itself is replaced."""
     return body.replace(UNSTAMPED, _stamp_field(stamp, facts.zone()), 1)
 
 

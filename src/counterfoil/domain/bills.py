@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.domain.calendar import from_ms, iso, trading_day
+from counterfoil.domain.calendar import WHOLE_MINUTES_FROM, from_ms, iso, trading_day, trading_day_text
 from counterfoil.domain.pos_values import (
     Moment,
     Record,
@@ -52,14 +52,14 @@ _NOTHING: Record = {}
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a bill that its shop's facts hid or replaced, so that the published bill does not show them."""
+    """The parts of a bill that the published bill does not show, because its shop's facts hid or replaced them."""
 
     roots: dict[int, str] = {}
     """The hidden `rootId` of each line that has one, by the line's index."""
     categories: dict[int, list[str]] = {}
     """All categories, including groupings, of each line that has groupings, by the line's index."""
     label: bool = False
-    """Whether the channel's name comes from the shop and not from the bill."""
+    """True if the channel's name comes from the shop and not from the bill."""
     closed: datetime | None = None
     """The value of `closedAt` if it is a local time without an offset."""
     trading: Moment | None = None
@@ -223,8 +223,11 @@ def bill_dates(
     if closed_at is None:
         return None, _iso_day(stamp), None
     timestamp = iso(closed_at, zone)
-    accounting_day = stamp or trading_day(from_ms(closed_at, zone), facts.closing_time())
-    return timestamp, _iso_day(accounting_day), timestamp[: len("YYYY-MM-DD")]
+    if stamp is None and closed_at >= WHOLE_MINUTES_FROM:
+        accounting_day = trading_day_text(timestamp, facts.closing)
+    else:
+        accounting_day = _iso_day(stamp or trading_day(from_ms(closed_at, zone), facts.closing_time()))
+    return timestamp, accounting_day, timestamp[: len("YYYY-MM-DD")]
 
 
 def _iso_day(of: date | None) -> str | None:
@@ -241,7 +244,7 @@ def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
 
 
 def channel_and_label(code: str | None, label: str | None, table: str | None) -> tuple[str | None, str | None]:
-    """Return the channel's code and its label. A bill that has a table but no channel was sold for dine-in."""
+    """Return the channel's code and its label. A bill that has a table but no channel counts as dine-in."""
     if code is None:
         return (DINE_IN if table else None), None
     return (DINE_IN if code == COUNTER else code), label

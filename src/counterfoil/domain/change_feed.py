@@ -1,8 +1,8 @@
-"""The change feed: one list over every shop in a key's scope, with removals.
+"""The change feed: one list of the changes and removals in all shops of a key's scope.
 
-A pass returns what changed after `since`, the horizon of the pass before it, up
-to `until`, the horizon when the pass began. Shops come in the order of their
-IDs. Each shop has up to four sections: its own entry, removed bills, bills
+A pass returns what changed after `since`, the horizon of the previous pass, and
+up to `until`, the horizon when the pass began. Shops are sorted by ID.
+Each shop has up to four sections: its own entry, removed bills, bills
 without `updatedAt`, and bills with `updatedAt`. Rows within a section are sorted
 by stamp. Anything that changes during a pass gets a stamp above `until`, so the
 next pass returns it.
@@ -49,7 +49,7 @@ class FeedPosition(Struct, frozen=True, order=True):
 
 
 class FeedShop(Struct, frozen=True):
-    """What a pass needs to know about a shop.
+    """The data about a shop that a pass needs.
 
     For a shop that left the scope, `joined_at` and `listed_at` are the stamp of
     its departure. `body` is None if the entry has not changed since the previous
@@ -164,7 +164,8 @@ class PageBuilder:
 
     def _append(self, position: FeedPosition, element: bytes, seal: bytes | None = None) -> None:
         self._elements.append(element)
-        # A bill contributes its seal to the seal of the page. Other elements are short or rare, so they are used whole.
+        # The seal of a page includes the seals of its bills. Other elements are short or rare, so they are included
+        # in full.
         self._seals.append(json.encode(position.shop_id) + seal if seal else element)
         self._bytes += len(element)
         self._last = position

@@ -79,7 +79,7 @@ class PutBill(Struct, frozen=True):
 
 
 class EncodedBill(Struct, frozen=True, gc=False):
-    """A bill in the form in which it is stored, except that `updatedAt` is null in its body."""
+    """A bill as it will be stored, except that `updatedAt` is null in its body."""
 
     shop_id: str
     bill_id: str

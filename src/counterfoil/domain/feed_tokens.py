@@ -58,12 +58,12 @@ class FeedTokens:
         return self._signed(owner, _Cursor(window.since, window.until, last.shop_id, last.part, last.stamp, last.id))
 
     def read_mark(self, owner: Key, text: str) -> int | None:
-        """Return the horizon that a mark stands for; None if `text` is not a mark for the key's lineage and scope."""
+        """Return the horizon of a mark, or None if `text` is not a mark for the key's lineage and scope."""
         found = self._verified(owner, text)
         return found.until if isinstance(found, _Mark) else None
 
     def read_cursor(self, owner: Key, text: str) -> tuple[Window, FeedPosition] | None:
-        """Return a window and a position in it; None if `text` is not a cursor for the key's lineage and scope."""
+        """Return a window and a position in it, or None if `text` is not a cursor for the key's lineage and scope."""
         found = self._verified(owner, text)
         if not isinstance(found, _Cursor):
             return None
@@ -74,7 +74,7 @@ class FeedTokens:
         return self._signed(owner, _DigestCursor(horizon, query, last.shop_id, last.day))
 
     def read_digest_cursor(self, owner: Key, query: str, text: str) -> tuple[int, ShopDay] | None:
-        """Return the horizon of a list of digests and a position in it; None if `text` is not a cursor of this list."""
+        """Return the horizon of a list of digests and a position in it, or None if `text` is not its cursor."""
         found = self._verified(owner, text)
         if not isinstance(found, _DigestCursor) or found.query != query:
             return None

@@ -1,4 +1,4 @@
-"""The progress of a load, and the position and reason of each rejected line, without its values."""
+"""The progress of a load, with the position of each rejected line and the reason, but not the line's content."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ MAX_REMEMBERED = 1_000
 
 
 class RejectedLine(Struct, frozen=True):
-    """Where a rejected line is, and why it was rejected. `fields` are the names of the fields that are wrong."""
+    """The position of a rejected line, and why it was rejected. `fields` are the names of the fields that are wrong."""
 
     source: str
     line: int
@@ -41,7 +41,7 @@ class LoadProgress(Struct):
             self.new_rejects.append(line)
 
     def mark_stored(self) -> None:
-        """Forget the rejected lines that have been stored."""
+        """Count the new rejected lines as stored, and forget them."""
         self.stored_rejects += len(self.new_rejects)
         self.new_rejects.clear()
 

@@ -51,7 +51,7 @@ class Listing(Struct, frozen=True):
 
     @property
     def uses_latest_horizon(self) -> bool:
-        """Whether readers that share a cursor continue with the latest of their horizons and not with the earliest.
+        """True if readers that share a cursor continue with the latest of their horizons, and not with the earliest.
 
         A row that changes moves to the end of a list by change, so whatever
         changed between two horizons is still ahead of both readers. In any
@@ -77,7 +77,7 @@ class StoredCursor(Struct, frozen=True):
         return StoredCursor(position, self.earliest, self.latest)
 
 
-# With this many additional random characters, an ID is unique whatever other IDs were handed out.
+# With this many additional random characters, an ID is unique no matter which other IDs were handed out.
 EXTRA = 16
 
 

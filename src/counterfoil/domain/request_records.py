@@ -26,19 +26,6 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class PassPage(Struct, frozen=True):
-    """A page of a pass over a list of changes, with the horizon that the pass reports as serverTime.
-
-    The change feed covers all shops, so its `shop_id` is empty.
-    """
-
-    lineage: str
-    list_name: str
-    shop_id: str
-    horizon: int
-    is_last: bool
-
-
 class ReadProgress(Struct, frozen=True):
     """How far a list of changes has been read.
 
@@ -53,7 +40,7 @@ class ReadProgress(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the latest page that was sent ended a pass."""
+        """True if the latest page that was sent ended a pass."""
         return self.ended_at >= self.continued_at
 
     @property
@@ -61,15 +48,16 @@ class ReadProgress(Struct, frozen=True):
         return max(self.ended_at, self.continued_at)
 
 
-# A key lineage, the name of a list of changes, and a shop.
+# A key lineage, the name of a list of changes, and a shop. The change feed covers all shops, so its shop is empty.
 ChangeList = tuple[str, str, str]
-# A key, a day in Thailand time as a number, and an error code.
+# Identifies an error count: an API key, a day in Thailand time (as a number) and an error code.
 ErrorOfDay = tuple[str, int, str]
 
 
 class RequestTally:
-    """A worker's counts that are not stored yet. The cost of storing them does not depend on the number of requests.
+    """A worker's error counts and pass progress that are not stored yet.
 
+    The cost of storing them does not depend on the number of requests.
     `add_page` is called for every poll. To be fast, it only saves values, and `progress` computes the rest.
     """
 
@@ -86,15 +74,15 @@ class RequestTally:
         if counted in self.errors or len(self.errors) < MAX_PENDING:
             self.errors[counted] += 1
 
-    def add_page(self, page: PassPage, at: int) -> None:
-        read = (page.lineage, page.list_name, page.shop_id)
-        if page.is_last:
-            if read in self._ended:
+    def add_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        if is_last:
+            known = self._ended.get(read)
+            if known is not None:
                 # An older pass may end after a newer pass, so keep the newest horizon.
-                newest = self._ended[read][0]
-                self._ended[read] = (newest if newest > page.horizon else page.horizon, at)
+                newest = known[0]
+                self._ended[read] = (newest if newest > horizon else horizon, at)
             elif len(self._ended) < MAX_PENDING:
-                self._ended[read] = (page.horizon, at)
+                self._ended[read] = (horizon, at)
         elif read in self._continued or len(self._continued) < MAX_PENDING:
             self._continued[read] = at
 
@@ -106,7 +94,7 @@ class RequestTally:
         }
 
     def add_all(self, other: "RequestTally") -> None:
-        """Add the older counts of another tally that could not be written."""
+        """Add the contents of an older tally that could not be written."""
         self.errors.update(other.errors)
         for read, (horizon, at) in other._ended.items():
             newest, latest = self._ended.get(read, (0, 0))

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
-from counterfoil.domain.request_records import PassPage, RequestRecord
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.http import handlers, wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.handlers import Handler
 from counterfoil.http.pages import PAGE_ROUTE, StaticPage, page_headers
 from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, StoreBusy, StoreUnavailable
-from counterfoil.reads import Answer, Caller, Disclosure, Reads
+from counterfoil.reads import Answer, Caller, Reads
 
 
 class Route(Struct, frozen=True):
@@ -81,8 +81,7 @@ class Exchange(Struct):
     method: str
     route: str = NO_ROUTE
     caller: Caller | None = None
-    disclosure: Disclosure | None = None
-    page: PassPage | None = None
+    answer: Answer | None = None
     error: str | None = None
     is_recorded: bool = False
     refused_key_id: str | None = None
@@ -124,7 +123,7 @@ class App:
         exchange = Exchange(request_id, scope.method)
         try:
             response = await self._respond(scope, headers, exchange)
-            if exchange.disclosure:
+            if exchange.answer and exchange.answer.disclosure:
                 # HEAD and 304 are recorded too, because their ETag and length depend on the personal data.
                 await self._request_log.disclose(self._record(exchange, response, began))
                 exchange.is_recorded = True
@@ -164,8 +163,7 @@ class App:
             answer = await route.handler(self._reads, caller, argument, scope.query_string)
         finally:
             self._gate.leave()
-        exchange.disclosure = answer.disclosure
-        exchange.page = answer.page
+        exchange.answer = answer
         sent = wire.response_headers(exchange.request_id, caller)
         return self._success_response(answer, wire.success_body(answer), headers, sent)
 
@@ -196,7 +194,7 @@ class App:
     def _error_response(self, refused: Refused, exchange: Exchange) -> wire.Response:
         exchange.error = refused.problem.code
         exchange.refused_key_id = refused.key_id
-        exchange.disclosure = exchange.page = None
+        exchange.answer = None
         if isinstance(refused.__cause__, StoreUnavailable):
             reason = str(refused.__cause__)
             self._observe(StoreFailed(request_id=exchange.request_id, route=exchange.route, reason=reason))
@@ -207,9 +205,10 @@ class App:
         record = self._record(exchange, response, began)
         if exchange.caller and not exchange.is_recorded:
             self._request_log.note(record)
-        if exchange.page and exchange.method == "GET":
+        answer = exchange.answer
+        if answer and answer.change_list and exchange.method == "GET":
             # A 304 response also counts as a page: it confirms that the caller has all changes up to the horizon.
-            self._request_log.note_page(exchange.page, record.at)
+            self._request_log.note_page(answer.change_list, answer.horizon, not answer.next_cursor, record.at)
         if exchange.refused_key_id and exchange.error:
             self._request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)
         self._observe(
@@ -229,7 +228,7 @@ class App:
         )
 
     def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
-        disclosed = exchange.disclosure
+        disclosed = exchange.answer.disclosure if exchange.answer else None
         return RequestRecord(
             at=self._clock.now_ms(),
             key_id=exchange.caller.key.key_id if exchange.caller else "",

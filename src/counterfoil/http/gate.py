@@ -1,6 +1,6 @@
 """The gate in front of the endpoints.
 
-It refuses malformed requests and requests from browsers, then checks the key
+It refuses malformed requests and requests from web pages, then checks the key
 and its limits.
 """
 
@@ -85,7 +85,7 @@ class Gate:
         self._meter = meter
         self._free_slots = MAX_CONCURRENT_REQUESTS
         self._waiting: deque[asyncio.Future[None]] = deque()
-        # Keys by the SHA-256 of the Authorization header that they were verified with.
+        # Verified keys, by the SHA-256 hash of the Authorization header.
         self._verified: dict[bytes, StoredKey] = {}
 
     def try_enter(self) -> bool:
@@ -161,8 +161,8 @@ class Gate:
         An unknown ID and a wrong secret take the same steps, so the response time does not reveal which IDs exist.
         """
         if credential is None:
-            # There is no key to look up, but `find` raises if keys cannot be read, so that a request without a valid
-            # key is then refused like any other request.
+            # There is no key to look up. But if keys cannot be read, `find` raises, and this request is refused with
+            # the same error as all other requests.
             await self._keys.find("")
             return None
         stored = await self._keys.find(credential.key_id)

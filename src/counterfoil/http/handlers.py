@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from counterfoil.domain import requests
 from counterfoil.reads import Answer, Caller, Reads, require_lookup
 
-# The arguments are the reads, the caller, the last path segment if it is a parameter, and the query string.
+# The arguments are the `Reads` object, the caller, the last path segment if it is a parameter, and the query string.
 Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from counterfoil.http.wire import Headers
 
-# The name of the route of all static pages, in logs and counters.
+# Logs and counters use this route name for all static pages.
 PAGE_ROUTE = "reference"
 
 _VARY = "Accept-Encoding, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"

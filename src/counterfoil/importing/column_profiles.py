@@ -144,7 +144,7 @@ def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat,
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:
-    """Return the order of day, month and year; None if the dates are ambiguous."""
+    """Return the order of day, month and year, or None if the dates are ambiguous."""
     found = {evidence for value in values if (evidence := order_evidence(value))}
     if len(found) == 1:
         return found.pop()
@@ -156,9 +156,9 @@ def _is_day(order: str, value: str) -> bool:
 
 
 def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:
-    """Return whether at least 90 % of the values can be read, or all but one of three or more.
+    """Return whether at least 90% of the values can be read, or all but one if there are at least three.
 
-    The value that cannot be read may be in a row of totals.
+    The one that cannot be read may be in a row of totals.
     """
     if not values:
         return False

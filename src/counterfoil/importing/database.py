@@ -1,12 +1,13 @@
-"""Imports the bills in a POS database that are new or changed since the last import, by a watermark column.
+"""Imports from a POS database the bills that are new or changed since the last import, using a watermark column.
 
 No row may be missed, so each import reads some rows again; loading a row twice
 changes nothing. All queries of an import run in one snapshot, so that each bill
 is consistent with its lines. The next import starts before the highest watermark
 that was read, by an interval called the overlap, because transactions that commit
-late and tills whose clocks are slow write rows with older watermarks. A watermark
-in the future is ignored. With a watermark of kind `xid` on PostgreSQL, no overlap
-is needed, because every transaction before the oldest running one is complete.
+late and tills whose clocks are slow write rows with older watermarks. A time in
+the future counts as the current time. With a watermark of kind `xid` on
+PostgreSQL, no overlap is needed, because every transaction before the oldest
+running one is complete.
 """
 
 import hashlib
@@ -46,7 +47,7 @@ class SourceDatabase(Protocol):
         """Return the time of the snapshot twice: with an offset, and as the server's local time without an offset."""
 
     def oldest_transaction(self) -> int | None:
-        """Return the ID before which every transaction is complete; None if the database has no such IDs."""
+        """Return the ID before which every transaction is complete, or None if the database has no such IDs."""
 
     def close(self) -> None: ...
 
@@ -161,7 +162,10 @@ class DatabaseImport:
                 self._keys = None
 
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
-        """Yield the lines or payments of the bills that this import has read."""
+        """Yield the lines or payments of the bills that this import has read.
+
+        In a full or very large import, yield all lines or payments instead of selecting them by bill.
+        """
         column = self._source.quoted(key)
         numbers = iter(range(1, 1 << 62))
         for keys in [None] if self._keys is None or self._last is None else _batches(self._keys):

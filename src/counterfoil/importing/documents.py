@@ -1,7 +1,8 @@
 """Reads orders from JSON as an API returns it: pages with a list of orders, a list, or one order per line.
 
 The text is split into objects before it is parsed, so that a file of any size
-is read in constant memory. Numbers become decimals.
+is read in constant memory. Numbers with a fraction are parsed as decimals, so
+that no digit is lost.
 """
 
 import json

@@ -115,7 +115,7 @@ class _Inference:
     # --- finding columns -------------------------------------------------------
 
     def _find(self, sheet: SheetSample, words: Sequence[str], fits: Callable[[str], bool]) -> str | None:
-        """Return the column whose heading matches the earliest of these words and for which `fits` is true."""
+        """Return an unused column that fits and whose heading is one of the words. Earlier words take precedence."""
         for word in words:
             for name in sheet.columns:
                 if plain(name) == word and fits(name) and (sheet is not self._bills or name not in self._used):
@@ -389,7 +389,7 @@ def _quoted(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return the text for a comment, in which TOML allows neither line ends nor control characters."""
+    """Return the text with control characters replaced, because TOML does not allow them in comments."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 

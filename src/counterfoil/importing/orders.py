@@ -35,7 +35,7 @@ class OrderFormat:
         self._named = {shop["id"] for shop in mapping.shops}
 
     def skip_reason(self, order: Order) -> str | None:
-        """Return why an order is not a bill; None if it is a bill."""
+        """Return the reason why an order is not a bill, or None if it is a bill."""
         raise NotImplementedError
 
     def shop_of(self, order: Order) -> str:
@@ -120,6 +120,6 @@ def written_number(value: object, name: str) -> Decimal | None:
 
 
 def total_of(numbers: Sequence[Decimal | None]) -> Decimal | None:
-    """Return the sum of the numbers, without those that are None; None if there is nothing to add."""
+    """Return the sum of the numbers that are not None, or None if there are no such numbers."""
     known = [number for number in numbers if number is not None]
     return sum(known, Decimal()) if known else None

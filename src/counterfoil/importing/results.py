@@ -1,4 +1,4 @@
-"""What an import produces for each bill: a source record, a reject with its reason, or a skipped row."""
+"""The possible results of an import for each bill: a source record, a rejected row or a skipped row."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class ImportFailed(Exception):
 
 
 class RowProblem(Exception):
-    """A row, and with it the bill that it belongs to, cannot be converted. `reason` is a key of REJECT_REASONS."""
+    """A row cannot be converted, so its bill is rejected. `reason` is a key of REJECT_REASONS."""
 
     def __init__(self, reason: str, detail: str, line: int = 0, file: str = "") -> None:
         super().__init__(detail)
@@ -51,7 +51,7 @@ class ImportedRecord(Struct, frozen=True):
     line: int
     record: dict[str, Any]
     is_found_shop: bool = False
-    """Whether this is a shop of which the export has only the ID or name. The store may have more data about it."""
+    """True for a shop that the export names but does not describe. The store may have more data about it."""
 
 
 class RejectedRow(Struct, frozen=True):

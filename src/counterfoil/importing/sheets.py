@@ -57,7 +57,7 @@ class CsvFile:
         self.sheet = Sheet(self.name, self._columns())
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
-        """Yield the rows below the heading; a row that cannot be read is yielded as a problem."""
+        """Yield the rows below the heading. A row that cannot be read is yielded as a `RowProblem`."""
         csv.field_size_limit(MAX_CELL)
         with self._open() as text:
             for line, cells in self._records(text):

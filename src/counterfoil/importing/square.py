@@ -23,7 +23,7 @@ from counterfoil.importing.results import NOT_AN_ORDER, OTHER_CURRENCY, RowProbl
 from counterfoil.importing.values import decimal_text
 
 NOT_CLOSED = "the order is still open"
-# Square writes amounts in the smallest unit of the currency: a hundredth, except for these currencies.
+# Square writes amounts in the smallest unit of the currency, which is a hundredth except for the currencies below.
 NO_DECIMALS = frozenset(
     {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
 )

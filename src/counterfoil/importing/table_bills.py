@@ -87,7 +87,7 @@ class TableBillConverter:
         self._order = order
         self._shop = shop
         self._is_flat = is_flat
-        """Whether each row of the bills file is a line of a bill."""
+        """True if each row of the bills file is a line of a bill."""
         self._readers: dict[str, Callable[[str], Any]] = {
             NUMBER: self._number,
             TIME: lambda cell: read_time(cell, mapping.dates, order),
@@ -150,7 +150,7 @@ class TableBillConverter:
         return text
 
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
-        """Raise `RowProblem` if the rows of a bill differ in a field of the bill itself."""
+        """Raise `RowProblem` if the rows of a bill differ in the bill's own fields, or if a file repeats the bill."""
         first = rows[0]
         tables = [self._mapping.bill, *(self._mapping.payments if self._is_flat else ())]
         for row in rows[1:]:
@@ -170,7 +170,7 @@ class TableBillConverter:
                         )
 
     def _value(self, table: TableMapping, name: str, kind: str, row: TableRow) -> Any:
-        """Return the value of a field in a row; None if the row has no value for it."""
+        """Return the value of a field in a row, or None if the row has no value for it."""
         source = table.fields[name]
         text = cell_text(source, row, " " if kind in (TIME, DAY) else "-")
         if not text:
@@ -191,7 +191,7 @@ class TableBillConverter:
         return read_decimal(cell, self._mapping.numbers)
 
     def _total(self, source: CellSource, rows: Sequence[TableRow]) -> Decimal | None:
-        """Return the sum of a column over the lines of a bill; None if no line has a number there."""
+        """Return the sum of a column over the lines of a bill, or None if the column has no numbers."""
         column = TableMapping({"sum": CellSource(columns=(source.total_of or "",))})
         numbers = [self._value(column, "sum", NUMBER, row) for row in rows]
         known = [number for number in numbers if number is not None]
@@ -235,7 +235,10 @@ class TableBillConverter:
 
 
 def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
-    """Return the rows of a bill from one file. Files with overlapping periods may repeat the same rows."""
+    """Return the rows of a bill from one file, because files with overlapping periods may repeat them.
+
+    Raise `RowProblem` if the files differ.
+    """
     if len(rows) < 2:
         return rows
     by_sheet: dict[str, list[TableRow]] = {}

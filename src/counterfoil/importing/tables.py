@@ -48,7 +48,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
 def csv_inputs(
     mapping: ImportMapping, bills: Sequence[Path], lines: Sequence[Path], payments: Sequence[Path]
 ) -> list[TableInput]:
-    """Open CSV files. Their headings are read at once, so that a wrong file is reported before anything is written."""
+    """Open CSV files and read their headings, so that a wrong file is reported before anything is written."""
     opened = []
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
         for path in paths:
@@ -58,7 +58,7 @@ def csv_inputs(
 
 
 class TableImport:
-    """One import of tables."""
+    """Imports the bills in one set of tables."""
 
     def __init__(
         self,
@@ -227,5 +227,5 @@ def _summed(table: TableMapping) -> dict[str, CellSource]:
 
 
 def shop_record(shop_id: str, name: str, timezone: str | None) -> dict[str, Any]:
-    """Return a source record for a shop of which the export has only the ID or name."""
+    """Return a source record for a shop that the export names but does not describe."""
     return {"kind": "shop", "id": shop_id, "name": name} | ({"timezone": timezone} if timezone else {})

@@ -1,8 +1,8 @@
 """Reads cells of an export: text, exact decimal numbers, days and times in the formats that tills write.
 
-Numbers never pass through a float. A time is written as ISO-8601; without a
-time zone in the mapping it has no offset, and `counterfoil load` reads it as
-the shop's local time.
+Numbers never pass through a float. A time is written as ISO-8601. If neither
+the cell nor the mapping specifies an offset or a time zone, the time has no
+offset, and `counterfoil load` reads it as the shop's local time.
 """
 
 import re
@@ -94,7 +94,7 @@ def clean(cell: str) -> str:
 
 
 def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
-    """Return the number in a cell, exactly; None if the cell is empty or holds only a dash."""
+    """Return the exact number in a cell, or None if the cell is empty or contains only a dash."""
     if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
         return Decimal(cell)
     text = _SPACES.sub("", _CURRENCY.sub("", cell.translate(_THAI_DIGITS))) if not cell.isdigit() else cell
@@ -123,7 +123,7 @@ def _without_sign(text: str) -> tuple[bool, str]:
 
 
 def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
-    """Return the text with a point as the decimal mark and commas between thousands."""
+    """Return the text with a point as the decimal mark and commas as thousands separators."""
     if written.decimal != "." and "." in text and written.thousands != ".":
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
     marks = {written.decimal: "."} | ({written.thousands: ","} if written.thousands else {})
@@ -145,7 +145,7 @@ def read_flag(cell: str) -> bool:
 
 
 def read_time(cell: str, written: DateFormat, order: str) -> str:
-    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping gives one.
+    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping specifies one.
 
     Epoch seconds or milliseconds are returned unchanged.
     """
@@ -170,7 +170,7 @@ def read_time(cell: str, written: DateFormat, order: str) -> str:
 
 
 def read_day(cell: str, written: DateFormat, order: str) -> str:
-    """Return a cell's day as YYYY-MM-DD; a time of day after it is ignored."""
+    """Return a cell's day as YYYY-MM-DD. A time of day after it is ignored."""
     day, rest = _split_day(cell, written, order)
     if rest.strip() and not _CLOCK.fullmatch(rest):
         raise UnreadableCell(f"{shown(cell)} is not a day")
@@ -211,7 +211,7 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     try:
         return date(_year(year, cell, buddhist=written.buddhist), month, day), text[found.end() :]
     except ValueError:
-        raise UnreadableCell(f"{shown(cell)} is not a date in the order {order} (day, month, year)") from None
+        raise UnreadableCell(f"{shown(cell)} is not a date if the order of day, month and year is {order}") from None
 
 
 def _by_order(found: re.Match[str], order: str) -> tuple[str, int, int]:

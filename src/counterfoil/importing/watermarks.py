@@ -57,7 +57,7 @@ class StateFile:
         return datetime.fromisoformat(saved.time) if saved.time else saved.number
 
     def write(self, fingerprint: str, watermark: Watermark | None) -> None:
-        """Replace the file atomically."""
+        """Save a watermark. The file is replaced atomically."""
         if isinstance(watermark, datetime):
             saved = SavedState(fingerprint, time=watermark.isoformat())
         else:

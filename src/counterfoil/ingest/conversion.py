@@ -1,4 +1,4 @@
-"""Converts lines with bills into the form in which the bills are stored."""
+"""Converts source lines into bills that are ready to be stored."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -23,7 +23,8 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 
-# Tokens are cached: computing one takes as long as converting the rest of a small bill, and members recur.
+# Tokens are cached, because computing one takes as long as converting the rest of a small bill, and the same members
+# occur in many bills.
 MAX_TOKENS = 16_384
 
 
@@ -37,7 +38,7 @@ class ConvertedBill(Struct, frozen=True, gc=False):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the bill has no properties that a load counts separately."""
+        """True if the bill has no properties that a load counts separately."""
         lacks_parts = self.without_items or self.without_amounts or self.bill.bill_day == NO_DAY
         return not (self.findings or lacks_parts)
 
@@ -103,7 +104,7 @@ class BillConverter:
         self._reader = Reader(pseudonyms, facts)
 
     def convert_clean(self, line: bytes) -> ConvertedBill | None:
-        """Return the bill on a line, or None if the line is anything but a clean bill of a known shop."""
+        """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
         if len(line) > MAX_LINE_BYTES:
             return None
         change = read_clean_bill(line, MAX_ITEMS, self._facts, self._token)

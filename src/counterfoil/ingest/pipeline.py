@@ -21,6 +21,7 @@ from counterfoil.domain.load_progress import LoadProgress, RejectedLine
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
+from counterfoil.ingest.converter_connection import ConverterProcess
 from counterfoil.ingest.converters import Converters
 from counterfoil.ingest.fields import (
     OTHER_FIELDS,
@@ -106,7 +107,7 @@ def _storable(path: str) -> str:
 
 
 class _Batch(Struct):
-    """Lines and the changes on them, which are written in one transaction."""
+    """Lines and the changes that they describe, to be written in one transaction."""
 
     lines: list[SourceLine] = []
     changes: list[Change] = []
@@ -124,7 +125,7 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The file of rejected lines, created with the first reject. Only its owner can read it, as it has raw records."""
+    """The file of rejects, created at the first one. It contains raw records, so only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -167,9 +168,10 @@ class Pipeline:
         strict: bool = False,
         finishes_damaged: bool = False,
         processes: int = 0,
+        running: Sequence[ConverterProcess] = (),
     ) -> None:
         self._strict = strict
-        # Whether a load counts as finished although a file was damaged, because the file is moved to quarantine.
+        # If true, a load counts as finished even if a file was damaged, because the file is moved to quarantine.
         self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects
@@ -177,7 +179,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
-        self._converters = Converters(pseudonyms, self._facts, processes, batch)
+        self._converters = Converters(pseudonyms, self._facts, processes, batch, running)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
 
@@ -201,7 +203,7 @@ class Pipeline:
         return summary
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
-        """Store the counts of this load; return the sudden changes, or none if it was not compared."""
+        """Store the counts of this load. Return the alarms if the load completed a group of loads."""
         was_compared = False
 
         def change(intake: Intake, now_ms: int) -> Intake:
@@ -257,7 +259,6 @@ class Pipeline:
         return current is known or current == known
 
     def _count_bills(self, count: int, summary: Summary) -> None:
-        """Count plain bills."""
         summary.lines += count
         summary.fields.records["bill"] += count
         summary.fields.bills += count

@@ -95,10 +95,10 @@ class Worker:
 
 
 def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> WorkerSignal:
-    """Return Granian's signal to stop, which is set once.
+    """Return Granian's stop signal, which only the first SIGINT or SIGTERM sets.
 
-    Setting it for the third time while requests are in progress blocks the whole
-    worker forever. A worker often receives several signals: systemd and Ctrl-C
+    Setting it a third time while requests are in progress would block the worker
+    forever. A worker often receives several signals: systemd and Ctrl-C
     send a signal to every process, and the supervisor sends another.
     """
     stop = WorkerSignal()
@@ -211,9 +211,9 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
 def _ends(worker: Any, within_sec: float = 0.0) -> bool:
     """Return whether a worker process ends within this time.
 
-    `worker.is_alive` is not reliable here: Granian waits for the process in a
-    thread, only one thread learns from the system that the process has ended,
-    and until it has stored this, the other thread takes the process for alive.
+    `worker.is_alive` is not reliable here, because a thread of Granian waits for
+    the same process. The system reports the end of a process to only one thread.
+    Until that thread has recorded it, `is_alive` returns True in the other thread.
     """
     return bool(wait([worker.inner.sentinel], max(0.0, within_sec)))
 

@@ -1,8 +1,8 @@
 """Runs the service: the worker processes and the supervisor's chores.
 
 The supervisor does not handle API requests. It advances the horizon while
-nothing is loaded, deletes expired data, runs checkpoints, and serves the admin
-listener.
+nothing is loaded, computes day totals, deletes expired data, runs checkpoints,
+and serves the admin listener.
 """
 
 import os
@@ -47,7 +47,7 @@ def serve(
 
 @contextmanager
 def counters_folder(parent: Path) -> Iterator[Path]:
-    """Yield a new folder for the workers' counters. Its name contains our PID, for `clear_abandoned`."""
+    """Yield a new folder for the workers' counters. Its name contains our PID, which `clear_abandoned` checks."""
     clear_abandoned(parent)
     prefix = f"counterfoil-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:

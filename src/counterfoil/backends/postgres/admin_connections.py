@@ -1,7 +1,7 @@
 """Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each is a single connection to the server that accepts writes. Every wait has a
-time limit. The connections that serve requests are in pool.py.
+Each component uses a single connection to the server that accepts writes. Every
+wait has a time limit. The connections that serve requests are in pool.py.
 """
 
 import logging
@@ -22,11 +22,11 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 CONNECT_SEC = 3
 # Time limit for chores that must not hang, such as advancing the horizon.
 STATEMENT_SEC = 5.0
-# A loader waits up to LOCK_SEC for the write lock, and detects a broken network within SILENCE_MS.
+# A loader waits up to LOCK_SEC for the write lock, and detects a broken connection within SILENCE_MS.
 LOCK_SEC = 60
 SILENCE_MS = 15_000
 
-# Every join in the loader starts from a few rows, so plans that scan a whole table are disabled.
+# Every join in the loader starts from a few rows, so hash and merge joins, which scan whole tables, are disabled.
 _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 # SQLSTATE prefixes of errors that the statement did not cause: the server is unreachable, stopping or starting, has too
 # many connections, or is a replica.
@@ -42,7 +42,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate psycopg's errors to errors of ports.py. Keep only the first line: the other lines may contain data."""
+    """Raise psycopg's errors as errors of ports.py, with only the first line: the other lines may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -132,7 +132,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection. Close it if the work takes longer than `seconds`, because the server may hang."""
+        """Yield the connection. Close it if the work takes longer than `seconds`, as the server may never respond."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

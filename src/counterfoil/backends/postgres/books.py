@@ -1,7 +1,8 @@
 """Reads shops, bills and members from any server that is up to date.
 
-All rows of an answer are read by one statement and therefore from one snapshot.
-The last column of every row is the horizon of that snapshot, on replicas too.
+Apart from the change feed and the digests, all rows of an answer are read by
+one statement and therefore from one snapshot. The last column of every row is
+the horizon of that snapshot, on replicas too.
 Large tables are always queried by shop or base, so that each shop and each base
 can be stored on one shard.
 """
@@ -49,7 +50,7 @@ _SHOPS_OF = {
 }
 
 # `_NUMBER_OF` finds the internal number of a shop in scope. `_STILL` checks that a cached number still belongs to that
-# shop and that the shop is still in scope. `id || ''` prevents PostgreSQL from using the index of IDs. With that index,
+# shop and that the shop is still in scope. `id || ''` prevents PostgreSQL from using the index on IDs. With that index,
 # it would read the row of a shop in another franchise and then discard it, which takes longer than finding no row, and
 # so reveals that the shop exists.
 _NUMBER_OF = {
@@ -125,7 +126,7 @@ _BASES_OF = {
 }
 
 # Comparing base and token as a pair makes PostgreSQL use the primary key, which begins with the base. With `token = $2`
-# it would use the index of tokens, read the row of a member of another franchise and then discard it, which takes
+# it would use the index on tokens, read the row of a member of another franchise and then discard it, which takes
 # longer than finding no row, and so reveals that the member exists. `provider_id = ANY($1)` lets a distributed store
 # read only the shards that hold these bases.
 _MEMBER = """
@@ -300,7 +301,7 @@ class PostgresBooks:
         The shops or bases are read first and passed as values instead of
         joined, so that a distributed store reads only their shards. Both
         statements go to the same server, because a record could seem to be
-        missing if the list of shops was outdated.
+        missing if the list of shops or bases were outdated.
         """
 
         async def ask(pool: Pool) -> list[Any]:

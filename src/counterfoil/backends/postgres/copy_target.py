@@ -1,4 +1,4 @@
-"""A database as the target of a copy, closed to services and loaders until the copy is complete.
+"""The database that a copy writes to. It is closed to services and loaders until the copy is complete.
 
 Until then, the stored fingerprint of the secret has a prefix that marks the
 copy as incomplete, and the books cannot be opened.

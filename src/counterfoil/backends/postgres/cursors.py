@@ -1,4 +1,4 @@
-"""Stores the cursors that were handed out, on the primary, so that all nodes see them."""
+"""Stores the cursors that were handed out. They are on the primary, so that all nodes see them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,9 +20,9 @@ _EXTEND = """
     WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
 """
 _HORIZON = "SELECT at FROM horizon"
-# Returns an existing cursor for the position if its horizons are close enough. Otherwise it stores a new cursor under
-# the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a row for it,
-# even if that cursor has expired: see docs/decisions/0014.
+# Returns an existing cursor for the position if its horizons are close enough to the new ones. Otherwise it stores a
+# new cursor under the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a
+# row for it, even if that cursor has expired: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)

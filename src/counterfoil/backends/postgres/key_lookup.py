@@ -1,4 +1,4 @@
-"""Looks up the keys of requests in memory.
+"""Looks up the API key of each request in memory.
 
 All keys are held in one dictionary, so finding an unknown key ID takes as long
 as finding a known one. The keys are read again every `REFRESH_SEC`, so a
@@ -55,7 +55,8 @@ class PostgresKeyLookup:
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
                 if self._as_of is not None and self._as_of < arrived - _REFRESH_US and not self._failure:
-                    # The lookup that just ended began long before this request, so it may have missed a revocation.
+                    # The lookup that just ended began more than REFRESH_SEC before this request, so it may have missed
+                    # a revocation.
                     await asyncio.shield(self._start_lookup())
             if self._failure and not self._trusts_memory:
                 raise self._failure
@@ -73,13 +74,13 @@ class PostgresKeyLookup:
 
     @property
     def _trusts_memory(self) -> bool:
-        """Whether the primary is unreachable but the keys in memory are recent enough to use."""
+        """True if the primary is unreachable but the keys in memory are recent enough to use."""
         if self._failure is None or self._as_of is None:
             return False
         return self._clock.steady_us() < self._as_of + KEYS_TRUSTED_SEC * 1_000_000
 
     def _start_lookup(self) -> asyncio.Task[None]:
-        """Return the task of the read in progress, or start a new read. Several requests may share one read."""
+        """Return the task of the read in progress, or of a new read if there is none. Requests may share a read."""
         # `_lookup` may still hold a read that has finished, if the callback that clears it has not run yet.
         if self._lookup is None or self._lookup.done():
             self._lookup = asyncio.get_running_loop().create_task(self._refresh_all())

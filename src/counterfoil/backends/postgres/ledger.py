@@ -357,7 +357,7 @@ class PostgresLedger:
         self._do(_REMOVE_BILLS, keys)
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
-        """Insert bills that are not stored yet, as the batch has checked under the write lock."""
+        """Insert new bills. The batch has checked under the write lock that they are not stored yet."""
         self._write_bills(_ADD_BILLS, rows)
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:

@@ -21,8 +21,9 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
 
-    `describe` returns the audit entry for the migrations that were run. Indexes of
-    existing request records are built afterwards, because that may take minutes.
+    `describe` returns the audit entry for the migrations that were run. Indexes on
+    existing request records are built after the transaction, because building them
+    may take minutes.
     """
     with translated(), connect(url) as connection:
         with connection.transaction():

@@ -1,9 +1,9 @@
-"""Builds the indexes of existing months of request records, without blocking requests.
+"""Builds the indexes on the existing monthly partitions of request records, without blocking requests.
 
-CREATE INDEX blocks writes to its table, so no request could be recorded in the
-meantime. The migration therefore creates these indexes only for later months,
-and `counterfoil migrate` then builds the indexes of each existing month with
-CREATE INDEX CONCURRENTLY.
+CREATE INDEX blocks writes to its table, so no request could be recorded while
+an index is built. The migration therefore creates these indexes only for later
+partitions, and `counterfoil migrate` then builds them on each existing partition
+with CREATE INDEX CONCURRENTLY.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _MISSING = """
 
 
 def build_missing_indexes(connection: Connection) -> list[str]:
-    """Build the missing indexes of existing months, newest month first; return their names.
+    """Build the missing indexes on existing partitions, newest month first; return their names.
 
     If this is interrupted, the next call builds the rest.
     """

@@ -40,7 +40,7 @@ _STATUS = """
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
     FROM horizon
 """
-# Makes a new primary stamp rows above every horizon that was reported before the old primary was lost.
+# Ensures that a new primary stamps rows above every horizon that was reported before the old primary was lost.
 _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, $1)"
 _HORIZON = "SELECT at FROM horizon"
 
@@ -61,7 +61,7 @@ class DatabaseServer:
         self.timeline = ""
         # True if a request has failed on this server since its watcher last checked it.
         self.suspect = False
-        # The role that was last logged.
+        # The role that was last logged, so that only changes are logged.
         self.reported_role: ServerRole | None = None
         # The watcher's own connection, so that an exhausted pool does not make the server look unreachable.
         self.connection: Any = None
@@ -206,8 +206,9 @@ class Servers:
     async def offered(self) -> int | None:
         """Return the horizon to report to the next caller, or None with a single server.
 
-        Every usable replica has reached this horizon. It never decreases, even
-        if other servers become usable.
+        It is the lowest horizon of the usable replicas, or the primary's horizon if
+        there are none. It never decreases, even if a replica that is further behind
+        becomes usable.
         """
         if not self._addresses:
             return None
@@ -228,7 +229,7 @@ class Servers:
         self._highest = max(self._highest, horizon)
 
     async def on_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
-        """Ask a replica while the primary is unreachable, preferring the one with the newest horizon."""
+        """Query a replica while the primary is unreachable, preferring the replica with the newest horizon."""
         for server in sorted(await self._readers(0), key=lambda server: -server.horizon):
             if server is not self._primary:
                 with suppress(StoreUnreachable):

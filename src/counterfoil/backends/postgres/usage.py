@@ -19,19 +19,19 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import as_number, date_of, thai_day
-from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
+from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are deleted.
+# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are dropped.
 RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]
 
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
-# Used if the store has several servers: see docs/decisions/0015-monotonic-reads.md.
+# With several servers, an admission also returns the horizon to report: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
@@ -91,8 +91,8 @@ class PostgresUsage:
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
         self._tally = RequestTally()
-        # Records and counts that are being written, by `id`. If the worker stops before a write has ended, the write is
-        # repeated over a new connection.
+        # Records and counts that are being written, keyed by `id()`. If the worker stops before a write has ended, the
+        # write is repeated over a new connection.
         self._records_in_flight: dict[int, list[RequestRecord]] = {}
         self._tallies_in_flight: dict[int, RequestTally] = {}
         self._months: set[int] = set()
@@ -101,7 +101,7 @@ class PostgresUsage:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write pending records and counts, and close the connections. Fail after `within` seconds."""
+        """Write pending records and counts, and close the connections. Raise if writing exceeds `within` seconds."""
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()
@@ -200,8 +200,8 @@ class PostgresUsage:
         self._tally.add_error(key_id, error, at)
         self._flush_soon()
 
-    def note_page(self, page: PassPage, at: int) -> None:
-        self._tally.add_page(page, at)
+    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+        self._tally.add_page(read, horizon, is_last, at)
         self._flush_soon()
 
     async def disclose(self, record: RequestRecord) -> None:
@@ -227,7 +227,7 @@ class PostgresUsage:
                 for statement, columns in _tally_statements(tally):
                     await self._servers.primary.do(statement, *columns)
         except StoreUnavailable:
-            # The next admission or the next flush writes these records.
+            # Try again later. The next admission may write the records before that.
             self._flush_soon()
         finally:
             self._flushing = None
@@ -248,7 +248,7 @@ class PostgresUsage:
 
     @contextmanager
     def _tally_to_write(self) -> Iterator[RequestTally]:
-        """Yield the pending counts of errors and passes. If writing them fails, they become pending again."""
+        """Yield the pending error counts and pass progress. If writing them fails, they become pending again."""
         tally, self._tally = self._tally, RequestTally()
         self._tallies_in_flight[id(tally)] = tally
         try:
@@ -289,7 +289,7 @@ class PostgresUsage:
         except StoreUnavailable as error:
             errors = self._tally.errors.total()
             raise type(error)(
-                f"{error}. Not stored: {len(self._records):,} request records and {errors:,} errors"
+                f"{error}. Not stored: {len(self._records):,} request records and the counts of {errors:,} errors"
             ) from error
         self._records.clear()
         self._tally = RequestTally()

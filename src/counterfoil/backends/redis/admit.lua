@@ -1,8 +1,8 @@
 -- Admits or refuses one request by the key's minute window, and counts an admitted request for the day.
--- All names are in one slot, so this takes one round trip.
+-- Everything happens in one script, so an admission usually takes one round trip.
 --
--- KEYS: the log of admissions, the meter's state, the day counts, the floor of the key's lineage; all under one hash
---       tag.
+-- KEYS: the log of admissions, the meter's state, the daily counts, and the floor of the key's lineage. They have the
+--       same hash tag, so that a Redis cluster stores them in one slot.
 -- ARGV: perMin; the instant in microseconds and the day, both empty except in tests that use their own
 --       clock; the day's total in the store, empty if it has not been read yet; the horizon that every
 --       server has reached, empty with a single server; the primary's horizon, empty if it has not been

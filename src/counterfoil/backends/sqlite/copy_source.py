@@ -37,7 +37,7 @@ _SIZE: tuple[tuple[Name, str], ...] = (
     ("usage", "SELECT count(*) FROM requests"),
 )
 
-# Subqueries for tables that SQLite stores in a different layout.
+# Subqueries for tables whose layout in SQLite differs from their layout in PostgreSQL.
 _FROM = {
     # Accounts are numbered in the order in which the member's record lists them.
     "accounts": """(
@@ -94,7 +94,7 @@ class SqliteCopySource:
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
         for name in NAMES:
-            # Create a missing file as the service would, without any rows.
+            # Create a missing file without any rows, as the service would.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
         self._folder = folder
@@ -210,7 +210,7 @@ class SqliteCopySource:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:
-        """Compute the offset from the steady clock, which the store uses for admissions, to the wall clock."""
+        """Compute the offset from the clock that the store uses for admissions to the wall clock."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])

@@ -8,7 +8,7 @@ from counterfoil.backends.sqlite.schema import Name
 
 
 class OpenFiles:
-    """Remembers the open files, because a process keeps using a file after it was removed or replaced."""
+    """Remembers which files were opened, because a process can keep using a file that was removed or replaced."""
 
     def __init__(self, folder: Path, names: Sequence[Name], *, logs: bool = True) -> None:
         self._folder = folder
@@ -20,7 +20,10 @@ class OpenFiles:
                     self._known.append((name, file, inode))
 
     def problem(self, name: Name | None = None) -> str | None:
-        """Return a problem with the named database, or with any database if no name is given. None means no problem."""
+        """Return the first problem found with one database, or with any of them if `name` is None.
+
+        Return None if there is no problem.
+        """
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:
                 if found is None and not path_of(self._folder, known).exists():

@@ -38,7 +38,7 @@ Run = Callable[[str], Any]
 
 
 class JsonRows:
-    """Parses rows with a DuckDB connection. `scratch` is a folder for temporary files, which this class creates.
+    """Parses rows with a DuckDB connection. It creates the folder `scratch` for temporary files.
 
     Rows are parsed either by the thread that writes the copy, with `read`, or ahead of it by another thread, with
     `read_ahead`. Each thread has its own connection and its own file.

@@ -30,7 +30,7 @@ FRESH_MS = 26 * 3_600_000
 
 
 class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far one list of changes was read. `shop_id` is None for the change feed, which covers all shops in scope.
+    """One list of changes, with its progress. `shop_id` is None for the change feed, which covers all shops in scope.
 
     `state` is `fresh`, `behind`, `reading` (a pass has begun and has not ended) or `never`.
     """

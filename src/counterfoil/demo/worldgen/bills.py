@@ -23,7 +23,7 @@ from counterfoil.demo.worldgen.shop_style import ShopStyle
 
 WEEKDAY_WEIGHTS = (0.8, 0.75, 0.85, 0.95, 1.4, 1.7, 1.5)
 CLOSING_CURVE = (0.0, 0.10, 0.17, 0.23, 0.30, 0.42, 0.55, 0.62, 0.68, 0.75, 0.86, 1.0)
-"""The fraction of the opening hours that has passed when 0/11, 1/11, ..., 11/11 of the day's bills are closed."""
+"""The fraction of the opening hours after which 0/11, 1/11, ..., 11/11 of the day's bills have been closed."""
 
 VOID_REASONS = ("คีย์ผิดโต๊ะ Wrong table", "ลูกค้ายกเลิก Guest cancelled", "คิดเงินซ้ำ Rung up twice", "ทดสอบระบบ Test")
 
@@ -179,7 +179,7 @@ class _BillGenerator:
 
 
 def _share_of_day(part: float) -> float:
-    """Return the fraction of the opening hours that has passed when this fraction of the day's bills is closed."""
+    """Return the fraction of the opening hours after which the fraction `part` of the day's bills has been closed."""
     step, within = divmod(part * (len(CLOSING_CURVE) - 1), 1)
     before = CLOSING_CURVE[int(step)]
     return before + (CLOSING_CURVE[min(int(step) + 1, len(CLOSING_CURVE) - 1)] - before) * within

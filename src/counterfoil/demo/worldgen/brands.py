@@ -22,7 +22,7 @@ class Brand(NamedTuple):
 
 
 class BaseStyle(NamedTuple):
-    """The size of a membership base and the way it is run."""
+    """The relative size and the settings of a membership base."""
 
     weight: float
     tiers: tuple[tuple[str, str], ...] = ()

@@ -8,12 +8,12 @@ LETTERS_AND_DIGITS_ONLY = bytes.maketrans(b"+/", b"kV")
 
 
 def stream(seed: int, *purpose: object) -> Random:
-    """Return a random generator for one purpose, independent of all other purposes."""
+    """Return a random generator for one purpose. Generators for different purposes are independent."""
     return Random("/".join(map(str, (seed, *purpose))))  # noqa: S311 - a world must be reproducible
 
 
 def opaque(*path: object) -> str:
-    """Return the ID for a path, which starts with the seed or the owner's ID. The same path gives the same ID."""
+    """Return the ID for a path, which starts with the seed or the owner's ID. Equal paths give equal IDs."""
     return _spelled(_digest(15, path))
 
 

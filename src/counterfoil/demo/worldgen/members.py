@@ -74,7 +74,7 @@ class _MemberGenerator:
         return LotEntry(amount=baht(int(self.draw.random() * most * 100 / step) * step), expire_at=self._expiry())
 
     def _expiry(self) -> str | None:
-        """Return an expiry time: in the past, within two weeks, within about a year, or None for never."""
+        """Return an expiry time in the past, within two weeks or within about a year, or None for no expiry."""
         draw = self.draw
         spans = ((-200, -1), (0, 14), (15, 380), None)
         span = spans[int(draw.random() * len(spans))]
@@ -97,7 +97,7 @@ class _MemberGenerator:
         return [tag for tag in tags if self.draw.random() < 0.12]
 
     def _visits(self) -> list[object]:
-        """Return the visits since sign-up, in no particular order. The member's number decides the format."""
+        """Return the visits since sign-up, in no particular order. The format depends on the member's number."""
         count = int(self.draw.random() * self.draw.random() * MOST_VISITS)
         written = (_as_day, _as_compact_day, _as_time, _as_object)[self.number % 4]
         return [written(self._visit_ms(self.draw)) for _ in range(count)]
@@ -115,7 +115,7 @@ class _MemberGenerator:
     def _accounts(self) -> list[AccountEntry]:
         """Return an empty list, or one messaging account.
 
-        The account is with the base's current bot, an older bot or an unrelated bot, or does not name a bot.
+        The account belongs to the base's current channel, an older channel or an unrelated channel, or has no channel.
         """
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels

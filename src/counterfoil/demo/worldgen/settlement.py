@@ -104,7 +104,7 @@ def _discounts(style: ShopStyle, subtotal: int, draw: Random) -> Discounts:
 def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[PromotionEntry], int]:
     name, percent = CAMPAIGNS[int(draw.random() * len(CAMPAIGNS))]
     taken = _percent(subtotal, percent)
-    # A campaign that gives something other than money has no amount.
+    # A campaign without a discount, such as a free dessert, has no amount.
     amount = baht(taken) if percent else None
     return [PromotionEntry(id=opaque(style.shop.id, "promotion", name), name=name, amount=amount)], taken
 

@@ -63,7 +63,7 @@ minute does not count. HEAD works wherever GET does and costs the same. Response
 
 @cache
 def document(prefix: str) -> bytes:
-    """Return the document served at `{prefix}/v1/openapi.json`. The same prefix always gives the same bytes."""
+    """Return the document served at `{prefix}/v1/openapi.json`. It depends only on the prefix."""
     return json.encode(
         {
             "openapi": "3.1.0",

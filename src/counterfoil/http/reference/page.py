@@ -21,8 +21,8 @@ from counterfoil.web.page import HtmlPage
 from counterfoil.web.prose import Links, blocks, inline
 from counterfoil.web.style import shared_style_sheet, style_sheet
 
-# The maximum length in characters of an example of a response, except for the first example, which is always shown.
-# The Markdown format shows all examples.
+# Example responses longer than this many characters are left out of the page, except for the first one of an
+# operation. The Markdown format shows all of them.
 MAX_EXTRA_EXAMPLE = 600
 
 
@@ -64,7 +64,7 @@ def render_page(
 
 
 def _links(reference: Reference) -> dict[str, str]:
-    """Return the links for names that descriptions may mention: paths, error codes, and names that are unique."""
+    """Return the links for names in descriptions: paths, error codes, and fields or headers with a unique name."""
     rows = [
         *reference.envelope,
         *reference.request_headers,
@@ -208,7 +208,7 @@ def _code_link(code: str) -> Html:
 
 
 def _samples(call: ExampleCall) -> Html:
-    """Return a call in each language. The browser shows one language at a time, without a script."""
+    """Return the code samples of a call. The browser shows one sample at a time, without a script."""
     group = f"{call.operation} {call.title}".strip()
     tabs = [
         element("details", element("summary", sample.label), coloured_code(sample.text), name=group, open=number == 0)
