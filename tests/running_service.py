@@ -96,8 +96,9 @@ class RecordSource(Source):
 class RunningService:
     """One deployment, with methods for what operators and integrators do."""
 
-    def __init__(self, folder: Path, **overrides: Any) -> None:
+    def __init__(self, folder: Path, *, listen_at: int | None = None, **overrides: Any) -> None:
         self.folder = folder
+        self._listen_at = listen_at
         self.clock = ManualClock()
         self.events: list[Event] = []
         flags = {"store": str(folder / "store"), "secret": SECRET, **overrides}
@@ -153,7 +154,8 @@ class RunningService:
     @property
     def server(self) -> "ServerThread":
         if self._server is None:
-            self._server = ServerThread(bootstrap.service(self.settings, self.events.append, self.clock))
+            service = bootstrap.service(self.settings, self.events.append, self.clock)
+            self._server = ServerThread(service, self._listen_at or free_port())
         return self._server
 
     def get(
@@ -212,9 +214,9 @@ class RunningService:
 class ServerThread:
     """The real HTTP server, in a thread of the test process."""
 
-    def __init__(self, service: bootstrap.Service) -> None:
+    def __init__(self, service: bootstrap.Service, port: int) -> None:
         self.service = service
-        self.port = free_port()
+        self.port = port
         self.client = QuickClient(self.port)
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -258,3 +260,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port that no other program gets for the duration of the block, but on which a server can listen."""
+    with socket.socket() as placeholder:
+        placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        placeholder.bind(("127.0.0.1", 0))
+        yield int(placeholder.getsockname()[1])
