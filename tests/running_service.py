@@ -96,9 +96,10 @@ class RecordSource(Source):
 class RunningService:
     """One deployment, with methods for what operators and integrators do."""
 
-    def __init__(self, folder: Path, *, listen_at: int | None = None, **overrides: Any) -> None:
+    port: int | None = None  # any free port
+
+    def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
-        self._listen_at = listen_at
         self.clock = ManualClock()
         self.events: list[Event] = []
         flags = {"store": str(folder / "store"), "secret": SECRET, **overrides}
@@ -155,7 +156,7 @@ class RunningService:
     def server(self) -> "ServerThread":
         if self._server is None:
             service = bootstrap.service(self.settings, self.events.append, self.clock)
-            self._server = ServerThread(service, self._listen_at or free_port())
+            self._server = ServerThread(service, self.port)
         return self._server
 
     def get(
@@ -214,9 +215,9 @@ class RunningService:
 class ServerThread:
     """The real HTTP server, in a thread of the test process."""
 
-    def __init__(self, service: bootstrap.Service, port: int) -> None:
+    def __init__(self, service: bootstrap.Service, port: int | None = None) -> None:
         self.service = service
-        self.port = port
+        self.port = port or free_port()
         self.client = QuickClient(self.port)
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)

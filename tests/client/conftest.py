@@ -37,7 +37,8 @@ class DuplicatedService(RunningService):
     def __init__(self, prepared: Prepared, folder: Path) -> None:
         shutil.copytree(prepared.folder / "store", folder / "store")
         shutil.copy2(prepared.folder / "copy.duckdb", folder)
-        super().__init__(folder, listen_at=prepared.port)
+        super().__init__(folder)
+        self.port = prepared.port
         self.prepared = prepared
 
 
@@ -49,7 +50,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     """
     folder = tmp_path_factory.mktemp("prepared")
     with reserved_port() as port:
-        with closing(RunningService(folder, listen_at=port)) as service:
+        with closing(RunningService(folder)) as service:
+            service.port = port
             branch = loaded_branch(service)
             copy = new_copy(service, branch, duckdb_target(folder))
             copy.pull()
