@@ -98,12 +98,9 @@ def pulled_copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Co
 
 
 @pytest.fixture
-def copy(request: pytest.FixtureRequest, service: RunningService, branch: r.Record) -> Copy:
-    """`pulled_copy` if the test uses it, otherwise a copy of the branch's franchise that has not been pulled yet."""
-    if "pulled_copy" in request.fixturenames:
-        pulled: Copy = request.getfixturevalue("pulled_copy")
-        return pulled
-    return new_copy(service, branch, request.getfixturevalue("target"))
+def copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
+    """A copy of the branch's franchise that has not been pulled yet."""
+    return new_copy(service, branch, target)
 
 
 def odd_bills(of: r.Record) -> list[r.Record]:

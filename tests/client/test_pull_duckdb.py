@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import records as r
+from client.conftest import new_copy
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import Answer, scripted_service
 from client.targets import Target, duckdb_target
@@ -27,6 +28,15 @@ pulled_before = pytest.mark.usefixtures("pulled_copy")
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     return duckdb_target(tmp_path)
+
+
+@pytest.fixture
+def copy(request: pytest.FixtureRequest, service: RunningService, branch: r.Record, target: Target) -> Copy:
+    """`pulled_copy` if the test is marked with `pulled_before`, otherwise a copy that has not been pulled yet."""
+    if "pulled_copy" in request.fixturenames:
+        pulled: Copy = request.getfixturevalue("pulled_copy")
+        return pulled
+    return new_copy(service, branch, target)
 
 
 @pulled_before
