@@ -96,7 +96,7 @@ class RecordSource(Source):
 class RunningService:
     """One deployment, with methods for what operators and integrators do."""
 
-    port: int | None = None  # any free port
+    port: int | None = None  # None means any free port.
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
