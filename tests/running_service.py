@@ -96,6 +96,8 @@ class RecordSource(Source):
 class RunningService:
     """One deployment, with methods for the actions of operators and integrators."""
 
+    port: int | None = None  # None means any free port.
+
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
         self.clock = ManualClock()
@@ -153,7 +155,8 @@ class RunningService:
     @property
     def server(self) -> "ServerThread":
         if self._server is None:
-            self._server = ServerThread(bootstrap.service(self.settings, self.events.append, self.clock))
+            service = bootstrap.service(self.settings, self.events.append, self.clock)
+            self._server = ServerThread(service, self.port)
         return self._server
 
     def get(
@@ -212,9 +215,9 @@ class RunningService:
 class ServerThread:
     """The real HTTP server, in a thread of the test process."""
 
-    def __init__(self, service: bootstrap.Service) -> None:
+    def __init__(self, service: bootstrap.Service, port: int | None = None) -> None:
         self.service = service
-        self.port = free_port()
+        self.port = port or free_port()
         self.client = QuickClient(self.port)
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -258,3 +261,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port that no other program gets for the duration of the block, but on which a server can listen."""
+    with socket.socket() as placeholder:
+        placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        placeholder.bind(("127.0.0.1", 0))
+        yield int(placeholder.getsockname()[1])

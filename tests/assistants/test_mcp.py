@@ -39,6 +39,13 @@ def questions(file: Path, wait_sec: float = 0.0) -> Iterator[Questions]:
         yield Questions(reader)
 
 
+@pytest.fixture(scope="module")
+def ask(pulled_file: Path) -> Iterator[Questions]:
+    """Questions about one snapshot of `pulled_file`, for tests that change neither."""
+    with questions(pulled_file) as ask:
+        yield ask
+
+
 # --- the protocol --------------------------------------------------------------------
 
 
@@ -204,34 +211,33 @@ def test_the_snapshot_contains_no_personal_data(file: Path, tmp_path: Path, copy
         "no SQL at all",
     ],
 )
-def test_a_statement_that_writes_or_reads_other_files_is_refused(sql: str, file: Path, tmp_path: Path) -> None:
-    before = file.read_bytes()
-    with questions(file) as ask:
-        with pytest.raises(QueryRefused):
-            ask.query(sql.format(file=file, folder=tmp_path), MAX_ROWS)
-        assert ask.query("SELECT count(*) FROM bills", 1)["rows"] == [[5]]
-    assert file.read_bytes() == before
+def test_a_statement_that_writes_or_reads_other_files_is_refused(
+    sql: str, ask: Questions, pulled_file: Path, tmp_path: Path
+) -> None:
+    before = pulled_file.read_bytes()
+    with pytest.raises(QueryRefused):
+        ask.query(sql.format(file=pulled_file, folder=tmp_path), MAX_ROWS)
+    assert ask.query("SELECT count(*) FROM bills", 1)["rows"] == [[5]]
+    assert pulled_file.read_bytes() == before
     assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("text", ["b-1' OR '1'='1", "'; DROP TABLE bills; --", '" OR 1=1', "\0", "%"])
-def test_values_in_arguments_never_become_sql(text: str, file: Path) -> None:
-    with questions(file) as ask:
-        assert ask.find_bill(text, None, None)["bills"] == []
-        assert ask.find_bill(None, text, text)["bills"] == []
-        with pytest.raises(QueryRefused, match="is not in this copy"):
-            ask.sales(["day"], Period(shop_ids=[text]), 10)
-        assert ask.copy_state()["rows"]["bills"] == 5
+def test_values_in_arguments_never_become_sql(text: str, ask: Questions) -> None:
+    assert ask.find_bill(text, None, None)["bills"] == []
+    assert ask.find_bill(None, text, text)["bills"] == []
+    with pytest.raises(QueryRefused, match="is not in this copy"):
+        ask.sales(["day"], Period(shop_ids=[text]), 10)
+    assert ask.copy_state()["rows"]["bills"] == 5
 
 
 # --- figures -----------------------------------------------------------------------------
 
 
-def test_sums_of_money_are_exact(file: Path) -> None:
-    with questions(file) as ask:
-        answer = ask.query("SELECT sum(net), avg(net) FROM bills WHERE id IN ('b-2', 'b-3')", 10)
-        assert answer["rows"] == [["0.30", "0.15"]]
-        totals = ask.sales((), Period(), 1)["totals"]
+def test_sums_of_money_are_exact(ask: Questions) -> None:
+    answer = ask.query("SELECT sum(net), avg(net) FROM bills WHERE id IN ('b-2', 'b-3')", 10)
+    assert answer["rows"] == [["0.30", "0.15"]]
+    totals = ask.sales((), Period(), 1)["totals"]
     net = Decimal("140.10") + Decimal("0.10") + Decimal("0.20") + 7
     assert totals == {
         "bills": 4,
@@ -243,29 +249,26 @@ def test_sums_of_money_are_exact(file: Path) -> None:
     }
 
 
-def test_hours_and_months_are_in_the_time_zone_of_the_shop(file: Path) -> None:
-    with questions(file) as ask:
-        hours = {row["hour"]: row["bills"] for row in ask.sales(["hour"], Period(), 100)["groups"]}
-        assert hours == {12: 2, 18: 1, None: 1}
-        months = {row["month"]: row["bills"] for row in ask.sales(["month"], Period(), 100)["groups"]}
-        assert months == {"2026-01": 3, None: 1}
+def test_hours_and_months_are_in_the_time_zone_of_the_shop(ask: Questions) -> None:
+    hours = {row["hour"]: row["bills"] for row in ask.sales(["hour"], Period(), 100)["groups"]}
+    assert hours == {12: 2, 18: 1, None: 1}
+    months = {row["month"]: row["bills"] for row in ask.sales(["month"], Period(), 100)["groups"]}
+    assert months == {"2026-01": 3, None: 1}
 
 
-def test_category_totals_have_names_and_leave_out_tips_and_cancelled_lines(file: Path) -> None:
-    with questions(file) as ask:
-        [soups] = ask.product_mix("category", Period(), 10)["products"]
+def test_category_totals_have_names_and_leave_out_tips_and_cancelled_lines(ask: Questions) -> None:
+    [soups] = ask.product_mix("category", Period(), 10)["products"]
     assert (soups["categoryId"], soups["name"], soups["quantity"]) == ("c-soups", "Soups", "7.00")
 
 
-def test_a_long_answer_is_truncated_and_says_so(file: Path) -> None:
-    with questions(file) as ask:
-        few = ask.query("FROM range(1000)", 10)
-        assert (len(few["rows"]), few["truncated"]) == (10, True)
-        wide = ask.query("SELECT repeat('x', 900) FROM range(500)", MAX_ROWS)
-        assert wide["truncated"]
-        assert len(json.dumps(wide)) < MAX_ANSWER_BYTES + 2_000
-        groups = ask.sales(["day"], Period(), 1)
-        assert (groups["total"], groups["truncated"], len(groups["groups"])) == (3, True, 1)
+def test_a_long_answer_is_truncated_and_says_so(ask: Questions) -> None:
+    few = ask.query("FROM range(1000)", 10)
+    assert (len(few["rows"]), few["truncated"]) == (10, True)
+    wide = ask.query("SELECT repeat('x', 900) FROM range(500)", MAX_ROWS)
+    assert wide["truncated"]
+    assert len(json.dumps(wide)) < MAX_ANSWER_BYTES + 2_000
+    groups = ask.sales(["day"], Period(), 1)
+    assert (groups["total"], groups["truncated"], len(groups["groups"])) == (3, True, 1)
 
 
 # DuckDB's own memory limit stops the first query. Only the memory limit of the process stops the other queries.

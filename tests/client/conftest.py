@@ -1,11 +1,15 @@
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy
-from client.targets import TARGETS, Target
-from running_service import RunningService
+from client.targets import TARGETS, Target, duckdb_target
+from running_service import DEPLOYMENTS, RunningService, backend_settings, reserved_port
 
 # To save time, `make test` covers only DuckDB and SQLite. `make test-long` covers all targets.
 KINDS = [pytest.param(name, marks=() if name in ("duckdb", "sqlite") else pytest.mark.long) for name in TARGETS]
@@ -17,19 +21,86 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     return TARGETS[request.param](tmp_path)
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """The folder of a service with the branch and of a copy in DuckDB that was pulled from it at this port."""
+
+    folder: Path
+    port: int
+    branch: r.Record
+    key: str
+
+
+class DuplicatedService(RunningService):
+    """A duplicate of the prepared service and its copy."""
+
+    def __init__(self, prepared: Prepared, folder: Path) -> None:
+        shutil.copytree(prepared.folder / "store", folder / "store")
+        shutil.copy2(prepared.folder / "copy.duckdb", folder)
+        super().__init__(folder)
+        self.port = prepared.port
+        self.prepared = prepared
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    """A copy that is pulled once and then duplicated, because a pull takes longer than most tests.
+
+    The copy contains the address of the service, so every duplicate of the service listens on the same port.
+    """
+    folder = tmp_path_factory.mktemp("prepared")
+    with reserved_port() as port:
+        with closing(RunningService(folder)) as service:
+            service.port = port
+            branch = loaded_branch(service)
+            copy = new_copy(service, branch, duckdb_target(folder))
+            copy.pull()
+        yield Prepared(folder, port, branch, copy.key)
+
+
+@pytest.fixture(params=DEPLOYMENTS)
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningService]:
+    """An empty deployment on each back end in turn. With `pulled_copy`, the one on SQLite is a `DuplicatedService`."""
+    if request.param == "sqlite" and "pulled_copy" in request.fixturenames:
+        with closing(DuplicatedService(request.getfixturevalue("prepared"), tmp_path)) as service:
+            yield service
+        return
+    with backend_settings(request.param) as place, closing(RunningService(tmp_path, **place)) as service:
+        yield service
+
+
 @pytest.fixture
 def branch(service: RunningService) -> r.Record:
     """A branch with a base, members and bills of every kind."""
+    return service.prepared.branch if isinstance(service, DuplicatedService) else loaded_branch(service)
+
+
+def loaded_branch(service: RunningService) -> r.Record:
     branch = r.branch(categories=[{"id": "c-soups", "name": "Soups"}, {"id": "c-hot", "parentId": "c-soups"}])
     service.load(branch, r.base(branch), *r.members(branch, 5), *r.bills(branch, 12))
     service.load(*odd_bills(branch), odd_member(branch))
     return branch
 
 
+def new_copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
+    return Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
+
+
+@pytest.fixture
+def pulled_copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
+    """A copy of the branch's franchise in DuckDB that has been pulled once."""
+    target = duckdb_target(tmp_path)
+    if isinstance(service, DuplicatedService):
+        return Copy(service, service.prepared.key, target)
+    copy = new_copy(service, branch, target)
+    copy.pull()
+    return copy
+
+
 @pytest.fixture
 def copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
     """A copy of the branch's franchise that has not been pulled yet."""
-    return Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
+    return new_copy(service, branch, target)
 
 
 def odd_bills(of: r.Record) -> list[r.Record]:

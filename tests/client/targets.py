@@ -9,13 +9,14 @@ from counterfoil.client.sinks.parquet import ParquetSink
 from counterfoil.client.sinks.postgres import PostgresSink
 from counterfoil.client.sinks.sql import SqlSink
 from counterfoil.client.sinks.sqlite import SQLiteSink
+from empty_copy import with_empty_copy
 from records import fresh
 
 Target = Callable[[], SqlSink]
 
 
 def duckdb_target(folder: Path) -> Target:
-    return lambda: DuckDBSink(folder / "copy.duckdb")
+    return lambda: DuckDBSink(with_empty_copy(folder / "copy.duckdb"))
 
 
 def sqlite_target(folder: Path) -> Target:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import records as r
+from client.conftest import new_copy
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import Answer, scripted_service
 from client.targets import Target, duckdb_target
@@ -21,31 +22,42 @@ from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from running_service import RunningService
 
+pulled_before = pytest.mark.usefixtures("pulled_copy")
+
 
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     return duckdb_target(tmp_path)
 
 
+@pytest.fixture
+def copy(request: pytest.FixtureRequest, service: RunningService, branch: r.Record, target: Target) -> Copy:
+    """`pulled_copy` if the test is marked with `pulled_before`, otherwise a copy that has not been pulled yet."""
+    if "pulled_copy" in request.fixturenames:
+        pulled: Copy = request.getfixturevalue("pulled_copy")
+        return pulled
+    return new_copy(service, branch, target)
+
+
+@pulled_before
 def test_bills_without_a_date_and_bills_from_before_change_tracking_are_in_the_copy(copy: Copy) -> None:
-    copy.pull()
     bills = copy.held()["bills"].values()
     assert [bill["billDate"] for bill in bills].count(None) == 1
     assert [bill["updatedAt"] for bill in bills].count(None) == 1
 
 
+@pulled_before
 def test_a_shop_that_appears_later_is_read_in_full(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    copy.pull()
     late = r.branch(franchiseId=branch["franchiseId"])
     service.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
     copy.pull()
     assert_equal(copy)
 
 
+@pulled_before
 def test_a_removed_shop_is_marked_and_its_bills_are_still_kept_up_to_date(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
-    copy.pull()
     service.load(r.removal(branch))
     copy.pull()
     assert copy.held()["shops"] == {}
@@ -104,10 +116,10 @@ def test_a_pull_that_spends_its_quota_saves_its_progress_and_continues_the_next_
     assert copy.held() == plenty.served()
 
 
+@pulled_before
 def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
-    copy.pull()
     service.load(r.bill(branch))
     successor = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
     service.clock.advance(1)
@@ -204,9 +216,9 @@ def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_removed_bills(
     assert_equal(copy)
 
 
+@pulled_before
 @pytest.mark.parametrize("position", ["cursor", "mark"])
 def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, position: str) -> None:
-    copy.pull()
     copy.rows("UPDATE bills SET id = 'no such bill' WHERE bill_date = '2025-02-14'")
     copy.rows("UPDATE bill_items SET bill_id = 'no such bill' WHERE bill_id NOT IN (SELECT id FROM bills)")
     copy.rows("DELETE FROM payments WHERE bill_id NOT IN (SELECT id FROM bills)")
@@ -313,8 +325,8 @@ def test_another_since_changes_what_an_existing_copy_contains(copy: Copy) -> Non
     assert_equal(copy)
 
 
+@pulled_before
 def test_another_key_cannot_change_what_a_copy_contains(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    copy.pull()
     other = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
     service.clock.advance(1)
     with pytest.raises(CopyMismatch, match="--adopt"):
@@ -343,8 +355,8 @@ def test_shops_limits_the_copy_to_these_shops(copy: Copy, branch: r.Record, serv
     assert_equal(copy)
 
 
+@pulled_before
 def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: Copy, tmp_path: Path) -> None:
-    copy.pull()
     holding = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
     other = subprocess.Popen(
         [sys.executable, "-c", holding, tmp_path / "copy.duckdb"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -357,8 +369,8 @@ def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: 
     copy.pull()
 
 
+@pulled_before
 def test_no_other_files_are_left_next_to_the_database(copy: Copy, tmp_path: Path) -> None:
-    copy.pull()
     scratch = tmp_path / "copy.duckdb.scratch"
     scratch.mkdir()
     (scratch / "rows.ndjson").write_text("left by a pull that was killed")

@@ -1,25 +1,22 @@
 """Reconciling finds and repairs damage to the copy, and changes nothing else."""
 
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import Target, duckdb_target
 from counterfoil.client.day_digests import consecutive
 from counterfoil.client.errors import CopyMismatch
 from running_service import RunningService
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Target:
-    return duckdb_target(tmp_path)
+def copy(pulled_copy: Copy) -> Copy:
+    return pulled_copy
 
 
 def test_a_copy_that_was_just_pulled_has_no_differences(copy: Copy) -> None:
-    copy.pull()
     assert copy.reconcile() == []
 
 
@@ -40,7 +37,6 @@ def test_a_change_since_the_pull_is_not_a_difference(copy: Copy, branch: r.Recor
 
 @pytest.mark.parametrize("day", ["2025-12-24", "2025-01-05", None])
 def test_a_bill_that_the_service_does_not_have_is_found_and_dropped(copy: Copy, day: str | None) -> None:
-    copy.pull()
     copy.rows("INSERT INTO bills SELECT * REPLACE ('extra' AS id, NULL AS bill_date) FROM bills LIMIT 1")
     if day:
         copy.rows(f"UPDATE bills SET bill_date = '{day}' WHERE id = 'extra'")  # noqa: S608 - our own value
@@ -91,7 +87,6 @@ def test_undated_bills_that_are_in_no_list_are_compared_too(
 
 
 def test_a_swap_that_leaves_all_totals_equal_is_found(copy: Copy) -> None:
-    copy.pull()
     copy.rows("UPDATE bills SET id = 'other' WHERE bill_date = '2025-02-14'")
     [found] = copy.reconcile(fix=True)
     assert (found.missing, found.removed) == (1, 1)
@@ -101,7 +96,6 @@ def test_a_swap_that_leaves_all_totals_equal_is_found(copy: Copy) -> None:
 
 
 def test_damaged_rows_are_repaired(copy: Copy) -> None:
-    copy.pull()
     for spoil in (
         "UPDATE bills SET net = 1 WHERE bill_date = '2025-02-14'",
         "UPDATE bills SET status = 'completed' WHERE bill_date = '2025-02-14'",
@@ -114,7 +108,6 @@ def test_damaged_rows_are_repaired(copy: Copy) -> None:
 
 
 def test_a_bill_on_a_wrong_day_is_moved_and_not_lost(copy: Copy) -> None:
-    copy.pull()
     copy.rows("UPDATE bills SET bill_date = '2025-11-28' WHERE bill_date = '2025-11-30'")
     assert [found.day for found in copy.reconcile(fix=True)] == ["2025-11-28", "2025-11-30"]
     assert_equal(copy)
@@ -122,7 +115,6 @@ def test_a_bill_on_a_wrong_day_is_moved_and_not_lost(copy: Copy) -> None:
 
 
 def test_since_limits_how_far_back_bills_are_compared(copy: Copy) -> None:
-    copy.pull()
     copy.rows("UPDATE bills SET net = 1 WHERE bill_date < '2025-12-01' OR bill_date = '2026-05-05'")
     copy.rows("UPDATE bills SET net = 1 WHERE bill_date IS NULL")
     assert [found.day for found in copy.reconcile(since=date(2025, 12, 15), fix=True)] == ["2026-05-05"]
@@ -131,13 +123,11 @@ def test_since_limits_how_far_back_bills_are_compared(copy: Copy) -> None:
 
 
 def test_every_day_is_compared_whatever_the_page_size(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    copy.pull()
     for limit in (1, 2, 7):
         assert copy.reconcile(limit=limit) == []
 
 
 def test_a_copy_of_another_key_is_not_compared(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    copy.pull()
     other = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
     service.clock.advance(1)
     with pytest.raises(CopyMismatch):
@@ -163,7 +153,6 @@ def test_only_days_whose_digests_differ_are_read(copy: Copy, branch: r.Record, s
 
 
 def test_a_wrong_tip_is_found_and_repaired(copy: Copy) -> None:
-    copy.pull()
     copy.rows("UPDATE bills SET tip = 77 WHERE bill_date = '2025-02-14'")
     assert [found.different for found in copy.reconcile(fix=True)] == [1]
     assert_equal(copy)

@@ -9,7 +9,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -63,6 +63,7 @@ class Worker:
         self._service = service
         self._runner = runner
         self._cost = Cost()
+        self._counters: list[tuple[sqlite3.Connection, Callable[[], int]]] = []
         with _watching(self._watch):
             self._application = bootstrap.service(service.settings, service.events.append, service.clock)
 
@@ -77,10 +78,28 @@ class Worker:
         counted.peak_bytes = self._counting_bytes(question)
         return counted
 
-    def repeat(self, times: int, path: str, key: str, **query: object) -> None:
+    def fewest_steps(self, tries: int, database: str, path: str, key: str, **query: object) -> int:
+        """Send a request several times; return the lowest number of steps on this database."""
         question = self._question(path, key, "", query)
+        return min(self._counting_statements(question).steps[database] for _ in range(tries))
+
+    def fewest_calls(self, tries: int, path: str, key: str, **query: object) -> int:
+        """Send a request several times; return the lowest number of Python calls."""
+        question = self._question(path, key, "", query)
+        return min(self._counting_calls(question) for _ in range(tries))
+
+    def repeat(self, times: int, path: str, key: str, **query: object) -> None:
+        """Send a request many times without counting its steps, because counting takes much longer than the request."""
+        question = self._question(path, key, "", query)
+        self._count_steps(False)
         for _ in range(times):
             self._answered(question)
+        self._count_steps(True)
+
+    def _count_steps(self, is_on: bool) -> None:
+        for connection, step in self._counters:
+            with suppress(sqlite3.ProgrammingError):  # The connection is closed.
+                connection.set_progress_handler(step if is_on else None, 1)
 
     def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> Request:
         headers = Headers(host="counterfoil", authorization=f"Bearer {key}")
@@ -135,6 +154,7 @@ class Worker:
 
         connection.set_trace_callback(lambda statement: self._cost.statements.append((database, statement)))
         connection.set_progress_handler(step, 1)
+        self._counters.append((connection, step))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from counterfoil.client import Client
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.sinks.duckdb import DuckDBSink
+from empty_copy import with_empty_copy
 from sync.in_process import InProcess, InProcessService
 
 _numbers = count()
@@ -47,7 +48,7 @@ class PulledCopy:
         self.service = service
         self.key = key
         self.limit = limit
-        self.sink = CrashingSink(service.folder / f"{next(_numbers)}.duckdb")
+        self.sink = CrashingSink(with_empty_copy(service.folder / f"{next(_numbers)}.duckdb"))
         self.sink.run("SET threads = 1")
 
     def close(self) -> None:

@@ -22,11 +22,15 @@ def command(*, path: Path) -> int:
     output. The command only reads the copy and does not call the service.
     Columns that can identify a person are not loaded.
     """
-    from counterfoil.mcp.server import run  # noqa: PLC0415 - the extra may not be installed
-    from counterfoil.mcp.sources import CopyError  # noqa: PLC0415
+    from counterfoil.mcp.sources import CopyError, copy_file, is_sqlite  # noqa: PLC0415 - the extra may be missing
 
+    path = path.expanduser()
     try:
-        run(path.expanduser())
+        # Look at the copy first, because importing the MCP SDK takes a second.
+        is_sqlite(copy_file(path))
+        from counterfoil.mcp.server import run  # noqa: PLC0415
+
+        run(path)
     except CopyError as error:
         raise click.ClickException(str(error)) from error
     return 0
