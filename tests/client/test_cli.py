@@ -281,8 +281,10 @@ def test_a_run_that_has_read_nothing_prints_only_its_error(copy_owner: CopyOwner
 
 @pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite"])
 def test_the_error_names_a_missing_extra(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
-    monkeypatch.delitem(sys.modules, "counterfoil.client.sinks.duckdb")
-    monkeypatch.setitem(sys.modules, "duckdb", None)
+    for module in ("duckdb", "duckdb_engine"):
+        monkeypatch.delitem(sys.modules, f"counterfoil.client.sinks.{module}")
+    for module in ("duckdb", "_duckdb"):
+        monkeypatch.setitem(sys.modules, module, None)
     result = copy_owner("pull", "--to", target, status=1)
     assert "pip install '.[pull]'" in result.stderr
     assert result.stderr.count("\n") == 1

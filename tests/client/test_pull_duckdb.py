@@ -176,8 +176,10 @@ def begin_first_pull(copy: Copy, pages: int) -> None:
 
 def test_a_pull_that_is_stopped_saves_what_it_has_received(copy: Copy) -> None:
     begin_first_pull(copy, pages=4)
-    assert copy.rows("SELECT count(*) FROM bills") == [(3,)]
-    assert copy.pull(limit=1).bills_added == 16
+    # The run also saves batches that another thread had already received when it was stopped.
+    [(saved,)] = copy.rows("SELECT count(*) FROM bills")
+    assert 3 <= saved < 19
+    assert copy.pull(limit=1).bills_added == 19 - saved
     assert_equal(copy)
 
 

@@ -6,6 +6,7 @@ import pytest
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import Target, postgres_url
+from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.postgres import PostgresSink
 from running_service import RunningService, free_port
@@ -78,6 +79,27 @@ def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
     assert copy.held() == before
     copy.pull()
     assert_equal(copy)
+
+
+def test_a_pull_with_a_wrong_key_creates_no_tables(url: str, copy: Copy, service: RunningService) -> None:
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE of_somebody_else (id integer)")
+        with pytest.raises(Refusal, match="invalid_key"):
+            Copy(service, "cf_live_unknownkey00_" + "x" * 40, copy.target).pull()
+        assert connection.execute(tables).fetchall() == [("of_somebody_else",)]
+        with pytest.raises(CopyMismatch, match="there is no copy to compare"):
+            copy.reconcile()
+        assert connection.execute(tables).fetchall() == [("of_somebody_else",)]
+    copy.pull()
+    assert_equal(copy)
+
+
+def test_a_table_that_a_pull_did_not_create_is_refused_when_the_copy_is_opened(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE bills (id integer)")
+    with pytest.raises(SinkError, match="a table `bills` that was not created by a pull"):
+        PostgresSink(url)
 
 
 def test_an_unavailable_server_is_reported_in_one_sentence() -> None:

@@ -81,6 +81,8 @@ class ChangeReader:
                 self._pages.get_nowait()
             except Empty:
                 break
+        with suppress(Full):  # This wakes a thread that waits for a page.
+            self._pages.put_nowait(CounterfoilError("the reader of the change feed was closed"))
         self._thread.join(JOIN_SEC)
 
     def _run(self) -> None:

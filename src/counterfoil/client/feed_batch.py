@@ -8,7 +8,7 @@ from msgspec import Struct
 from counterfoil.client.errors import CounterfoilError
 from counterfoil.client.feed import ChangePage, Element
 from counterfoil.client.pull_state import CopySelection
-from counterfoil.client.sinks import BillKey
+from counterfoil.client.sinks import BillKey, ParsedRows
 
 
 class _Dated(Struct):
@@ -22,7 +22,8 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 class FeedGroup:
     """Elements that can be written in the order shops, removals, bills without changing the result.
 
-    `left_out` counts the bills that are outside the copy's selection.
+    `left_out` counts the bills that are outside the copy's selection. `parsed` refers to the bills in the sink, if the
+    sink has already parsed them.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
@@ -33,6 +34,7 @@ class FeedGroup:
         self.removed_shops: list[str] = []
         self.removed: list[BillKey] = []
         self.bills: list[bytes] = []
+        self.parsed: ParsedRows | None = None
         self.left_out = 0
         self.bytes = 0
         self.shop_id = ""
@@ -78,7 +80,7 @@ class FeedGroup:
 
 
 class FeedBatch:
-    """Some pages of the feed, as groups of elements. `mark` and `time` are those of the last page.
+    """Some pages of the feed, as groups of elements. `mark`, `cursor` and `time` are those of the last page.
 
     `error` is set if the request for the next page failed.
     """
@@ -89,6 +91,7 @@ class FeedBatch:
         self.pages = 0
         self.time = ""
         self.mark: str | None = None
+        self.cursor: str | None = None
         self.error: CounterfoilError | None = None
 
     @property
@@ -97,7 +100,7 @@ class FeedBatch:
 
     def add_page(self, page: ChangePage) -> None:
         self.pages += 1
-        self.time, self.mark = page.server_time, page.mark
+        self.time, self.mark, self.cursor = page.server_time, page.mark, page.next_cursor
         for element in page.data:
             if not self.groups[-1].add(element):
                 self.groups.append(self._new_group())

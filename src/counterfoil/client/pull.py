@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 
 from msgspec import Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
+from counterfoil.client.batch_reader import PAGES_PER_BATCH, BatchReader, BatchSource
 from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, Stopped
 from counterfoil.client.feed import ChangePage, ChangeReader
 from counterfoil.client.feed_batch import FeedBatch, FeedGroup
@@ -23,17 +25,12 @@ from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
 from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
-# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch has the
-# pages that arrived while the previous batch was written. If there are fewer than the minimum, the pull waits for more.
-PAGES_PER_BATCH = 12
-MIN_PAGES_PER_BATCH = 4
-BATCH_BYTES = 32 * 1024 * 1024
-# Write a smaller batch if the next page takes this long, for example because of the rate limit.
-BATCH_SEC = 5.0
-# A transaction may contain several batches, because a commit takes as long as writing thousands of rows. If the next
-# page takes longer than NEXT_PAGE_SEC, the transaction is committed, so that other programs are not blocked.
+# A transaction may contain several batches, because a commit takes as long as writing thousands of rows. Its size is
+# limited, because parsed batches stay in memory until the commit. If the next batch takes longer than NEXT_BATCH_SEC,
+# the transaction is committed, so that other programs are not blocked during the wait.
 COMMIT_SEC = 5.0
-NEXT_PAGE_SEC = 0.25
+COMMIT_BYTES = 64 * 1024 * 1024
+NEXT_BATCH_SEC = 0.25
 MEMBER_LIMIT = 200
 MEMBER_PAGES_PER_BATCH = 25
 
@@ -171,13 +168,20 @@ class Puller:
 
     def _finish_pass(self, state: State) -> None:
         feed = state.feed
-        reader = ChangeReader(self._client, feed.mark, feed.cursor, self._options.limit)
         self.tally.reading = "changes" if feed.mark else "all bills"
+        reader = BatchReader(
+            BatchSource(
+                pages=ChangeReader(self._client, feed.mark, feed.cursor, self._options.limit),
+                sink=self._sink,
+                new_batch=partial(FeedBatch, state.selection, is_full_pass=feed.mark is None),
+                on_page=self._count,
+                pages_per_batch=self._options.pages_per_batch,
+            )
+        )
         try:
             is_finished = False
-            while not is_finished:
-                # No transaction is open while the client waits for the first page.
-                batch = self._next_batch(state, reader)
+            # No transaction is open while the client waits for a batch.
+            while not is_finished and (batch := self._next_batch(reader, None)):
                 with self._transaction(state):
                     batch = self._write_batches(state, reader, batch)
                 if batch.error is not None:
@@ -186,50 +190,36 @@ class Puller:
         finally:
             reader.close()
 
-    def _next_batch(self, state: State, reader: ChangeReader) -> FeedBatch:
-        """Read pages into a batch. If a request fails, keep the pages before it, so that they are not read again."""
-        batch = FeedBatch(state.selection, is_full_pass=state.feed.mark is None)
-        while batch.pages < self._options.pages_per_batch and batch.bytes < BATCH_BYTES:
-            began = time.monotonic()
-            try:
-                page = reader.next_page(_wait_sec(batch.pages))
-                if self._is_stopping:
-                    raise CounterfoilError("the run was stopped")
-            except CounterfoilError as error:
-                batch.error = error
-                break
-            finally:
-                self.tally.waiting_sec += time.monotonic() - began
-            if page is None:
-                break
-            self._count(page)
-            batch.add_page(page)
-            state.feed.cursor = page.next_cursor
-            if page.mark is not None:
-                break
-        return batch
-
-    def _write_batches(self, state: State, reader: ChangeReader, batch: FeedBatch) -> FeedBatch:
-        """Write a batch, and further batches until it is time to commit. Return the last batch."""
-        began = time.monotonic()
-        while True:
-            for group in batch.groups:
-                self._write(state, group, batch.time)
-            if batch.mark is not None:
-                self._end_pass(state, batch.mark, batch.time)
-            is_time = time.monotonic() - began >= self._options.commit_sec
-            if batch.error is not None or batch.mark is not None or is_time or not self._has_next(reader):
-                return batch
-            batch = self._next_batch(state, reader)
-
-    def _has_next(self, reader: ChangeReader) -> bool:
+    def _next_batch(self, reader: BatchReader, timeout_sec: float | None) -> FeedBatch | None:
         began = time.monotonic()
         try:
-            return reader.has_next(NEXT_PAGE_SEC)
+            return reader.next_batch(timeout_sec)
         finally:
             self.tally.waiting_sec += time.monotonic() - began
 
+    def _write_batches(self, state: State, reader: BatchReader, batch: FeedBatch) -> FeedBatch:
+        """Write a batch, and further batches until it is time to commit. Return the last batch."""
+        began, written = time.monotonic(), 0
+        while True:
+            for group in batch.groups:
+                self._write(state, group, batch.time)
+            if batch.pages:
+                state.feed.cursor = batch.cursor
+            if batch.mark is not None:
+                self._end_pass(state, batch.mark, batch.time)
+            written += batch.bytes
+            is_time = written >= COMMIT_BYTES or time.monotonic() - began >= self._options.commit_sec
+            if batch.error is not None or batch.mark is not None or is_time:
+                return batch
+            following = self._next_batch(reader, NEXT_BATCH_SEC)
+            if following is None:
+                return batch
+            batch = following
+
     def _count(self, page: ChangePage) -> None:
+        """Count a page before it is written. Raise an error if the run was stopped."""
+        if self._is_stopping:
+            raise CounterfoilError("the run was stopped")
         self.tally.requests = self._client.requests
         self.tally.remaining = page.remaining
         self._on_progress(self.tally)
@@ -241,7 +231,7 @@ class Puller:
         self._sink.put_shops(list(group.shops.values()))
         self._sink.remove_shops(group.removed_shops, now)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
-        self.tally.count_bills(self._sink.put_bills(group.bills))
+        self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed))
         self.tally.bills_read += len(group.bills) + group.left_out
         self.tally.shops_changed += len(group.shops) + len(group.removed_shops)
         if state.feed.mark is None:
@@ -304,13 +294,6 @@ class Puller:
     def _report_wait(self, reason: str, seconds: float) -> None:
         self.tally.waiting_for, self.tally.waiting_until = reason, time.monotonic() + seconds
         self._on_progress(self.tally)
-
-
-def _wait_sec(pages: int) -> float | None:
-    """Return how long to wait for the next page of a batch that has this many pages. None means no limit."""
-    if not pages:
-        return None
-    return BATCH_SEC if pages < MIN_PAGES_PER_BATCH else 0.0
 
 
 def origin_of(client: Client) -> Origin:

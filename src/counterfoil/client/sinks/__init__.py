@@ -52,6 +52,12 @@ class Written(Struct, frozen=True):
     unchanged: int = 0
 
 
+class ParsedRows(Struct, frozen=True):
+    """Rows that a sink has parsed ahead of writing them. `database` is the DuckDB database in memory that has them."""
+
+    database: str
+
+
 class Sink(Protocol):
     """Stores a copy. Each row is a JSON object from a response, as bytes. A bill is identified by its shop and ID."""
 
@@ -83,8 +89,14 @@ class Sink(Protocol):
     def bases(self) -> list[str]:
         """Return the IDs of the bases of all shops that are not marked as removed."""
 
-    def put_bills(self, rows: Sequence[bytes]) -> Written:
-        """Upsert bills. The copy must not contain a later version of any of them."""
+    def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
+        """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
+
+    def put_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None = None) -> Written:
+        """Upsert bills. The copy must not contain a later version of any of them.
+
+        `parsed` is the result of `parse_bills` for the same rows, if it was called. It can be used only once.
+        """
 
     def remove_bills(self, keys: Sequence[BillKey]) -> int:
         """Delete bills, and return how many of them were in the copy."""

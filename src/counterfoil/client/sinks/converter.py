@@ -4,12 +4,14 @@ DuckDB parses the objects in memory. It is started only when the first row
 arrives, because most pulls receive no rows.
 """
 
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import SinkError, missing_package
+from counterfoil.client.sinks import ParsedRows, SinkError, missing_package
 from counterfoil.client.sinks.json_rows import JsonRows
 from counterfoil.client.sinks.scratch import ScratchFolder
 from counterfoil.client.sinks.sql import Fill, Rows, escape_quotes
@@ -26,19 +28,32 @@ class RowConverter:
     def __init__(self, target: Path | None = None) -> None:
         """`target` is the file of the copy. Temporary data is stored next to it."""
         self._db: Any = None
+        self._ahead: Any = None
+        self._start_lock = threading.Lock()
         self._target = target
         self._scratch: ScratchFolder | None = None
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
+        for connection in (self._ahead, self._db):
+            if connection is not None:
+                connection.close()
         if self._scratch is not None:
             self._scratch.close()
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        if self._db is None:
-            self._start()
+        self._start()
         self._json.read(rows, tables)
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        self._start()
+        return self._json.read_ahead(rows, tables)
+
+    def use(self, parsed: ParsedRows) -> None:
+        self._json.use(parsed)
+
+    def release(self) -> None:
+        if self._db is not None:
+            self._json.release()
 
     def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
         """For each table, yield a CSV file with its rows. While the caller reads a file, the next file is written."""
@@ -66,22 +81,32 @@ class RowConverter:
             yield block
 
     def _start(self) -> None:
+        with self._start_lock:
+            if self._db is None:
+                self._open()
+
+    def _open(self) -> None:
         try:
             # Imported here because a pull without rows does not need DuckDB.
-            import duckdb  # noqa: PLC0415
+            from counterfoil.client.sinks.duckdb_engine import engine  # noqa: PLC0415
         except ImportError as error:
             raise missing_package(error) from error
 
-        self._errors = duckdb.Error
+        self._errors = engine.Error
         try:
             self._scratch = ScratchFolder(self._target)
         except OSError as error:
             raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
-        self._db = duckdb.connect(config={"autoinstall_known_extensions": False})
-        self._json = JsonRows(self._run, self._scratch.path)
+        database = engine.connect(config={"autoinstall_known_extensions": False})
+        self._ahead = database.cursor()
+        self._json = JsonRows(partial(self._run_on, database), partial(self._run_on, self._ahead), self._scratch.path)
+        self._db = database
 
     def _run(self, statement: str) -> None:
+        self._run_on(self._db, statement)
+
+    def _run_on(self, connection: Any, statement: str) -> None:
         try:
-            self._db.execute(statement)
+            connection.execute(statement)
         except self._errors as error:
             raise SinkError(f"DuckDB: {str(error).partition(chr(10))[0]}") from error

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
-from counterfoil.client.sinks import SinkError, json_rows
+from counterfoil.client.sinks import ParsedRows, SinkError, json_rows
+from counterfoil.client.sinks.duckdb_engine import engine
 from counterfoil.client.sinks.json_rows import JsonRows
 from counterfoil.client.sinks.schema import OWN_TABLES
 from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
@@ -36,8 +35,8 @@ class DuckDBSink(SqlSink):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _require_duckdb(path)
-            self._db = duckdb.connect(str(path), config={"autoinstall_known_extensions": False})
-        except (duckdb.Error, OSError) as error:
+            self._db = engine.connect(str(path), config={"autoinstall_known_extensions": False})
+        except (engine.Error, OSError) as error:
             raise SinkError(_open_error(path, error)) from error
         try:
             self._set_up()
@@ -48,22 +47,39 @@ class DuckDBSink(SqlSink):
     def _set_up(self) -> None:
         # We hold the file's lock, so anything left in the scratch folder is from a pull that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
-        self._json = JsonRows(self.run, self._scratch)
+        self._ahead = self._db.cursor()
+        self._json = JsonRows(self.run, self._run_ahead, self._scratch)
         self.run(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
         self.make_tables()
 
     def close(self) -> None:
+        self._ahead.close()
         self._db.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         try:
             return self._db.execute(statement, values or None).fetchall()
-        except duckdb.Error as error:
+        except engine.Error as error:
+            raise SinkError(f"DuckDB: {_first_line(error)}") from error
+
+    def _run_ahead(self, statement: str) -> None:
+        try:
+            self._ahead.execute(statement)
+        except engine.Error as error:
             raise SinkError(f"DuckDB: {_first_line(error)}") from error
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         self._json.read(rows, tables)
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        return self._json.read_ahead(rows, tables)
+
+    def use(self, parsed: ParsedRows) -> None:
+        self._json.use(parsed)
+
+    def release(self) -> None:
+        self._json.release()
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         self.run(f"INSERT INTO {target} ({column_names(table)}) {self._json.select(table, supplied)}")
@@ -75,7 +91,7 @@ class DuckDBSink(SqlSink):
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:
             return self._db.execute(" UNION ALL ".join(columns)).fetchall()
-        except duckdb.CatalogException:
+        except engine.CatalogException:
             return self.run(_EXISTING)
 
     def microseconds(self, column: str) -> str:

@@ -1,17 +1,17 @@
 """A copy in PostgreSQL. DuckDB parses the rows and writes CSV files, which are sent with COPY."""
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks import ParsedRows, SinkError
 from counterfoil.client.sinks.converter import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
-from counterfoil.client.tables import Kind, Table
+from counterfoil.client.tables import TABLES, Kind, Table
 
 # A pull locks the schema, because two pulls would overwrite each other's work. If a pull is killed, its connection
 # ends, which releases the lock.
@@ -39,6 +39,7 @@ class PostgresSink(SqlSink):
 
     def __init__(self, url: str) -> None:
         super().__init__()
+        self._is_new = False
         self._converter = RowConverter()
         try:
             self._db = psycopg.connect(url, autocommit=True)
@@ -60,6 +61,28 @@ class PostgresSink(SqlSink):
             self.run(setting)
         self.make_tables()
 
+    def make_tables(self) -> None:
+        """Create missing tables. If there is no copy yet, leave this to its first transaction.
+
+        A pull begins its first transaction only after the service has accepted the key, so a wrong key leaves no empty
+        tables behind.
+        """
+        found = {row[0] for row in self.existing()}
+        self._is_new = found.isdisjoint({"pull_state", *(table.name for table in TABLES)})
+        if not self._is_new:
+            super().make_tables()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._is_new:
+            self._is_new = False
+            super().make_tables()
+        with super().transaction():
+            yield
+
+    def state(self) -> bytes | None:
+        return None if self._is_new else super().state()
+
     def close(self) -> None:
         self._db.close()
         self._converter.close()
@@ -73,6 +96,15 @@ class PostgresSink(SqlSink):
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         self._converter.read(rows, tables)
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        return self._converter.read_ahead(rows, tables)
+
+    def use(self, parsed: ParsedRows) -> None:
+        self._converter.use(parsed)
+
+    def release(self) -> None:
+        self._converter.release()
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         for file in self._converter.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):

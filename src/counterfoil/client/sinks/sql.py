@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from counterfoil.client.sinks import BillKey, CopiedBill, ShopDayTotals, SinkError, Written
+from counterfoil.client.sinks import BillKey, CopiedBill, ParsedRows, ShopDayTotals, SinkError, Written
 from counterfoil.client.sinks.schema import definitions, missing_statements
 from counterfoil.client.tables import (
     BILLS,
@@ -65,6 +65,7 @@ class Fill(Struct, frozen=True):
     supplied: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+_TABLES_OF_BILLS = (BILLS, *PARTS_OF_BILL)
 # The inserts that write a batch of bills. Campaigns and coupons share a table.
 _FILLS_OF_BILLS = (
     *(Fill(table) for table in (BILLS, *PARTS_OF_BILL) if table is not PROMOTIONS),
@@ -91,6 +92,18 @@ class SqlSink(ABC):
     @abstractmethod
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         """Parse the objects of a response. Fields that these tables do not use may be skipped."""
+
+    @abstractmethod
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        """Parse the objects of a response for a later call of `use`. Another thread may call this."""
+
+    @abstractmethod
+    def use(self, parsed: ParsedRows) -> None:
+        """Let `fill` insert these rows instead of those that `read` parsed last."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free the memory of parsed rows that were used. No transaction is open."""
 
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
@@ -155,7 +168,9 @@ class SqlSink(ABC):
             self._has_undelivered = True  # The rollback may restore undelivered bills.
             with suppress(SinkError):  # Report the original error, not the one that the rollback raises.
                 self.run("ROLLBACK")
+                self.release()
             raise
+        self.release()
 
     def state(self) -> bytes | None:
         rows = self.run("SELECT state FROM pull_state")
@@ -258,6 +273,10 @@ class SqlSink(ABC):
         staged, names = f"staged_{table.name}", column_names(table)
         self._stage(staged, table, supplied or {})
         keys = parents or f"SELECT {key} FROM {staged}"
+        insert = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {staged}"
+        if not self.run(f"SELECT 1 FROM {table.name} WHERE {key} IN ({keys}) LIMIT 1"):
+            self.run(insert)
+            return {row[0] for row in self.run(f"SELECT DISTINCT {key} FROM {staged}")}, set()
         copied = f"SELECT {names} FROM {table.name} WHERE {key} IN ({keys})"
         self.run("DROP TABLE IF EXISTS different")
         self.run(
@@ -272,10 +291,7 @@ class SqlSink(ABC):
             row[0] for row in self.run(f"SELECT {key} FROM {table.name} WHERE {key} IN (SELECT {key} FROM different)")
         }
         self.run(f"DELETE FROM {table.name} WHERE {key} IN (SELECT {key} FROM different)")
-        self.run(
-            f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {staged} "
-            f"WHERE {key} IN (SELECT {key} FROM different)"
-        )
+        self.run(f"{insert} WHERE {key} IN (SELECT {key} FROM different)")
         return different - known, different & known
 
     def _stage(self, name: str, table: Table, supplied: dict[str, str]) -> None:
@@ -286,10 +302,16 @@ class SqlSink(ABC):
 
     # --- bills -------------------------------------------------------------------------
 
-    def put_bills(self, rows: Sequence[bytes]) -> Written:
+    def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
+        return self.read_ahead(rows, _TABLES_OF_BILLS)
+
+    def put_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None = None) -> Written:
         if not rows:
             return Written()
-        self.read(rows, (BILLS, *PARTS_OF_BILL))
+        if parsed is None:
+            self.read(rows, _TABLES_OF_BILLS)
+        else:
+            self.use(parsed)
         self._stage("incoming", VERSIONS, {})
         distinct = self.run("SELECT count(*) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities")[0][0]
         if distinct < len(rows):

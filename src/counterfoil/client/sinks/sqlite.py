@@ -10,7 +10,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks import ParsedRows, SinkError
 from counterfoil.client.sinks.converter import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
@@ -97,6 +97,15 @@ class SQLiteSink(SqlSink):
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         self._converter.read(rows, tables)
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        return self._converter.read_ahead(rows, tables)
+
+    def use(self, parsed: ParsedRows) -> None:
+        self._converter.use(parsed)
+
+    def release(self) -> None:
+        self._converter.release()
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         places = ", ".join("?" * len(table.columns))
