@@ -127,7 +127,10 @@ class RunningService:
     def rotated(self, key: str) -> str:
         """Rotate this key; return its successor."""
         key_id = key.split("_")[2]
-        successor = key_issuing.rotate(self.key_store, key_id, secrets.token_bytes, self.clock.now_ms(), OPERATOR).text
+        known = [each.key_id for each in self.key_store.all()]
+        successor = key_issuing.rotate(
+            self.key_store, key_id, secrets.token_bytes, self.clock.now_ms(), OPERATOR, known_successors=known
+        ).text
         # A running service reloads the keys within a second, so later requests see the change.
         self.clock.advance(1)
         return successor

@@ -99,7 +99,10 @@ class Fleet:
 
     def rotated(self, key: str) -> str:
         with closing(bootstrap.key_store(self.settings)) as key_store:
-            return key_issuing.rotate(key_store, key.split("_")[2], secrets.token_bytes, 0, OPERATOR).text
+            known = [each.key_id for each in key_store.all()]
+            return key_issuing.rotate(
+                key_store, key.split("_")[2], secrets.token_bytes, 0, OPERATOR, known_successors=known
+            ).text
 
     def delay(self, replica: int, milliseconds: int) -> None:
         """Make a replica apply each commit this many milliseconds late."""
