@@ -11,6 +11,7 @@ import click
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.checks.local import printable
+from counterfoil.cli.key_report import print_report, read_report, report_view
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
@@ -20,7 +21,7 @@ from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.ports import KeyStore, StoreUnavailable
+from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
@@ -169,9 +170,24 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Show one key. Its secret is not stored and cannot be shown again."""
-    with _open_key_store(existing_store(ctx, store)) as key_store:
-        _print_key(key_issuing.find(key_store, keyid), as_json)
+    """Show one key: its use and errors in the last 7 days, and how fresh its copy is.
+
+    The secret of a key is not stored and cannot be shown again.
+    """
+    settings, now = existing_store(ctx, store), _now()
+    with _open_key_store(settings) as key_store:
+        key = key_issuing.find(key_store, keyid)
+    try:
+        report = read_report(settings, key, now)
+    except (StoreUnavailable, StoreMismatch) as error:
+        print_note(f"the use of this key cannot be shown: {error}")
+        _print_key(key, as_json)
+        return
+    if as_json:
+        print_json({**key_view(key), **report_view(report)})
+    else:
+        _print_key(key, as_json=False)
+        print_report(report, now)
 
 
 @command.command()
