@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,10 @@ def test_a_first_pass_from_a_mark_is_shown_with_its_start(counterfoil: Command, 
     now = SystemClock().now_ms()
     read_changes(store, key_id, "sh_1", (now - HOUR_MS, now))
     assert copy_of(counterfoil, key_id, "sh_1")["state"] == "fresh"
-    assert "Riverside (sh_1): Changes were read from" in counterfoil("keys", "show", key_id).stdout
+    text = counterfoil("keys", "show", key_id).stdout
+    start = f"{datetime.fromtimestamp((now - HOUR_MS) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    assert f"up to date from {start} on" in text
+    assert f"Riverside (sh_1): Changes before {start} were not read through the change list." in text
 
 
 def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, store: Path, key_id: str) -> None:

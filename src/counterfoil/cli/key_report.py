@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 from counterfoil import bootstrap
 from counterfoil.checks.copies import CopyRow, copy_rows
 from counterfoil.checks.local import format_duration, printable
-from counterfoil.cli.terminal import DisplayColumn, print_fields, print_table
+from counterfoil.cli.terminal import DisplayColumn, print_table
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import DAY_MS, days_until, from_ms, iso_utc, thai_day, to_ms
@@ -100,16 +100,20 @@ def report_view(report: KeyReport) -> dict[str, Any]:
     return found
 
 
-def print_report(report: KeyReport, now: int) -> None:
+def report_fields(report: KeyReport) -> list[tuple[str, str]]:
+    """Return the use of the key as names and values."""
     requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
     refused = sum(day.rate_limited + day.refused for day in report.days)
     counted = f"{requests:,} requests in the last {DAYS} days, {errors:,} of them with an error; {refused:,} refused"
-    print_fields([("last used", _time(report.last_used) if report.last_used else "never"), ("use", counted)])
+    return [("last used", _time(report.last_used) if report.last_used else "never"), ("use", counted)]
+
+
+def print_report(report: KeyReport, now: int) -> None:
+    """Print a table of the errors, a table of the copy's lists, and notes about changes that were not read."""
     if report.errors:
         click.echo()
-        print_table(
-            _ERROR_COLUMNS, [(one.error, one.route, f"{one.count:,}", _time(one.last_at)) for one in report.errors]
-        )
+        rows = [(one.error, one.route, f"{one.count:,}", _time(one.last_at)) for one in report.errors]
+        print_table(_ERROR_COLUMNS, rows)
     if report.copies:
         click.echo()
         print_table(_COPY_COLUMNS, [_copy_cells(row, now) for row in report.copies])
@@ -122,6 +126,8 @@ def _copy_cells(row: CopyRow, now: int) -> tuple[str, str, str, str]:
     verdict = _VERDICTS[row.state]
     if row.state == "behind" and row.complete_until:
         verdict = f"behind by {format_duration(now - to_ms(row.complete_until))}"
+    elif row.state == "fresh" and row.read_from:
+        verdict = f"up to date from {_time(row.read_from)} on"
     return _name(row), verdict, _time(row.complete_until), _time(row.last_read_at)
 
 
@@ -134,7 +140,7 @@ def _notes(row: CopyRow) -> list[str]:
             f"this shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
         )
     if row.read_from:
-        notes.append(f"Changes were read from {_time(row.read_from)} on.")
+        notes.append(f"Changes before {_time(row.read_from)} were not read through the change list.")
     return notes
 
 

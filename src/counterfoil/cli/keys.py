@@ -3,7 +3,7 @@
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ import click
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.checks.local import printable
-from counterfoil.cli.key_report import print_report, read_report, report_view
+from counterfoil.cli.key_report import print_report, read_report, report_fields, report_view
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
@@ -186,7 +186,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
     if as_json:
         print_json({**key_view(key), **report_view(report)})
     else:
-        _print_key(key, as_json=False)
+        _print_key(key, as_json=False, more=report_fields(report))
         print_report(report, now)
 
 
@@ -389,7 +389,7 @@ def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     _print_key(issued.key, as_json=False)
 
 
-def _print_key(key: Key, as_json: bool) -> None:
+def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) -> None:
     if as_json:
         print_json(key_view(key))
         return
@@ -404,5 +404,6 @@ def _print_key(key: Key, as_json: bool) -> None:
             ("issued", _format_time(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),
             ("state", _state(key) + (f" {_format_time(revoked_at)}" if key.is_revoked(_now()) and revoked_at else "")),
+            *more,
         ]
     )

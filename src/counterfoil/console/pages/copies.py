@@ -53,6 +53,8 @@ def _verdict(visit: Visit, row: CopyRow) -> Html:
     text = t(f"copy.{row.state}")
     if row.state == "behind" and row.complete_until:
         text = t("copy.behind_by", span=duration(t, visit.now - to_ms(row.complete_until)))
+    elif row.state == "fresh" and row.read_from:
+        text = t("copy.fresh_since", start=_thai_time(row.read_from))
     notes: list[str] = []
     if row.gap_from and row.gap_until:
         notes = [
@@ -82,8 +84,8 @@ def copy_badge(t: Texts, state: CopySummary) -> Html:
     if state.state is None:
         return element("span", "–", class_="muted", title=t("copy.no_copy"))
     if state.state == "fresh":
-        start = t("copy.since", day=_thai_time(state.read_from)[:10]) if state.read_from else ""
-        return markup(badge(t("copy.fresh")), [[" ", element("small", start)]] if start else None)
+        since = _thai_time(state.read_from)[:10] if state.read_from else None
+        return badge(t("copy.fresh_since", start=since) if since else t("copy.fresh"))
     if state.state == "never":
         return badge(_share(t, state), "warn")
     return markup(badge(t(f"copy.{state.state}"), "warn"), " ", element("small", _share(t, state)))

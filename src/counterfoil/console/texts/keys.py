@@ -120,10 +120,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "หากต้องการปิดช่วงที่ขาด ให้ผู้เชื่อมต่ออ่านร้านนี้หนึ่งครั้งด้วย updatedSince={mark}",
     ),
     "copy.read_from": (
-        "Changes were read from {start} (Thailand time) on.",
-        "อ่านการเปลี่ยนแปลงตั้งแต่ {start} (เวลาประเทศไทย)",
+        "Changes before {start} (Thailand time) were not read through the change list.",
+        "การเปลี่ยนแปลงก่อน {start} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
     ),
-    "copy.since": ("from {day} on", "ตั้งแต่ {day}"),
+    "copy.fresh_since": ("up to date from {start} on", "ตรงกันตั้งแต่ {start}"),
     "copy.no_copy": ("This key keeps no copy.", "คีย์นี้ไม่ได้ทำสำเนา"),
     "copy.reading": ("pass not finished", "อ่านยังไม่จบ"),
     "copy.never": ("never read", "ไม่เคยอ่าน"),
