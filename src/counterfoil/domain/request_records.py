@@ -104,7 +104,7 @@ class RequestTally:
 
     def _keep_apart(self, read: ChangeList, first: int, last: int) -> None:
         if first <= last:
-            self._apart[read] = merged([*self._apart.get(read, []), (first, last)])
+            self._apart[read] = merged([*self._apart.get(read, []), (max(0, first), last)])
 
     def progress(self) -> dict[ChangeList, ReadProgress]:
         """Return the progress of each list."""
