@@ -88,7 +88,7 @@ def copy_badge(t: Texts, state: CopySummary) -> Html:
         return badge(t("copy.fresh_since", start=since) if since else t("copy.fresh"))
     if state.state == "never":
         return badge(_share(t, state), "warn")
-    return markup(badge(t(f"copy.{state.state}"), "warn"), " ", element("small", _share(t, state)))
+    return element("span", badge(t(f"copy.{state.state}"), "warn"), title=_share(t, state))
 
 
 def _share(t: Texts, state: CopySummary) -> str:

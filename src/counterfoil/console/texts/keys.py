@@ -22,7 +22,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "keys.filter.copy_behind": ("copy not up to date", "สำเนาไม่ตรงกัน"),
     "keys.filter.copy_behind.caption": (
         "The copies of these keys are behind, have a gap or lack a shop. The page of a key has the details.",
-        "สำเนาของคีย์เหล่านี้ตามหลัง มีช่วงที่ไม่ได้อ่าน หรือขาดบางร้าน ดูรายละเอียดในหน้าของคีย์",
+        "สำเนาของคีย์เหล่านี้ตามหลัง มีช่วงขาด หรือขาดบางร้าน ดูรายละเอียดในหน้าของคีย์",
     ),
     "keys.filter.never_used": ("never used", "ไม่เคยใช้"),
     "keys.filter.never_used.caption": (
@@ -106,7 +106,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "copy.fresh": ("up to date", "ตรงกัน"),
     "copy.behind": ("behind", "ตามหลัง"),
     "copy.behind_by": ("behind by {span}", "ตามหลัง {span}"),
-    "copy.gap": ("gap", "มีช่วงที่ไม่ได้อ่าน"),
+    "copy.gap": ("gap", "มีช่วงขาด"),
     "copy.gap_note": (
         "Changes between {start} and {end} (Thailand time) were not read through the change list.",
         "การเปลี่ยนแปลงระหว่าง {start} ถึง {end} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
