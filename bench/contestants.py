@@ -168,7 +168,7 @@ def _surroundings() -> dict[str, str]:
 
 
 def _program(name: str) -> str | None:
-    """Find a program. Debian installs servers in folders that are not in an ordinary user's PATH."""
+    """Return the path of a program, or None. Debian installs servers in folders that may not be on a user's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
 
 

@@ -72,7 +72,7 @@ def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float 
 
     strangers = [status(None), status(_new_key()), status(key[:-1] + ("A" if key[-1] != "A" else "B"))]
     if strangers != [401, 401, 401]:
-        raise DutyNotPerformed(f"{title} answers requests without a valid key with {strangers}")
+        raise DutyNotPerformed(f"{title} responds with the statuses {strangers} to requests without a valid key")
     answered = []
     for number in range(1, PER_MIN + 3):
         answered.append(status(key))

@@ -1,7 +1,7 @@
 """Measures every step from the POS to a copy: load, first pull into DuckDB, pulls with and without changes, reconcile.
 
 Every step runs the command that an operator or an integrator would run, so the time
-includes the start of Python, unless a line of the results says otherwise.
+includes starting Python, unless a line of the results says otherwise.
 """
 
 import json
@@ -99,7 +99,7 @@ def _run(world: World, words: list[str], accepted: tuple[int, ...], variables: d
 
 
 def _changed(world: World) -> Path:
-    """Write the first bills to a new file with a different receipt number; return its path."""
+    """Copy the first bills to a new file, with their receipt numbers changed; return the path of the file."""
     target = world.folder / "changed.ndjson"
     with (world.source / "bills.ndjson").open("rb") as lines, target.open("w", encoding="utf-8") as out:
         for line in islice(lines, CHANGED):

@@ -25,7 +25,7 @@ def compared(
 ) -> tuple[dict[str, object], Verdict]:
     """Alternate rounds with and without a loader, so that other load affects both equally.
 
-    Writes to a copy of the store.
+    The loader writes to a copy of the store.
     """
     mix = Workload("mixed", "polls, single bills and pages", _mixed(questions))
     pinned = cores()

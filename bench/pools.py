@@ -1,8 +1,8 @@
 """Compare our connection pool with asyncpg's own pool: `PYTHONPATH=src:tests:. python -m bench.pools`.
 
 Both serve the same requests through the whole application, on one PostgreSQL server
-on this machine, in alternating rounds. Then both are exposed to the same faults:
-the server ends its sessions, freezes, is killed, and has no free connection.
+on this machine, in alternating rounds. Then both are exposed to the same faults: the
+server ends its sessions, freezes or is killed, or all connections of the pool are in use.
 """
 
 import argparse

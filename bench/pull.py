@@ -45,7 +45,7 @@ IDLE_RUNS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how fast a pull fills a copy.")
     parser.add_argument("--bills", type=int, default=100_000)
-    parser.add_argument("--workers", type=int, default=1, help="worker processes of the service")
+    parser.add_argument("--workers", type=int, default=1, help="number of worker processes of the service")
     parser.add_argument("--folder", type=Path, help="folder for the store; an existing store is reused")
     parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
     parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
@@ -180,7 +180,7 @@ ROWS = {
     "billsPerSecond": ("bills per second", "{:,.0f}"),
     "cpuMicrosecondsPerBill": ("processor time per bill, µs", "{:,.1f}"),
     "peakMegabytes": ("peak memory, MB", "{:,.0f}"),
-    "idleRequests": ("requests of an idle pull", "{:,.0f}"),
+    "idleRequests": ("requests per idle pull", "{:,.0f}"),
     "idleSeconds": ("idle pull, seconds", "{:.3f}"),
     "idleCpuSeconds": ("idle pull, processor seconds", "{:.3f}"),
 }

@@ -49,7 +49,7 @@ Row = tuple[object, ...]
 
 
 class Records:
-    """Invented request records over 90 days. A few keys are busy, most keys are quiet, and 1 % of requests fail."""
+    """Invented request records over 90 days. A few keys are busy, most keys are quiet, and 1% of requests fail."""
 
     def __init__(self, count: int, now: int) -> None:
         self.count = count

@@ -56,7 +56,7 @@ def alternate(
     tell: Callable[[str], None],
     threads: int = 1,
 ) -> dict[Pair, Measured]:
-    """Measure every contestant and workload once per round. If no response arrives in time, retry with more time."""
+    """Measure every pair once per round. If no response arrives in time, retry with more time."""
     played: dict[Pair, list[Round]] = {}
     patience: dict[Pair, int] = {}
     listed = [(running, workload) for running, workload in matches if phrased(running, workload)]

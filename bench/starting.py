@@ -17,7 +17,7 @@ PAUSE_SEC = 0.002
 
 
 def measured(world: World, bills: int, rounds: int, tell: Callable[[str], None]) -> Verdict:
-    """Start the service several times; return the verdict on the median. After the first start, files are cached."""
+    """Start the service several times; return the verdict on the median. All starts but the first use cached files."""
     taken = []
     for number in range(1, rounds + 1):
         tell(f"start {number} of {rounds}")

@@ -12,7 +12,7 @@ from bench import machine
 from bench.contestants import Running
 from bench.workloads import Workload
 
-# Small responses need more connections to keep a server busy. Large responses need only a few
+# Small responses need more connections to keep a server busy. For large responses, there are only a few
 # connections, because responses still in flight at the end are not counted.
 CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
 # With fewer responses than this in a round, the responses still in flight at the end would distort the rate.

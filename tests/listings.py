@@ -13,8 +13,8 @@ from running_service import RunningService
 FIRST_SLOT = datetime.fromisoformat("2026-01-01T00:00:00+07:00")
 UNLIMITED = 10**9
 DAY_SEC = 86_400
-# Checking a page of 200 rows against the OpenAPI document takes longer than reading it, so larger pages are not
-# checked.
+# Checking a page of 200 rows against the OpenAPI document takes longer than reading it, so only pages with at most this
+# limit are checked.
 CHECKED_LIMIT = 10
 
 
@@ -109,7 +109,7 @@ class Listing:
         self.service.load(*map(self.record, numbers), batch=1000)
 
     def _tick(self) -> None:
-        """Let time pass, so that later changes have a later horizon."""
+        """Advance the clock and the horizon, so that later changes get later stamps."""
         self.service.clock.advance(1)
         self.service.ledger.advance_horizon()
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import httpx
 
 TIMEOUT_SEC = 10
-# A URL that httpx would send unchanged. Parsing any other URL takes as long as the rest of a request.
+# httpx would send such a URL unchanged, so it need not be parsed. Parsing takes as long as the rest of a request.
 PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/[A-Za-z0-9/_.-]*")
 
 

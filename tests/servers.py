@@ -50,7 +50,7 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Truncating a table gives it a new file. Tests search the files for data that must never be written.
+# Tables are truncated, which gives each a new file, because tests search the files for data that must never be written.
 EMPTY = """
     SET lock_timeout = '5s';
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity

@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    return read_secret(settings, inspection(settings).is_built)
+    # The inspection imports psycopg, which a worker with a secret does not need.
+    return read_secret(settings, lambda: inspection(settings).is_built())
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
@@ -270,7 +271,10 @@ def service(
 
 
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Create or migrate the files of an embedded store. For a database, only check the schema."""
+    """Create or migrate the files of an embedded store.
+
+    For a database, check the schema, and save the fingerprint of the secret if none is stored yet.
+    """
     if not settings.database:
         files.require_whole(settings.store)
         # The key store compares its revocations with those in the usage file, so that file is migrated first.
@@ -311,7 +315,7 @@ def migrate(settings: Settings, describe: Callable[[list[str]], AuditEntry] | No
 
 
 def distribute(settings: Settings) -> list[str]:
-    """Distribute the tables of a Citus cluster over its workers; return the names of newly distributed tables."""
+    """Distribute the large tables over the workers of a Citus cluster; return the names of newly distributed tables."""
     from counterfoil.backends.postgres import citus_layout
 
     return citus_layout.distribute(settings.database)

@@ -1,11 +1,11 @@
 """Issues, updates, rotates and revokes keys.
 
-Randomness, the current time and the operator who acts are passed as arguments.
+Randomness, the current time and the acting operator are passed as arguments.
 A secret is returned only once, in `Issued`, and only its hash is stored. Every
 change leaves an entry in the audit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from unicodedata import category
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
+from counterfoil.domain.key_rotation import KeyRotation
 from counterfoil.domain.pos_values import MAX_ID_BYTES
 from counterfoil.ports import KeyStore, StoredKey
 
@@ -30,6 +31,15 @@ class KeyIssuingError(Exception):
 
 class KeyConflict(KeyIssuingError):
     """Somebody else has changed the key since the operator saw it, so nothing was done."""
+
+
+class AlreadyRotated(KeyConflict):
+    """The key has successors that the operator does not know of, so no further successor was issued."""
+
+    def __init__(self, key_id: str, successors: list[str]) -> None:
+        named = f"{'successor' if len(successors) == 1 else 'successors'} {', '.join(successors)}"
+        super().__init__(f"key {key_id} already has the {named}, so no further successor was issued.")
+        self.successors = successors
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -75,16 +85,42 @@ def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms
 
 
 def rotate(
-    key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int, by: Actor, revoke_old_at: int | None = None
+    key_store: KeyStore,
+    key_id: str,
+    random_bytes: Randomness,
+    now_ms: int,
+    by: Actor,
+    revoke_old_at: int | None = None,
+    *,
+    seen: Key | None = None,
+    known_successors: Collection[str] = (),
 ) -> Issued:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked, or until `revoke_old_at` if that is given.
+    The old key stays valid until it is revoked, or until `revoke_old_at` if that is given. If the key has a valid
+    successor that is not in `known_successors`, raise AlreadyRotated. `seen` is as in `update`.
     """
-    old = find(key_store, key_id)
-    if old.is_revoked(now_ms):
-        raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
+    if revoke_old_at is not None:
+        _require_future(revoke_old_at, now_ms)
     credential = credentials.generate(random_bytes)
+
+    def rotated(old: Key, successors: Sequence[Key]) -> KeyRotation:
+        if old.is_revoked(now_ms):
+            raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
+        valid = [key.key_id for key in successors if not key.is_revoked(now_ms)]
+        unknown = [successor for successor in valid if successor not in known_successors]
+        if unknown:
+            raise AlreadyRotated(key_id, unknown)
+        _require_unchanged(old, seen)
+        return _rotation(old, credential, revoke_old_at, now_ms, by)
+
+    written = key_store.rotate(key_id, rotated)
+    if written is None:
+        raise _unknown_key(key_id)
+    return Issued(written.successor, credentials.format_key(credential))
+
+
+def _rotation(old: Key, credential: Credential, revoke_old_at: int | None, now_ms: int, by: Actor) -> KeyRotation:
     successor = replace(
         old,
         key_id=credential.key_id,
@@ -94,11 +130,17 @@ def rotate(
         revokes_at=None,
     )
     named = {"successor": FieldChange(None, successor.key_id)}
-    rotated = AuditEntry(at=now_ms, act=Act.KEY_ROTATED, actor=by, key_id=key_id, changes=named)
-    issued = _add(key_store, credential, successor, [rotated, _issued(successor, now_ms, by)])
-    if revoke_old_at is not None:
-        schedule_revocation(key_store, key_id, revoke_old_at, now_ms, by)
-    return issued
+    entries = [
+        AuditEntry(at=now_ms, act=Act.KEY_ROTATED, actor=by, key_id=old.key_id, changes=named),
+        _issued(successor, now_ms, by),
+    ]
+    ending = old if revoke_old_at is None else replace(old, revokes_at=revoke_old_at)
+    scheduled = field_changes(old, ending)
+    if scheduled:
+        act = Act.REVOCATION_SCHEDULED
+        entries.append(AuditEntry(at=now_ms, act=act, actor=by, key_id=old.key_id, changes=scheduled))
+    digest = credentials.digest(credential.secret)
+    return KeyRotation(old=ending, successor=_validated(successor), secret_digest=digest, entries=entries)
 
 
 def update(
@@ -110,8 +152,7 @@ def update(
     """
 
     def updated(key: Key) -> Key:
-        if seen is not None and key != seen:
-            raise KeyConflict(f"key {key_id} was changed by somebody else in the meantime.")
+        _require_unchanged(key, seen)
         return _validated(replace(key, **changes.changed_fields()))
 
     return _apply_change(key_store, key_id, updated, Act.KEY_CHANGED, now_ms, by)
@@ -130,8 +171,7 @@ def revoke(key_store: KeyStore, key_id: str, now_ms: int, by: Actor) -> Key:
 
 def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, by: Actor) -> Key:
     """Schedule the revocation of a key, replacing any earlier schedule. A revoked key is not changed."""
-    if at <= now_ms:
-        raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
+    _require_future(at, now_ms)
 
     def scheduled(key: Key) -> Key:
         return key if key.is_revoked(now_ms) else replace(key, revokes_at=at)
@@ -171,16 +211,30 @@ def _apply_change(
     return changed
 
 
+def _require_unchanged(key: Key, seen: Key | None) -> None:
+    if seen is not None and key != seen:
+        raise KeyConflict(
+            f"key {key.key_id} was changed by somebody else in the meantime, so nothing was done. "
+            f"Run `counterfoil keys show {key.key_id}`, then run the command again."
+        )
+
+
+def _require_future(revocation_at: int, now_ms: int) -> None:
+    if revocation_at <= now_ms:
+        raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
+
+
 def _validated(key: Key) -> Key:
-    for name, limit in (("per minute", key.per_min), ("per day", key.per_day)):
+    for name, limit in (("the limit per minute", key.per_min), ("the limit per day", key.per_day)):
         if not 1 <= limit <= MAX_LIMIT:
-            raise KeyIssuingError(f"the limit {name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
+            raise KeyIssuingError(f"{name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
     if len(key.label) > MAX_LABEL_LENGTH or not _is_one_line(key.label):
         raise KeyIssuingError(f"a label must be one line of at most {MAX_LABEL_LENGTH} characters.")
+    identifier = f"a {key.scope.kind} ID"
     if not key.scope.id.strip() or not _is_one_line(key.scope.id):
-        raise KeyIssuingError(f"a {key.scope.kind} ID must be one line and must not be blank.")
+        raise KeyIssuingError(f"{identifier} must be one line and must not be blank.")
     if len(key.scope.id.encode()) > MAX_ID_BYTES:
-        raise KeyIssuingError(f"a {key.scope.kind} ID must not be longer than {MAX_ID_BYTES} bytes.")
+        raise KeyIssuingError(f"{identifier} must not be longer than {MAX_ID_BYTES} bytes.")
     return key
 
 

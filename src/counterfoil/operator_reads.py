@@ -25,11 +25,13 @@ from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITE
 from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
 
-# The time limit of one call, in seconds.
+# The time limit for one call, in seconds.
 QUERY_SEC = 5.0
 # A search without an index reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
+# An unfinished load that has not written anything for this long counts as stopped.
+STALLED_MS = 120_000
 # Requests that are refused with these errors are not admitted.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
@@ -86,7 +88,7 @@ class RequestPage(Struct, frozen=True):
     `next` is the position after which the next page begins, or None if there
     are no more records. A search for something rare stops after a limited
     number of records. The page may then have fewer records than requested, or
-    none, although `next` is not None.
+    none, even though `next` is not None.
     """
 
     requests: list[RecordedRequest]
@@ -177,12 +179,27 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejects_file: str | None
 
 
+def load_state(load: LoadRow, now: int) -> str:
+    """Return `finished`, `running`, or `stopped` if an unfinished load has not written anything for a while."""
+    if load.finished_at is not None:
+        return "finished"
+    return "stopped" if now - load.seen_at > STALLED_MS else "running"
+
+
 class BillsOfDay(Struct, frozen=True):
     """The number of bills that a shop has for one day in its own time zone."""
 
     shop_id: str
     day: date
     bills: int
+
+
+class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A loaded shop with its name and its franchise, without its bills."""
+
+    shop_id: str
+    shop_name: str | None = None
+    franchise_id: str | None = None
 
 
 class OperatorReads(Protocol):
@@ -193,6 +210,9 @@ class OperatorReads(Protocol):
 
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
+
+    def shop_names(self) -> list[ShopName]:
+        """Return the loaded shops, sorted by name and ID."""
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
@@ -212,8 +232,8 @@ class OperatorReads(Protocol):
     def last_used(self) -> dict[str, int]:
         """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
 
-        If that request is more than 90 days old, its record has been deleted. The
-        time is then the beginning of its day.
+        If that request is more than 90 days old, its record has been deleted, so
+        the time is the beginning of its day.
         """
 
     def last_disclosed(self) -> dict[str, int]:
@@ -393,6 +413,12 @@ def _copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopySta
         read_from=ranges[0][0] if ranges else 0,
         gaps=tuple(ReadGap(before[1], after[0]) for before, after in pairwise(ranges)),
     )
+
+
+def shop_names(bodies: Iterable[Row]) -> list[ShopName]:
+    """Return the shops whose stored bodies are in the first column of the rows, sorted by name and ID."""
+    found = [json.decode(body, type=ShopName) for (body,) in bodies]
+    return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 
 
 def load_row(row: Row) -> LoadRow:

@@ -1,7 +1,8 @@
 """The interfaces that the service requires of a store, and the errors that a store may raise.
 
-Reads return JSON as bytes if the store has it in that form. Every read of rows
-also returns the horizon: the instant up to which those rows are complete. Every
+Reads return JSON as bytes if the store has it in that form. They also return the
+horizon, which is the instant up to which the returned rows are complete. For the
+change feed and the digests, the caller reads the horizon first instead. Every
 method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
@@ -20,6 +21,7 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, WatchedFolder
+from counterfoil.domain.key_rotation import KeyRotation, RotateKey
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -34,7 +36,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreUnreachable(StoreUnavailable):
-    """The store does not respond, so it is unknown whether its data is intact."""
+    """A server of the store cannot be reached or used, for example during a failover. Another server may respond."""
 
 
 class StoreBusy(StoreUnavailable):
@@ -42,7 +44,7 @@ class StoreBusy(StoreUnavailable):
 
 
 class StoreMismatch(Exception):
-    """This version of Counterfoil cannot use the store: its schema or its secret does not match."""
+    """The store cannot be used as it is, for example because its schema or its secret does not match."""
 
 
 class Clock(Protocol):
@@ -131,7 +133,8 @@ class Books(Protocol):
     A store may have replicas that lag behind. Each result comes from a single
     server, as of that server's horizon, and only from a server whose horizon
     has reached `reached`. A store reports that something does not exist only
-    after it has also asked the server that is furthest ahead.
+    after it has also asked the primary, or all other replicas if there is no
+    primary.
     """
 
     async def horizon(self) -> int: ...
@@ -228,6 +231,9 @@ class KeyStore(Protocol):
     def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         """Replace a key with the result of `change`; return None if the key does not exist."""
 
+    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
+        """Write the rotation that `rotate` returns, in one transaction; return None if the key does not exist."""
+
 
 class AuditLog(Protocol):
     """The audit. Entries are added and never changed or deleted."""
@@ -261,7 +267,7 @@ class RequestLog(Protocol):
         """Store the record before returning, because personal data is about to be sent."""
 
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
-        """Count a request of a known key that was not admitted. The count is stored shortly afterwards."""
+        """Count a refused request whose key is known. The count is stored shortly afterwards."""
 
     def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
         """Record that a page of a list of changes was sent. The record is stored shortly afterwards.
@@ -309,7 +315,7 @@ class Ledger(Protocol):
         """Call `change` with the stored intake and the current time. Store its result and return it."""
 
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Record that the watcher of a folder is running, and how many files it has processed since the last call."""
+        """Record whether a folder's watcher is running, and how many files it has processed since the last call."""
 
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""

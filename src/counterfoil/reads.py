@@ -1,6 +1,6 @@
 """Implements the endpoints: each function authorises the caller, reads from the ports and returns an answer.
 
-Nothing here depends on HTTP. A refusal is raised as a row of the error table.
+Nothing here depends on HTTP. A refusal is an exception with a row of the error table.
 An answer holds finished JSON and the horizon up to which its rows are complete.
 """
 

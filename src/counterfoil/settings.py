@@ -6,7 +6,6 @@ file, then the defaults. Secrets are printed as `***`.
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -81,7 +80,7 @@ TABLE = (
     Setting(
         "statement_timeout_ms",
         _LIMITS.statement_timeout_ms,
-        "How long a statement of a request may run before PostgreSQL cancels it, in milliseconds.",
+        "How long an SQL statement of a request may run before PostgreSQL cancels it, in milliseconds.",
     ),
     Setting(
         "secret",
@@ -101,9 +100,15 @@ TABLE = (
     Setting("workers", 1, "Number of worker processes; one per core is recommended."),
     Setting("prefix", "/ext", "Path prefix before /v1; may be empty."),
     Setting(
+        "api_url",
+        "",
+        "Base URL of the API for integrators, such as https://api.example.com/ext/v1. The console shows it with a new "
+        "key. If empty, the console shows a placeholder.",
+    ),
+    Setting(
         "reference",
         "off",
-        "Whether the API's port serves the reference page at {prefix}/reference, without a key: on or off.",
+        "Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or off.",
     ),
     Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
     Setting(
@@ -118,7 +123,7 @@ TABLE = (
     Setting(
         "console_names",
         "",
-        "Host names that browsers use to reach the console, separated by commas, such as the name of a proxy. "
+        "Comma-separated host names that browsers use to reach the console, for example the host name of a proxy. "
         "Loopback names and console_host itself need not be listed.",
     ),
     Setting(
@@ -149,7 +154,7 @@ TABLE = (
         "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per free "
         "core; 0 turns them off.",
     ),
-    Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
+    Setting("tick_ms", 250, "How often the service advances the horizon while nothing is loaded, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
 BY_NAME = {setting.name: setting for setting in TABLE}
@@ -167,6 +172,7 @@ _HOST_AND_PORT = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_PERCENT_ENCODED}
 _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
+_API_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
@@ -205,6 +211,7 @@ class Settings(Struct, frozen=True):
     port: int
     workers: int
     prefix: str
+    api_url: str
     reference: str
     admin_host: str
     admin_names: str
@@ -286,7 +293,7 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create(file)
     except OSError as error:
-        raise SettingsError(f"cannot read the deployment secret {file}: {error.strerror}") from error
+        raise SettingsError(f"cannot read or create the deployment secret {file}: {error.strerror}") from error
     if len(secret) < MIN_SECRET_BYTES:
         raise SettingsError(
             f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."
@@ -315,6 +322,8 @@ def display_value(settings: Settings, name: str) -> str:
 def _read_file(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
+    import tomllib  # noqa: PLC0415 - commands without a settings file start faster without it
+
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -377,6 +386,10 @@ def _check(values: Mapping[str, Any]) -> None:
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
         raise SettingsError(
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
+        )
+    if values["api_url"] and not _API_URL.fullmatch(values["api_url"]):
+        raise SettingsError(
+            f"api_url must be a URL such as https://api.example.com/ext/v1, not {values['api_url']!r}", "api_url"
         )
     _check_servers(values)
     choices = (("reference", REFERENCE_CHOICES), ("log", LOG_TARGETS), ("log_format", LOG_FORMATS))

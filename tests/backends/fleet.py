@@ -174,7 +174,7 @@ class Reader:
     def ask(self, path: str, **query: Any) -> Json | None:
         """Return the body of a response, or record the error and return None.
 
-        The serverTime of a first page must not go backwards.
+        Without a cursor, the reported serverTime must not go backwards.
         """
         node = self.fleet.nodes[next(self._turns)]
         url = f"http://127.0.0.1:{node.port}{self.fleet.settings.prefix}/v1/{path}"

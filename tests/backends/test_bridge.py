@@ -20,7 +20,7 @@ from counterfoil.ports import StoreUnreachable
 from running_service import ManualClock
 from servers import Valkey
 
-# These tests need real servers, so they run only in `make test-long`.
+# These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 BY_CHANGE = Listing("k_1", "bills sh_1", "changes 0")

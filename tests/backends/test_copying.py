@@ -35,7 +35,7 @@ from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
 
-# These tests need a real server, so they run only in `make test-long`.
+# Copying to a real server takes time, so these tests run only in `make test-long`.
 pytestmark = pytest.mark.long
 MOVED = AuditEntry(at=1, act=Act.STORE_MOVED, actor=OPERATOR, detail="from a folder")
 
@@ -231,7 +231,7 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert told["equal"]
     assert not told["opened"]
     service.clock.advance(1)
-    # Clients see all of these changes except the second. A new time zone of the shop changes all of its bills.
+    # Clients see all of these changes except the second. Changing the shop's time zone changes all of its bills.
     service.load(
         first[0] | {"cashier": "Lek"},
         first[1] | {"rev": 9},

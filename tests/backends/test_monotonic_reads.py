@@ -10,7 +10,7 @@ import pytest
 from backends.fleet import DAYS, Fleet, Reader, instant
 from counterfoil.backends.postgres.servers import LAG_MS
 
-# These tests need real servers, so they run only in `make test-long`.
+# These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 RUNS = 40
@@ -100,7 +100,7 @@ def test_a_replica_paused_within_the_limit_only_holds_server_time_back(fleet_of:
 def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
     fleet = fleet_of(nodes=nodes)
     reader = Reader(fleet, fleet.key())
-    # The promoted server must not lose anything, so replication is synchronous here.
+    # The promoted server must have every commit, so replication is synchronous here.
     fleet.primary.command("ALTER SYSTEM SET synchronous_standby_names = '*'")
     fleet.primary.command("SELECT pg_reload_conf()")
     reader.until(lambda: reader.mark is not None)

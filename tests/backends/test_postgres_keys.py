@@ -1,4 +1,4 @@
-"""A worker's copy of the keys on PostgreSQL is at most half a second old, even if reading the keys is slow."""
+"""On PostgreSQL, a worker's copy of the keys is at most half a second old, even if reading the keys is slow."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator

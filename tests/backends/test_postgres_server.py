@@ -376,7 +376,7 @@ def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
 
 def test_the_connect_timeout_is_a_setting() -> None:
     with socket.socket() as silent:
-        # The socket accepts connections and never answers.
+        # The socket accepts connections but never answers.
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/counterfoil"

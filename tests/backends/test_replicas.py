@@ -28,7 +28,7 @@ from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from running_service import ManualClock, RunningService
 from servers import Postgres, Valkey, address_of
 
-# These tests need real servers, so they run only in `make test-long`.
+# These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PATIENCE_SEC = 15.0

@@ -20,7 +20,7 @@ from counterfoil.backends.sqlite.usage import INDEXED_ROWS, SqliteUsage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RequestFilter
 
-# The first record is from 7:00 on 1 January 2026, Thailand time.
+# The first record is from 07:00 on 1 January 2026 in Thailand.
 FIRST_AT = 1_767_225_600_000
 COUNT = 5 * INDEXED_ROWS // 2
 OLD = "INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members) VALUES "

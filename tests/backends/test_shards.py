@@ -1,8 +1,8 @@
-"""In a store that is divided by shop and by base, each request reads only the parts that belong to its scope.
+"""In a store that is partitioned by shop and by base, each request reads only the partitions of its scope.
 
 These tests do not need Citus: hash partitions divide the same tables by the same
-columns. PostgreSQL excludes partitions by the values of a statement, as Citus
-excludes shards. The tests record the statements that the service runs, and check
+columns. PostgreSQL prunes partitions by the values of a statement, as Citus
+prunes shards. The tests record the statements that the service runs, and check
 PostgreSQL's plans for them.
 """
 
@@ -51,7 +51,7 @@ def divided(major: int) -> str:
 
 
 class Group:
-    """Two franchises on a divided store. The tests use keys for the first franchise."""
+    """Two franchises on a partitioned store. The tests use keys for the first franchise."""
 
     def __init__(self, folder: Path, store: str) -> None:
         self.service = RunningService(folder, store=store)
@@ -89,7 +89,7 @@ class Group:
         return set(re.findall(r" on ((?:bills|members|accounts)_\d+)", "\n".join(plans)))
 
     def parts_of(self, table: str, *branches: Record) -> set[str]:
-        """Return the parts that contain the records of these branches."""
+        """Return the partitions that contain the records of these branches."""
         column = DISTRIBUTED[table]
         key = {"shop": "number", "provider_id": "provider_id"}[column]
         found = self.connection.execute(

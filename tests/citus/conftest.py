@@ -19,7 +19,7 @@ collect_ignore = [] if COORDINATOR else ["test_ports.py"]
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        # This hook runs for every test of the suite, and comparing strings is much faster than comparing paths.
+        # All tests in the suite pass through this hook, and comparing strings is much faster than comparing paths.
         if str(item.path).startswith(HERE):
             # Some tests kill nodes of the cluster, so a single process runs all these tests sequentially.
             item.add_marker(pytest.mark.xdist_group("citus"))

@@ -110,7 +110,10 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
 
 
 def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
-    """Kill a node during a load. The kill counts only if the loader was still running."""
+    """Kill a node during a load and start it again; then kill the loader and the puller.
+
+    The kill of the node counts only if the loader was still running.
+    """
     processes.let_work("loader", processes.chance.uniform(0.1, 0.4))
     at_work = processes.running["loader"].poll() is None
     killed = node.kill()

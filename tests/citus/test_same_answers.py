@@ -14,7 +14,7 @@ from running_service import RunningService
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]  # replaces the imported fixture
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
-    """Services on both back ends that have loaded the same deliveries. The last one changes a shop's time zone."""
+    """Services on both back ends that have loaded the same deliveries. The last delivery changes a shop's time zone."""
     places = {"sqlite": {}, "citus": {"store": cluster().fresh_database()[1]}}
     with ExitStack() as stack:
         services = [

@@ -112,7 +112,7 @@ def test_a_restore_is_recorded_and_keeps_the_entries_written_after_the_backup(
     assert {entry["act"] for entry in entries[:2]} == {"store_restored", "revocation_restored"}
     assert [entry["act"] for entry in entries[2:]] == ["key_revoked", "key_changed", "key_issued", "store_created"]
     (restored,) = (entry for entry in entries if entry["act"] == "store_restored")
-    assert restored["detail"].startswith("the backup of 20")
+    assert restored["detail"].startswith("the backup taken at 20")
     # A second restore of the same backup also keeps the entries.
     counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
     assert len(acts(counterfoil)) == 8

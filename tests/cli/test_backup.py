@@ -83,7 +83,7 @@ def test_a_backup_without_a_secret_is_restored_only_with_the_right_one(
 ) -> None:
     loaded("backup", target, "--without-secret")
     elsewhere = Command(tmp_path / "elsewhere")
-    assert "has no deployment secret" in elsewhere("restore", target, status=1).stderr
+    assert "the deployment secret cannot be read" in elsewhere("restore", target, status=1).stderr
     monkeypatch.setenv("COUNTERFOIL_SECRET", "another secret, which is long enough too")
     assert "member tokens would change" in elsewhere("restore", target, status=1).stderr
     assert not elsewhere.store.exists()

@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,20 @@ def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(
     logged = iter(process.stdout)
     assert json.loads(next(logged))["what"] == "ready"
     assert any(json.loads(line).get("request_id") == "mine" for line in logged)
+
+
+def test_the_printed_command_makes_another_link_for_the_console_of_the_demo(
+    printing: tuple["subprocess.Popen[str]", list[str]],
+) -> None:
+    _, page = printing
+    (line,) = [line for line in page if "For another link, run: counterfoil" in line]
+    words = shlex.split(line.partition("run: counterfoil ")[2])
+    made = subprocess.run([*PYTHON, *words, "--json"], capture_output=True, text=True, check=True)
+    address, _, token = json.loads(made.stdout)["console"].partition("/sign-in#")
+    headers = {"sec-fetch-site": "same-origin"}
+    assert httpx.post(f"{address}/sign-in", data={"link": token}, headers=headers, timeout=30).status_code == 303
+    with closing(httpx.Client(base_url=address, timeout=30)) as stranger:
+        assert shlex.join(["counterfoil", *words]) in stranger.get("/sign-in").text
 
 
 def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(

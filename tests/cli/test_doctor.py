@@ -3,15 +3,23 @@
 import json
 import socket
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from cli.command import SHOPS, Command
+from counterfoil import bootstrap
 from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.checks import local
+from counterfoil.cli.main import program
 from counterfoil.machine.clock import SystemClock
+from counterfoil.serving.admin import Admin
+from counterfoil.settings import load
+from running_service import SECRET, backend_settings
 
 
 @pytest.fixture
@@ -43,7 +51,7 @@ def test_a_healthy_installation_passes_every_check(loaded: Command) -> None:
     found = checks(loaded)
     assert {check["status"] for group in found.values() for check in group if check["check"] != "service"} == {"ok"}
     assert found["service"][0]["status"] == "warn"
-    assert found["service"][0]["says"].startswith("Nothing listens on the port.")
+    assert found["service"][0]["says"].startswith("Nothing is listening on the port.")
     assert {"settings", "store", "secret", "books", "keys", "usage", "writing", "clock", "disk"} <= set(found)
 
 
@@ -235,3 +243,58 @@ def test_a_retired_folder_without_the_secret_may_be_deleted(
     monkeypatch.setenv("COUNTERFOIL_SECRET_FILE", str(tmp_path / "secret"))
     retire(store)
     assert "Delete this folder once" in checks(loaded, status=1)["store"][0]["advice"]
+
+
+@pytest.fixture
+def api_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Yield the API's port, on which something listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = int(listener.getsockname()[1])
+        monkeypatch.setenv("COUNTERFOIL_PORT", str(port))
+        yield port
+
+
+def port_findings(where: str, admin_port: int) -> list[tuple[str, str]]:
+    environment = {"COUNTERFOIL_SECRET": SECRET, "COUNTERFOIL_ADMIN_PORT": str(admin_port)}
+    result = CliRunner().invoke(program, ["doctor", "--store", where, "--json"], env=environment)
+    checks = json.loads(result.stdout)["checks"]
+    return [(check["status"], check["says"]) for check in checks if check["check"] in ("port", "admin")]
+
+
+@pytest.mark.parametrize("deployment", ["sqlite", "postgres"])
+def test_ports_that_the_service_on_this_machine_uses_are_not_reported(
+    deployment: str, store: Path, api_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
+    with backend_settings(deployment) as place:
+        where = place.get("store", str(store))
+        with closing(bootstrap.ledger(load({"store": where}))) as ledger:
+            ledger.advance_horizon()
+        admin_port = free_port()
+        admin = Admin("127.0.0.1", admin_port, list, list)
+        admin.start()
+        try:
+            found = port_findings(where, admin_port)
+        finally:
+            admin.stop()
+    expected = "is in use, as expected while the service is running."
+    assert found == [("ok", f"127.0.0.1:{port} {expected}") for port in (api_port, admin_port)]
+
+
+def test_on_a_database_that_other_nodes_use_a_port_of_another_program_is_reported(
+    api_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
+    admin_port = free_port()
+    with backend_settings("postgres") as place:
+        with closing(bootstrap.ledger(load({"store": place["store"]}))) as ledger:
+            ledger.advance_horizon()
+        assert port_findings(place["store"], admin_port) == [
+            ("warn", f"127.0.0.1:{api_port} is in use by another program."),
+            ("ok", f"127.0.0.1:{admin_port} is free."),
+        ]
+        assert port_findings(place["store"], 0) == [
+            ("ok", f"127.0.0.1:{api_port} is in use, by this service or by another program.")
+        ]

@@ -1,4 +1,4 @@
-"""A command with missing packages names the extra that installs them."""
+"""A command that needs a missing package names the extra that installs it."""
 
 import re
 import subprocess

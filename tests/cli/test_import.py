@@ -25,8 +25,8 @@ id = "Bill"
 closedAt = "Date"
 amounts.net = "Total"
 """
-# Numbers of lines, each with the memory in MiB that the import may use in addition to that of a small import. An import
-# that kept all lines in memory would use more.
+# The number of lines, and how much more memory in MiB the import may use than a small import. An import that kept all
+# lines in memory would use more.
 LARGE = [(60_000, 10), pytest.param(300_000, 60, marks=pytest.mark.long)]
 
 
@@ -213,7 +213,7 @@ def test_a_check_converts_everything_and_writes_nothing(
     text = counterfoil(*arguments, status=3).stdout
     assert "bills       1 converted" in text
     assert "export.csv line 3" in text
-    assert text.endswith("Nothing was written. Run the same command without --check to convert the export.\n")
+    assert text.endswith("Nothing was written. Run the same command without --check to write the records.\n")
     told = counterfoil.json(*arguments, "--load", "--with-shops", status=3)
     assert (told["check"], told["wouldLoad"], told["import"]["rejected"]) == (True, 2, 1)
     assert sorted(tmp_path.iterdir()) == before

@@ -1,8 +1,11 @@
 """Tests for `counterfoil keys`."""
 
+import json
+import os
 import re
 import sqlite3
 import stat
+import subprocess
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from actors import OPERATOR
-from cli.command import SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command
 from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.domain.credentials import PATTERN, matches, parse_authorization
@@ -176,6 +179,48 @@ def test_a_rotation_can_schedule_the_end_of_the_old_key(counterfoil: Command) ->
     assert "active until" in counterfoil("keys", "list").stdout
     # The successor of a key with a scheduled revocation does not inherit the schedule.
     assert counterfoil.json("keys", "rotate", old)["revokesAt"] is None
+
+
+def test_an_operator_who_rotates_a_key_again_is_reminded_of_the_first_successor(counterfoil: Command) -> None:
+    old = issue(counterfoil)["keyId"]
+    first = counterfoil.json("keys", "rotate", old)["keyId"]
+    assert f"Other active successors: {first}." in counterfoil("keys", "rotate", old).stderr
+
+
+def test_a_key_that_somebody_else_has_just_rotated_is_rotated_again_only_on_request(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = issue(counterfoil)["keyId"]
+    monkeypatch.setenv("SUDO_USER", "alice")
+    first = counterfoil.json("keys", "rotate", old)["keyId"]
+    monkeypatch.setenv("SUDO_USER", "bob")
+    refused = counterfoil("keys", "rotate", old, status=1)
+    assert refused.stdout == ""
+    assert refused.stderr == (
+        f"counterfoil: key {old} already has the successor {first}, so no further successor was issued. "
+        "To issue another successor, run the command with --again.\n"
+    )
+    assert counterfoil.json("keys", "rotate", old, "--again")["successorOf"] == old
+    for successor in counterfoil.json("keys", "list")[1:]:
+        counterfoil("keys", "revoke", successor["keyId"], "--yes")
+    # A key whose successors have all been revoked can be rotated again.
+    assert counterfoil.json("keys", "rotate", old)["successorOf"] == old
+
+
+def test_of_two_operators_who_rotate_a_key_at_the_same_moment_one_is_refused(counterfoil: Command, store: Path) -> None:
+    old = issue(counterfoil)["keyId"]
+    command = (*PYTHON, "keys", "rotate", old, "--json", "--store", str(store))
+    running = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"SUDO_USER": name}
+        )
+        for name in ("alice", "bob")
+    ]
+    results = [(*process.communicate(timeout=60), process.returncode) for process in running]
+    (made, _, _), (_, said, _) = sorted(results, key=lambda result: result[2])
+    assert sorted(status for _, _, status in results) == [0, 1]
+    assert f"already has the successor {json.loads(made)['keyId']}" in said
+    assert len(counterfoil.json("keys", "list")) == 2
 
 
 def test_a_schedule_can_be_changed_and_the_key_still_revoked_at_once(counterfoil: Command) -> None:

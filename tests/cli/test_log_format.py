@@ -39,7 +39,10 @@ class Served:
 
 @contextmanager
 def on_a_terminal(store: Path, **environment: str) -> Iterator[tuple[Served, list[str]]]:
-    """Run a service whose standard error is a terminal; yield the service and a list with its output as one string."""
+    """Run a service with a terminal as standard error and send it a request; yield the service and its output.
+
+    The output is the only item of a list, because it grows.
+    """
     main_end, child_end = pty.openpty()
     os.set_blocking(main_end, False)
     served, pieces = Served(store, child_end, **environment), [""]

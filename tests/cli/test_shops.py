@@ -14,6 +14,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.main import program
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
+from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import load
 from records import Record, bill, branch, shop
 from running_service import backend_settings
@@ -97,6 +98,27 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     assert seen(where, last + 20 * DAY_MS)[0].is_silent
     # After four weeks without bills, the shop counts as closed rather than silent.
     assert not seen(where, last + 29 * DAY_MS)[0].is_silent
+
+
+def test_a_shop_with_less_than_half_of_its_usual_bills_is_not_called_usual(where: str) -> None:
+    small = shop()
+    earlier = [NOW - week * WEEK_MS - minute * 60_000 for week in range(1, 5) for minute in range(1, 5)]
+    run(where, "load", "-", stdin=ndjson([small, *bills_at(small, *earlier, NOW - DAY_MS)]))
+    (found,) = seen(where)
+    assert (found.state, found.today, found.usual_by_now, found.usual_since_last) == ("few", 0, 4.0, 4.0)
+    run(where, "load", "-", stdin=ndjson(bills_at(small, NOW - 60_000, NOW - 120_000)))
+    assert seen(where)[0].state == "open"
+
+
+def test_the_list_shows_the_number_that_makes_a_shop_silent(counterfoil: Command) -> None:
+    quiet, now = shop(name="Quiet"), SystemClock().now_ms()
+    earlier = [now - week * WEEK_MS - minute * 600_000 for week in range(1, 5) for minute in range(1, 8)]
+    counterfoil("load", "-", stdin=ndjson([quiet, *bills_at(quiet, *earlier, now - 2 * HOUR_MS)]))
+    heading, row = counterfoil("shops").stdout.splitlines()
+    assert "usual since last bill" in heading
+    assert row.split()[-3:-1] == ["7", "silent"]
+    (listed,) = counterfoil.json("shops")
+    assert (listed["state"], listed["silent"], listed["usualSinceLastBill"]) == ("silent", True, 7.0)
 
 
 def test_a_bill_from_the_future_does_not_hide_the_last_one(where: str) -> None:

@@ -16,8 +16,12 @@ from typing import IO
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
+from counterfoil import key_issuing
+from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.audit import Actor
+from counterfoil.key_issuing import KeyChanges
 from counterfoil.machine.clock import SystemClock
 
 pytestmark = pytest.mark.programs
@@ -156,3 +160,30 @@ def test_yes_skips_the_confirmation_of_a_revocation(counterfoil: Command, store:
 
 def test_compressed_records_are_not_written_to_a_terminal() -> None:
     assert "compressed records cannot be shown on a terminal" in on_terminal("generate", "--bills", "1", "--gzip")
+
+
+def test_a_change_is_refused_if_the_key_changed_while_the_operator_was_asked(counterfoil: Command, store: Path) -> None:
+    key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
+
+    def change_in_console(per_day: int) -> None:
+        with closing(SqliteKeyStore(store, SystemClock().now_ms)) as key_store:
+            by = Actor("alice", "console", "back-office")
+            key_issuing.update(key_store, key_id, KeyChanges(per_day=per_day), SystemClock().now_ms(), by)
+
+    change_in_console(500)
+    mine, theirs = pty.openpty()
+    arguments = ("keys", "update", key_id, "--per-day", "900", "--store", str(store))
+    process = subprocess.Popen([*PYTHON, *arguments], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    asked = b""
+    while b"[y/N]" not in asked:
+        asked += os.read(mine, 65_536)
+    assert "alice (console) changed perDay from 10,000 to 500" in asked.decode()
+    change_in_console(600)
+    os.write(mine, b"y\n")
+    said = " ".join(_everything(mine).decode().split())
+    assert process.wait() == 1
+    os.close(mine)
+    assert f"key {key_id} was changed by somebody else in the meantime, so nothing was done." in said
+    assert f"Run `counterfoil keys show {key_id}`, then run the command again." in said
+    assert counterfoil.json("keys", "show", key_id)["perDay"] == 600

@@ -118,7 +118,7 @@ def test_a_bar_is_as_long_as_the_used_part_of_the_quota() -> None:
 def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: Command, key_id: str) -> None:
     result = counterfoil("usage", "--disclosures")
     assert result.stdout == ""
-    assert "no request has returned personal data" in result.stderr
+    assert "no disclosures found" in result.stderr
 
 
 def test_prune_deletes_removals_of_the_feed_after_400_days(counterfoil: Command, store: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reads the service's data with a separate key, so that no other client's cursors are affected."""
+"""Reads everything that the service's lists return, for comparison with a copy."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta

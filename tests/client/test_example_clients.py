@@ -36,7 +36,7 @@ def client(request: pytest.FixtureRequest, copy: Copy, tmp_path: Path) -> Client
     if request.param is PythonClient:
         pytest.importorskip("requests")
     elif not (shutil.which("bash") and shutil.which("curl") and shutil.which("jq")):
-        pytest.skip("needs bash, curl and jq")
+        pytest.skip("bash, curl or jq is not on the PATH, so the curl client was NOT run")
     made: Client = request.param(tmp_path / "client", copy.url, copy.key)
     return made
 

@@ -1,4 +1,4 @@
-"""The flat rows of the change feed keep an exact copy in tables whose rows can only be replaced by their key."""
+"""Writing the flat rows of the change feed to tables that support only upserts by key yields an exact copy."""
 
 import json
 from decimal import Decimal
@@ -17,7 +17,7 @@ PLENTY = 100_000
 
 
 class Tables:
-    """Tables whose rows are keyed by their primary key, and the state of the last pass."""
+    """Tables that support only upserts by primary key, and the state of the last pass."""
 
     def __init__(self, service: RunningService, key: str, **options: Any) -> None:
         self.service = service

@@ -31,7 +31,13 @@ pytestmark = [
 ]
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
 LANGUAGES = ("en", "th")
-WIDTHS = (320, 390, 768, 900, 1100, 1440)
+WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
+# Returns whether a table is wider than the column of its page.
+_WIDE_TABLE = """() => {
+  const main = document.querySelector("main");
+  const right = main.getBoundingClientRect().right - parseFloat(getComputedStyle(main).paddingRight);
+  return [...main.querySelectorAll("table")].some(one => one.getBoundingClientRect().right > right + 1);
+}"""
 
 
 class RunningDemo:
@@ -118,13 +124,28 @@ def test_every_page_is_accessible_and_stays_on_its_origin(
 
 
 def _widths_that_scroll(page: Any) -> list[int]:
-    """Return the window widths at which the page must be scrolled sideways."""
+    """Return the window widths at which the page must be scrolled sideways, or a table is wider than its column."""
     found = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        if page.evaluate("document.documentElement.scrollWidth") > width:
+        is_console = page.locator("main#content").count() > 0
+        is_wide = page.evaluate("document.documentElement.scrollWidth") > width
+        if is_wide or (is_console and page.evaluate(_WIDE_TABLE)):
             found.append(width)
     return found
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_header_leaves_most_of_a_phone_to_the_page(browser: Any, demo: RunningDemo, language: str) -> None:
+    with visiting(browser, demo.link(), 390, locale=language) as visit:
+        visit.page.wait_for_url(f"{demo.console}/")
+        page = go(visit, demo, "/shops")
+        assert page.locator("main").bounding_box()["y"] < 110
+        address = "nav details a[href='/loads']"
+        assert not page.locator(address).is_visible()
+        page.locator("nav summary").click()
+        page.locator(address).click()
+        page.wait_for_url(f"{demo.console}/loads")
 
 
 def test_an_operator_who_is_signed_in_uses_up_a_link_by_opening_it(demo: RunningDemo, visit: Visit) -> None:

@@ -5,8 +5,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from counterfoil.checks.local import Finding
 from counterfoil.console.charts import MAX_LABELS, Bar, ChartWords, bar_chart
-from counterfoil.console.display import moment, month_name
+from counterfoil.console.display import duration, finding_list, moment, month_name
 from counterfoil.console.texts import Language, Texts
 
 WORDS = ChartWords("Requests per day", "Day", "Requests", "Errors")
@@ -25,6 +26,26 @@ def axis_labels(chart: str) -> list[str]:
 )
 def test_a_time_has_the_date_in_utc_if_it_is_another_day_there(time: datetime, shown: str) -> None:
     assert shown in str(moment(time))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (113, "1 min"), (7_199, "119 min"), (7_200, "2 h")]
+)
+def test_a_minute_or_more_is_not_given_in_seconds(seconds: int, shown: str) -> None:
+    assert duration(Texts("en"), seconds * 1000) == shown
+
+
+def test_findings_of_one_check_share_an_entry() -> None:
+    findings = [
+        Finding("keys", "ok", "8 active keys."),
+        Finding("store", "ok", "No problems."),
+        Finding("keys", "ok", "The file is readable."),
+        Finding("keys", "warn", "Near the quota."),
+    ]
+    listed = str(finding_list(Texts("en"), findings))
+    assert re.findall("<strong>([^<]*)</strong>", listed) == ["keys", "store", "keys"]
+    assert listed.count("<li>") == 3
+    assert "The file is readable." in listed
 
 
 def test_a_chart_of_many_days_labels_the_beginnings_of_months() -> None:

@@ -27,7 +27,7 @@ def key_id(console: RunningConsole, shop: str) -> str:
 
 
 def message(answer: httpx.Response) -> str:
-    """Return the first message on a page, without markup."""
+    """Return the text of the first notice on a page."""
     found = re.search(r'class="notice[^"]*"[^>]*>(.*?)</', answer.text, re.DOTALL)
     assert found, answer.text
     return found[1]
@@ -193,19 +193,46 @@ def test_a_change_between_reading_and_writing_a_key_is_noticed(console: RunningC
     assert key_issuing.find(key_store, key_id).label == "Bob"
 
 
-def test_the_command_line_names_the_change_that_it_replaces(console: RunningConsole, key_id: str) -> None:
+def test_the_command_line_replaces_a_recent_value_of_somebody_else_only_on_request(
+    console: RunningConsole, key_id: str
+) -> None:
     key_store, now = console.service.key_store, SystemClock().now_ms()
     by = Actor("alice", "console", "back-office")
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500, label="ERP 2"), now, by)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now, Actor("bob", "cli", "back-office"))
     command = Command(console.settings.store)
-    said = command("keys", "update", key_id, "--per-day", 900).stderr
+    refused = command("keys", "update", key_id, "--per-day", 900, "--personal-data", status=1)
+    assert refused.stdout == ""
+    assert re.fullmatch(
+        r"counterfoil: alice \(console\) changed perDay from 10,000 to 500 \d+ seconds ago\. Nothing was changed\. "
+        r"To replace that value with 900, run the command with --yes\.\n",
+        refused.stderr,
+    )
+    unchanged = key_issuing.find(key_store, key_id)
+    assert (unchanged.per_day, unchanged.personal_data) == (500, False)
+    said = command("keys", "update", key_id, "--per-day", 900, "--yes").stderr
     assert re.search(
         r"note: alice \(console\) changed perDay from 10,000 to 500 \d+ seconds ago\. "
         r"This command has replaced that value with 900\.",
         said,
     )
     assert "label" not in said
-    assert "changed" not in command("keys", "update", key_id, "--per-day", 901).stderr
+    assert command("keys", "update", key_id, "--per-day", 901).stderr == ""
+
+
+def test_the_command_line_changes_other_fields_than_somebody_else_without_a_question(
+    console: RunningConsole, key_id: str
+) -> None:
+    key_store, now = console.service.key_store, SystemClock().now_ms()
+    hour = 3_600_000
+    by = Actor("alice", "console", "back-office")
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now - hour - 60_000, by)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500), now, by)
+    command = Command(console.settings.store)
+    # Alice's change of the minute limit is more than an hour old, and the daily quota keeps her value.
+    assert command("keys", "update", key_id, "--per-min", 7, "--per-day", 500, "--label", "New").stderr == ""
+    changed = key_issuing.find(key_store, key_id)
+    assert (changed.per_min, changed.per_day, changed.label) == (7, 500, "New")
 
 
 def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Operator, key_id: str) -> None:
@@ -224,17 +251,45 @@ def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Opera
     assert len(console.service.key_store.all()) == 2
 
 
+@pytest.mark.parametrize("overlap", ["keep", "7d"])
 def test_two_operators_who_rotate_at_once_make_one_successor(
-    console: RunningConsole, alice: Operator, key_id: str
+    console: RunningConsole, alice: Operator, key_id: str, overlap: str
 ) -> None:
     path = f"/keys/{key_id}"
     bob = console.operator("bob")
-    forms = [browser.fill_in(path, f"{path}/rotate", overlap="keep") for browser in (alice, bob)]
-    statuses = [
-        browser.send(f"{path}/rotate", fields).status_code for browser, fields in zip((alice, bob), forms, strict=True)
-    ]
-    assert statuses == [200, 409]
+    forms = [browser.fill_in(path, f"{path}/rotate", overlap=overlap) for browser in (alice, bob)]
+    made = alice.send(f"{path}/rotate", forms[0])
+    assert made.status_code == 200
+    successor = str(revealed(made.text)).split("_")[2]
+    refused = bob.send(f"{path}/rotate", forms[1])
+    assert refused.status_code == 409
+    assert message(refused).startswith(
+        f"This key was rotated in the meantime. Successor: {successor}. No other key was issued."
+    )
     assert len(console.service.key_store.all()) == 2
+
+
+def test_a_rotation_is_refused_if_the_command_line_rotated_the_key_first(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    fields = alice.fill_in(path, f"{path}/rotate", overlap="keep")
+    successor = Command(console.settings.store).json("keys", "rotate", key_id)["keyId"]
+    refused = alice.send(f"{path}/rotate", fields)
+    assert refused.status_code == 409
+    assert successor in message(refused)
+    assert revealed(refused.text) is None
+    assert len(console.service.key_store.all()) == 2
+
+
+def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    for _ in range(2):
+        answer = alice.send(f"{path}/rotate", alice.fill_in(path, f"{path}/rotate", overlap="keep"))
+        assert answer.status_code == 200
+    assert sorted(key.successor_of or "" for key in console.service.key_store.all()) == ["", key_id, key_id]
 
 
 @pytest.mark.parametrize("action", ["change", "rotate", "revoke"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cli.command import Command
 from console.running_console import Operator, RunningConsole
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from records import NEW_YEAR, base, bill, bills, branch, member
@@ -16,7 +17,8 @@ from records import NEW_YEAR, base, bill, bills, branch, member
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
 COMMANDS = {
     "/": "counterfoil status",
-    "/keys": "counterfoil keys list",
+    "/keys": "counterfoil keys list --active",
+    "/loads": "counterfoil loads",
     "/requests": "counterfoil requests",
     "/shops": "counterfoil shops",
     "/store": "counterfoil doctor",
@@ -64,6 +66,17 @@ def test_every_page_is_also_served_as_json(alice: Operator, path: str) -> None:
     json_address = "/today.json" if path == "/" else f"{path}.json"
     assert f'href="{json_address}"' in alice.page(path)
     assert isinstance(alice.json(json_address), dict)
+
+
+def test_the_commands_that_the_pages_about_keys_name_can_be_run(
+    console: RunningConsole, alice: Operator, used: dict[str, Any]
+) -> None:
+    command = Command(console.settings.store)
+    for path, count in (("/keys", 2), (f"/keys/{used['key_id']}", 5)):
+        named = re.findall(r'<code class="command">counterfoil ([^<]+)</code>', alice.page(path).partition("<aside")[2])
+        assert len(named) == count
+        for words in named:
+            assert used["key_id"] in command(*words.split()).stdout
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -213,7 +226,8 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     for path in ("/", "/store"):
         page = alice.page(path)
         assert all(message in page for message in wrong)
-        assert '<a href="/loads">Open the page Loads.</a>' in page
+        assert '<a href="/loads/latest">Open the latest load.</a>' in page
+        assert "Read the reasons on the page of the load" in page
     assert "Checks that need attention: 2" in alice.page("/store")
 
 
@@ -261,6 +275,33 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     assert "Quiet" in alice.page("/")
 
 
+def test_the_row_of_a_silent_shop_has_the_number_that_the_rule_compares(
+    console: RunningConsole, alice: Operator
+) -> None:
+    quiet = branch(name="Quiet")
+    now = console.clock.now_ms()
+    times = [now - week * 7 * DAY_MS - minute * 60_000 for week in (1, 2, 3, 4) for minute in range(0, 60, 10)]
+    console.service.load(quiet, *(bill(quiet, closedAt=iso_utc(at)) for at in [*times, now - 3_600_000]))
+    page = alice.page("/shops")
+    (row,) = alice.json("/shops.json")["shops"]
+    assert (row["state"], row["usualSinceLast"]) == ("silent", 6)
+    assert "A shop is silent if it usually has 5 or more bills in the time since its last bill." in page
+    assert '<td role="cell" class="number" data-label="Usual since then"><div>6</div></td>' in page
+    assert alice.json("/today.json")["silentShops"][0]["usualSinceLast"] == 6
+
+
+def test_a_shop_without_any_of_a_few_usual_bills_is_not_called_usual(console: RunningConsole, alice: Operator) -> None:
+    small = branch(name="Small")
+    now = console.clock.now_ms()
+    times = [now - week * 7 * DAY_MS - minute * 60_000 for week in (1, 2, 3, 4) for minute in (1, 2, 3)]
+    console.service.load(small, *(bill(small, closedAt=iso_utc(at)) for at in [*times, now - 2 * DAY_MS]))
+    (row,) = alice.json("/shops.json")["shops"]
+    assert (row["state"], row["today"], row["usualByNow"], row["usualSinceLast"]) == ("few", 0, 3, 3)
+    page = alice.page("/shops")
+    assert '<span class="badge quiet">too few to tell</span>' in page
+    assert '<span class="badge">as usual</span>' not in page
+
+
 def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: dict[str, Any]) -> None:
     (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
     assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
@@ -289,7 +330,10 @@ def test_disclosures_are_listed_and_exported(alice: Operator, used: dict[str, An
     view = alice.json("/personal-data.json")
     assert [(one["label"], one["requests"], one["members"]) for one in view["byKey"]] == [("ERP", 1, 1)]
     (row,) = csv.DictReader(io.StringIO(alice.get("/personal-data.csv").content.decode("utf-8-sig")))
-    assert (row["request_id"], row["members"]) == (used["ids"]["members"], "1")
+    assert (row["request_id"], row["members_in_response"]) == (used["ids"]["members"], "1")
+    page = alice.page("/personal-data")
+    assert "Members in all responses" in page
+    assert "A member counts once for each response that contained the member" in page
 
 
 def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(

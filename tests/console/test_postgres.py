@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import servers
 from console.running_console import RunningConsole, revealed
+from counterfoil import bootstrap
 from records import NEW_YEAR, base, bills, branch, member
 from running_service import backend_settings
 
@@ -35,3 +37,30 @@ def test_pages_and_key_forms_work_on_postgresql(console: RunningConsole) -> None
     assert alice.json("/personal-data.json")["byKey"][0]["members"] == 1
     assert alice.json("/shops.json")["shops"][0]["days"][-1] == 3
     assert [entry["act"] for entry in alice.json("/audit.json")["entries"]] == ["key_issued", "console_signed_in"]
+
+
+def test_the_login_of_the_console_needs_no_other_role_than_administration(
+    console: RunningConsole, tmp_path: Path
+) -> None:
+    shop = branch(name="Riverside")
+    console.service.load(shop, *bills(shop, 3), b'{"kind":"bill"}')
+    bootstrap.make_roles(console.settings)
+    server = servers.postgres(18)
+    if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'a_console'"):
+        server.command("CREATE ROLE a_console LOGIN IN ROLE counterfoil_administration")
+    database = console.settings.database.rpartition("/")[2]
+    restricted = RunningConsole(tmp_path / "restricted", store=server.url(database, "a_console"))
+    alice = restricted.operator("alice")
+    key = revealed(alice.issue(f"shop:{shop['id']}", personal_data="on").text)
+    assert key
+    path = f"/keys/{key.split('_')[2]}"
+    for name in (*PAGES, path):
+        alice.page(name)
+    for action, entered in (("change", {"per_min": "7", "per_day": "70"}), ("rotate", {"overlap": "7d"})):
+        assert alice.send(f"{path}/{action}", alice.fill_in(path, f"{path}/{action}", **entered)).status_code == 200
+    acts = {entry["act"] for entry in alice.json("/audit.json")["entries"]}
+    assert acts == {"console_signed_in", "key_issued", "key_changed", "key_rotated", "revocation_scheduled"}
+    # In these tests, nothing advances the horizon regularly, so the checks of the service and the horizon may fail.
+    failed = {finding["check"] for finding in alice.json("/store.json")["checks"] if finding["status"] == "fail"}
+    assert failed <= {"service", "horizon"}
+    restricted.close()

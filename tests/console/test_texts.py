@@ -1,4 +1,4 @@
-"""Every text of the console exists in English and Thai, and every text is used."""
+"""Every text of the console exists in English and Thai, and is used."""
 
 import re
 from pathlib import Path
@@ -49,6 +49,8 @@ COMPUTED = (
     "reject",
     "audit_field",
     "store_problem",
+    "store_reason",
+    "refusal",
 )
 
 

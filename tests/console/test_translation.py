@@ -8,7 +8,10 @@ from typing import get_args
 
 import pytest
 
+from actors import OPERATOR
 from console.running_console import RunningConsole
+from counterfoil import key_issuing
+from counterfoil.backends.sqlite.files import MOVED_TO
 from counterfoil.checks import intake, local
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.console.texts.translation import template_pattern, translation
@@ -111,8 +114,14 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
     [
         ("No service responds at 127.0.0.1:8001 (connection refused).", "ไม่มีบริการตอบที่ 127.0.0.1:8001 (ปฏิเสธการเชื่อมต่อ)"),
         (
-            "12 shops, 2 silent: Quiet (no bill for 3 days), Riverside, Ari (no bill for 5 hours).",
-            "12 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน), Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง)",
+            (
+                "12 shops, 2 silent: Quiet (no bill for 3 days; usually 9 or more), "
+                "Riverside, Ari (no bill for 5 hours; usually 5.5 or more)."
+            ),
+            (
+                "12 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน ปกติมีอย่างน้อย 9 บิล), "
+                "Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง ปกติมีอย่างน้อย 5.5 บิล)"
+            ),
         ),
         (
             "1 active key; near today's quota: ERP (9 of 10) and 4 more.",
@@ -135,12 +144,190 @@ def test_values_within_a_finding_are_translated(message: str, thai: str) -> None
     assert translation(THAI, message) == thai
 
 
+STORE_ERRORS = {"StoreUnavailable", "StoreUnreachable", "StoreBusy", "StoreMismatch", "kind"}
+# Functions that return the reason why a store cannot be used.
+STORE_REASONS = {"mismatch", "is_missing", "is_damaged"}
+# Modules whose errors only a command prints: they create, fill or copy a store.
+COMMANDS_ONLY = {"copy_source.py", "copy_target.py", "citus_layout.py", "ledger.py", "backup.py", "restore.py"}
+# Only `init --recreate` reports this error, and the console has no such command.
+NOT_IN_CONSOLE = {"7.sqlite3 is not missing, so it was not recreated."}
+
+
+def _called(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def _messages(tree: ast.Module, errors: set[str], functions: set[str]) -> set[str]:
+    """Return the messages of these errors and the strings that these functions return. Constants are resolved."""
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        values: list[ast.expr] = []
+        if _called(node, errors) and isinstance(node, ast.Call):
+            values = [constants.get(one.id, one) if isinstance(one, ast.Name) else one for one in node.args]
+        elif isinstance(node, ast.FunctionDef) and node.name in functions:
+            values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value]
+        # A message that is the text of another error has no string here.
+        found |= {text for value in values for text in _strings(ast.Module([ast.Assign([], value)], []))}
+    return {text for text in found if re.search("[A-Za-z]{3}", text)}
+
+
+def store_messages() -> list[str]:
+    files = [file for file in BACKENDS.rglob("*.py") if file.name not in COMMANDS_ONLY]
+    trees = (ast.parse(file.read_text("utf-8")) for file in files)
+    found = {text for tree in trees for text in _messages(tree, STORE_ERRORS, STORE_REASONS)}
+    # A retired store contains this message.
+    return sorted((found | {f"{MOVED_TO} 7"}) - NOT_IN_CONSOLE)
+
+
 def test_every_text_about_a_store_belongs_to_a_message_of_a_back_end() -> None:
-    messages = {text for file in BACKENDS.rglob("*.py") for text in _strings(ast.parse(file.read_text("utf-8")))}
+    messages = store_messages()
     names = [name for name in TABLE if name.startswith("store_problem.")]
     assert names
     unused = [name for name in names if not any(template_pattern(TABLE[name][0]).fullmatch(one) for one in messages)]
     assert unused == []
+
+
+def test_the_back_ends_have_the_messages_that_this_test_looks_for() -> None:
+    assert {
+        "PostgreSQL: no server accepts writes",
+        "PostgreSQL: 7",
+        "SQLite: 7",
+        "the database has schema 7, but this version needs 7: run `counterfoil migrate`.",
+    } < set(store_messages())
+
+
+@pytest.mark.parametrize("message", store_messages())
+def test_every_reason_why_a_store_cannot_be_used_has_a_thai_text(message: str) -> None:
+    assert translation(THAI, message)
+    assert translation(THAI, f"{message.removesuffix('.')}.")
+
+
+@pytest.mark.parametrize(
+    ("message", "thai"),
+    [
+        (
+            "PostgreSQL: canceling statement due to lock timeout",
+            "PostgreSQL แจ้งว่า: ยกเลิกคำสั่ง เพราะรอการล็อกนานเกินไป",
+        ),
+        (
+            'PostgreSQL: password authentication failed for user "cf_ops".',
+            'PostgreSQL แจ้งว่า: รหัสผ่านของผู้ใช้ "cf_ops" ไม่ถูกต้อง',
+        ),
+        ("PostgreSQL: permission denied for table keys.", "PostgreSQL แจ้งว่า: ไม่มีสิทธิ์ใช้ตาราง keys"),
+        ("PostgreSQL: something rare happened.", "PostgreSQL แจ้งว่า: something rare happened"),
+        ("SQLite: database is locked", "SQLite แจ้งว่า: ไฟล์ถูกล็อกโดยโปรเซสอื่น"),
+    ],
+)
+def test_frequent_errors_of_a_database_are_translated_and_others_are_quoted(message: str, thai: str) -> None:
+    assert translation(THAI, message) == thai
+
+
+def key_refusals() -> list[str]:
+    tree = ast.parse((CHECKS.parent / "key_issuing.py").read_text("utf-8"))
+    return sorted(_messages(tree, {"KeyIssuingError"}, set()))
+
+
+def test_key_issuing_has_the_refusals_that_this_test_looks_for() -> None:
+    assert "a label must be one line of at most 7 characters." in key_refusals()
+
+
+@pytest.mark.parametrize("message", key_refusals())
+def test_every_refused_change_to_a_key_has_a_thai_text(message: str) -> None:
+    assert translation(THAI, message[:1].upper() + message[1:])
+
+
+def test_every_text_about_a_refused_change_belongs_to_a_refusal() -> None:
+    sent = [text[:1].upper() + text[1:] for text in key_refusals()]
+    names = [name for name in TABLE if name.startswith("refusal.")]
+    assert names
+    unused = [name for name in names if not any(template_pattern(TABLE[name][0]).fullmatch(one) for one in sent)]
+    assert unused == []
+
+
+def test_refused_values_of_the_forms_come_from_the_table_of_texts() -> None:
+    """A form returns such a message unchanged, so a string in the code would be in English."""
+    raised = [
+        node
+        for file in (CHECKS.parent / "console").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if _called(node, {"InvalidForm", "NotFound"})
+    ]
+    assert len(raised) >= 5
+    texts = [ast.unparse(node.args[0]) for node in raised if isinstance(node, ast.Call)]
+    assert [text for text in texts if not text.startswith("visit.t(")] == []
+
+
+def test_every_refused_request_has_a_thai_text() -> None:
+    calls = (
+        node
+        for name in ("guards.py", "server.py")
+        for node in ast.walk(ast.parse((CHECKS.parent / "console" / name).read_text("utf-8")))
+        if _called(node, {"ConsoleRefusal", "refusal_response"})
+    )
+    reasons = {
+        str(node.args[-1].value)
+        for node in calls
+        if isinstance(node, ast.Call) and isinstance(node.args[-1], ast.Constant)
+    }
+    assert {"foreign_form", "body_too_large"} < reasons
+    assert {f"guard.{reason}" for reason in reasons} == {name for name in TABLE if name.startswith("guard.")}
+
+
+@pytest.mark.parametrize(
+    "entered",
+    [
+        {"per_min": "0"},
+        {"per_day": "1000000001"},
+        {"label": " "},
+        {"label": "x" * 201},
+        {"label": "two\nlines"},
+        {"scope": ""},
+        {"scope": "other", "other_kind": "shop", "other_id": "x" * 513},
+        {"scope": "other", "other_kind": "franchise", "other_id": "x" * 513},
+        {"scope": "other", "other_kind": "shop", "other_id": "a\nb"},
+    ],
+)
+def test_refused_values_of_the_form_for_a_new_key_are_explained_in_thai(
+    console: RunningConsole, entered: dict[str, str]
+) -> None:
+    somchai = console.operator("somchai", **{"accept-language": "th"})
+    answer = somchai.issue(**{"scope": "other", "other_kind": "shop", "other_id": "sh_1", **entered})
+    assert answer.status_code == 422
+    assert _english_in(answer.text) == []
+
+
+def _english_in(page: str) -> list[str]:
+    """Return the English words in the first message on a page."""
+    found = re.search(r'<p class="notice[^>]*role="status">(.*?)</p>', page, re.DOTALL)
+    assert found, page
+    assert re.search("[\u0e00-\u0e7f]", found[1])
+    return _ENGLISH_WORDS.findall(re.sub("<[^>]*>", "", found[1]))
+
+
+def test_a_refused_rotation_is_explained_in_thai(console: RunningConsole) -> None:
+    key_id = console.service.key(shop="sh_1").split("_")[2]
+    somchai = console.operator("somchai", **{"accept-language": "th"})
+    path = f"/keys/{key_id}"
+    fields = somchai.fill_in(path, f"{path}/rotate", overlap="keep")
+    key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), OPERATOR)
+    answer = somchai.send(f"{path}/rotate", fields)
+    assert answer.status_code == 409
+    assert set(_english_in(answer.text)) <= {*_ENGLISH_WORDS.findall(key_id)}
+
+
+def test_a_form_of_another_site_is_refused_in_thai(console: RunningConsole) -> None:
+    somchai = console.operator("somchai", **{"accept-language": "th"})
+    answer = somchai.send("/keys/new", {}, **{"sec-fetch-site": "cross-site"})
+    assert (answer.status_code, answer.text) == (403, "รับแบบฟอร์มจากหน้าของคอนโซลนี้เท่านั้น\n")
+    answer = somchai.send("/keys/new", {"label": "x" * 100_000})
+    assert (answer.status_code, answer.text) == (413, "ข้อมูลที่ส่งมามีขนาดใหญ่เกินไป\n")
 
 
 def test_the_reason_why_a_store_cannot_be_read_is_in_thai(console: RunningConsole) -> None:

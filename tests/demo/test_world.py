@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice, pairwise
@@ -16,18 +17,27 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from counterfoil import bootstrap
+from counterfoil.demo.showcase import DeliverySource
 from counterfoil.demo.worldgen.dirty_values import dirty_lines
 from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion
-from counterfoil.demo.worldgen.world import Delivery, demo_world, world
-from counterfoil.domain.calendar import THAI_TIME, thai_day, to_ms
+from counterfoil.demo.worldgen.shop_style import shop_style
+from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, to_ms
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.machine.clock import SystemClock
+from counterfoil.settings import Settings, load
 
 Record = dict[str, Any]
 
 UNTIL = date(2026, 9, 30)
 DEMO = WorldPlan(until=UNTIL)
+# The seed that `counterfoil demo` uses by default.
+DEFAULT_DEMO = WorldPlan(until=UNTIL, seed=7)
 SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
 CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, malformed_share=0)
+SECRET = "a deployment secret for tests only, long enough"
 TODAY, SOON = "2026-09-30", "2026-10-14"
 UNREADABLE_SIGN_UP = "2569-13-45"
 AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
@@ -559,6 +569,37 @@ def test_a_till_that_was_offline_delivers_the_next_day(delivered: DeliveredWorld
         if bill["rev"] == 1 and (closed_ms(bill) or moment) < moment
     ]
     assert len(late) > 10
+
+
+@pytest.fixture(scope="module")
+def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The settings of a store with the demo's bills up to the last instant of the plan's last day."""
+    settings = load({"store": str(tmp_path_factory.mktemp("demo")), "secret": SECRET}, {})
+    lines = [line for delivery in demo_world(DEFAULT_DEMO, DEFAULT_DEMO.end_ms - 1) for line in delivery.lines]
+    with closing(bootstrap.ledger(settings, SystemClock())) as ledger:
+        Pipeline(ledger, bootstrap.pseudonyms(settings), RejectsFile(settings.store / "rejects.ndjson"), 500).load(
+            DeliverySource(lines)
+        )
+    return settings
+
+
+def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Settings) -> None:
+    group = plan_group(DEFAULT_DEMO)
+    planted = silent_shop(group, [shop_style(DEFAULT_DEMO, group, shop) for shop in group.shops]).id
+    inspection = bootstrap.inspection(demo_of_today)
+    midnight = DEFAULT_DEMO.end_ms - DAY_MS
+    for half_hour in range(48):
+        shops = inspection.shops(midnight + half_hour * 1_800_000 + 1, count_all=False)
+        assert (half_hour, [shop.shop_id for shop in shops if shop.is_silent]) == (half_hour, [planted])
+
+
+@pytest.mark.parametrize("hour", [1, 9, 15, 22])
+def test_the_demo_has_bills_until_now_and_none_later(hour: int) -> None:
+    now = DEMO.end_ms - DAY_MS + hour * 3_600_000
+    closed = [moment for bill in read_back(DEMO, now).of("bill") if (moment := closed_ms(bill)) is not None]
+    assert max(closed) <= now
+    # Between two and seven in the morning, all shops in Thailand are closed.
+    assert max(closed) > now - 2 * 3_600_000
 
 
 def corrections(delivered: DeliveredWorld) -> list[tuple[Record, Record]]:

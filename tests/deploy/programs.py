@@ -1,4 +1,4 @@
-"""Programs and packages that the tests of deploy/ need. A test whose program is missing is skipped with a message."""
+"""Programs and packages that the tests of deploy/ need. A test is skipped with a message if one is missing."""
 
 import importlib.util
 import shutil

@@ -1,7 +1,7 @@
 """Tests for the image, which buildah builds and podman runs, on a base made from Debian packages without a registry.
 
-Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating
-the base takes minutes.
+Creating the base takes minutes. To use an existing one, set COUNTERFOIL_TEST_BASE to
+its tar file.
 """
 
 import json

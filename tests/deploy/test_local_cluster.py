@@ -137,9 +137,9 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
     assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]
 
 
-@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
+@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed (Debian: apt-get install haproxy)")
 def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_folder: Path) -> None:
-    """Without a meter, no node is ready. A response from the load balancer instead of a node would be HTML."""
+    """Without a meter, no node is ready. Clients must still get a node's JSON, not the load balancer's HTML."""
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")
         asked = {"Authorization": f"Bearer {key['key']}"}

@@ -1,4 +1,4 @@
-"""systemd reports no problems in our units, and the command of the load unit works."""
+"""systemd reports no problems in our units, and the load unit's command works."""
 
 import json
 import os

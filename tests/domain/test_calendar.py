@@ -1,14 +1,25 @@
 """Tests for days and instants."""
 
 from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterfoil.domain import calendar
-from counterfoil.domain.calendar import THAI_TIME, from_ms, iso, to_ms, trading_day, zone_named
+from counterfoil.domain.calendar import (
+    NOT_ZONES,
+    THAI_TIME,
+    WHOLE_MINUTES_FROM,
+    from_ms,
+    iso,
+    to_ms,
+    trading_day,
+    trading_day_text,
+    zone_named,
+)
+from counterfoil.domain.shops import shop_from
 
 ZONES = [
     ZoneInfo(name)
@@ -129,3 +140,31 @@ def test_a_closing_time_from_noon_to_midnight_ends_the_calendar_day(closing: tim
 
 def test_a_shop_without_a_closing_time_has_no_trading_day() -> None:
     assert trading_day(datetime(2026, 3, 1, 0, 30, tzinfo=THAI_TIME), None) is None
+
+
+@given(
+    st.integers(WHOLE_MINUTES_FROM, LAST) | st.integers(10**12, 2 * 10**12),
+    st.sampled_from(ZONES),
+    st.times().map("{:%H:%M}".format) | st.sampled_from(["24:00", "12:00", "00:00"]),
+)
+def test_the_trading_day_of_a_timestamp_is_that_of_its_local_time(instant: int, zone: ZoneInfo, closing: str) -> None:
+    facts = shop_from({"id": "s", "closingTime": closing})[1]
+    expected = trading_day(from_ms(instant, zone), facts.closing_time())
+    assert trading_day_text(iso(instant, zone), facts.closing) == str(expected)
+
+
+def test_a_timestamp_has_no_trading_day_in_a_shop_without_a_closing_time() -> None:
+    assert trading_day_text(iso(AN_EVENING, THAI_TIME), None) is None
+
+
+def test_every_listed_zone_is_found() -> None:
+    names = sorted(available_timezones() - NOT_ZONES)
+    assert [zone_named(name) for name in names] == [ZoneInfo(name) for name in names]
+
+
+def test_every_zone_has_offsets_of_whole_minutes_since_1973() -> None:
+    """`bill_dates` reads the local time from timestamps, in which offsets are rounded to a minute."""
+    instants = [WHOLE_MINUTES_FROM + 150 * calendar.DAY_MS * number for number in range(150)]
+    for name in available_timezones():
+        offsets = {from_ms(instant, ZoneInfo(name)).utcoffset() or timedelta() for instant in instants}
+        assert not any(offset % timedelta(minutes=1) for offset in offsets), name

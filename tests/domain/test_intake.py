@@ -1,4 +1,4 @@
-"""Tests when a difference from earlier loads raises an alarm, and when the alarm ends."""
+"""Tests for alarms: which differences from earlier loads raise an alarm, and when the alarm ends."""
 
 from typing import Any
 

@@ -85,7 +85,7 @@ class Deployment:
         }
 
     def refusal(self, **environment: str) -> str:
-        """Start the service, which must fail; return its message, which must be one sentence."""
+        """Start the service, which must fail; return its message, which must be a single line."""
         done = subprocess.run(
             COMMAND,
             env=self.environment() | environment,

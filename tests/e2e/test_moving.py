@@ -12,7 +12,7 @@ import servers
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from records import bills
 
-# These tests need a real server, so they run only in `make test-long`.
+# Moving a store to a real server takes time, so this test runs only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}

@@ -78,7 +78,7 @@ def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 class GeneratedClient:
-    """The generated client with a key. Each method makes one request."""
+    """The generated client with a key. `ask` makes one request; `every` reads a list to its end."""
 
     def __init__(self, generated: Any, demo: Demo, key: str) -> None:
         self._client = generated.AuthenticatedClient(base_url=f"{demo.url}/ext", token=key)

@@ -12,7 +12,7 @@ from running_service import free_port
 from waiting import latency
 
 CHUNK = 65_536
-# With this option, closing a connection sends a reset instead of closing it in an orderly way.
+# With this option, closing a socket resets the connection instead of shutting it down cleanly.
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -23,7 +23,7 @@ class Proxy:
         self.target = port
         self.port = free_port()
         self.delay_sec = 0.0
-        # The number of bytes forwarded every hundredth of a second.
+        # The number of bytes forwarded every hundredth of a second, or None for no limit.
         self.throttle: int | None = None
         # If true, the proxy keeps the caller connected when the server disconnects.
         self.hides_disconnect = False
@@ -51,12 +51,12 @@ class Proxy:
         self._do(self._flowing.clear)
 
     def cut(self) -> None:
-        """Reset connections and refuse new ones."""
+        """Reset all connections and refuse new ones."""
         self._do(self._stop_listening)
         self.reset()
 
     def reset(self) -> None:
-        """Reset all connections and accept new ones."""
+        """Reset all connections, but accept new ones."""
         self._do(self._break_all)
 
     def restore(self) -> None:
@@ -123,7 +123,7 @@ class Proxy:
         try:
             transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, line, ssl=self._tls)
         except OSError:
-            # The TLS handshake failed, because the caller does not trust the certificate.
+            # The TLS handshake failed, for example because the caller does not trust the certificate.
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         self._open.add(writer)

@@ -1,4 +1,4 @@
-"""Tests with files of the embedded store that are locked, lost, replaced or damaged while the service is running."""
+"""Tests with files of the embedded store that are locked, lost, replaced or damaged, and with workers that die."""
 
 import os
 import shutil

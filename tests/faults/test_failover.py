@@ -1,4 +1,4 @@
-"""The primary is repeatedly killed with -9 while bills are loaded, read and pulled."""
+"""The primary is repeatedly killed with SIGKILL while bills are loaded, read and pulled."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The minute window across two nodes, verified only from the times and responses that callers observed."""
+"""The minute window across two nodes, checked using only the times and responses that callers observed."""
 
 from bisect import bisect_left
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""A service stops in a limited time, even if a server or client does not respond, and saves the records it can."""
+"""A service stops within a time limit, even if a server or client does not respond, and saves the records it can."""
 
 import asyncio
 import fcntl
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.programs
 GRACE_SEC = 10
 # A busy machine may need this much longer.
 SLACK_SEC = 5.0
-# The number of responses that are together larger than the buffers of a connection.
+# This many responses together do not fit into the buffers of a connection.
 UNREAD_RESPONSES = 400
 
 _WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%bill_day%'"
@@ -46,7 +46,7 @@ _BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = '{}' AND applicati
 
 
 def seconds_to_stop(running: ServeProcess) -> float:
-    """Ask the service to stop; return how long that took."""
+    """Ask the service to stop; return the seconds until it has exited."""
     asked = time.monotonic()
     running.process.send_signal(signal.SIGTERM)
     running.process.wait(stop_limit_sec(GRACE_SEC) + SLACK_SEC)
@@ -151,7 +151,7 @@ def unread_responses(port: int) -> Iterator[None]:
 
 
 def is_growing(caller: socket.socket) -> bool:
-    """Return whether more bytes arrive on this connection."""
+    """Return whether more bytes arrive on this connection within half a second."""
     before = fcntl.ioctl(caller, 0x541B, b"\0" * 4)
     with suppress(AssertionError):
         until(lambda: fcntl.ioctl(caller, 0x541B, b"\0" * 4) != before, "more bytes have arrived", 0.5)

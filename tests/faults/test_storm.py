@@ -1,4 +1,4 @@
-"""More concurrent requests than a node can serve: they wait for a limited time and are then refused."""
+"""More concurrent requests than a node can serve at once: they wait, but only for a limited time."""
 
 import pytest
 

@@ -78,9 +78,9 @@ def _soak(store: str, minutes: float, folder: Path) -> Result:
 @click.option("--total", type=int, help="Number of requests, triples, samples per pair, revocations or sockets.")
 @click.option("--seed", default=1, show_default=True, help="Random seed. The same seed generates the same requests.")
 @click.option("--only", type=int, help="Send only the request with this number.")
-@click.option("--seconds", default=150.0, show_default=True, help="Duration of the part `limits`.")
-@click.option("--minutes", type=float, help="Duration of a soak (default 10), or maximum for requests and triples.")
-@click.option("--folder", default="soak", show_default=True, type=Path, help="Where a soak writes its CSV and SVG.")
+@click.option("--seconds", default=150.0, show_default=True, help="Duration of `limits`.")
+@click.option("--minutes", type=float, help="Duration of `soak` (default: 10), or maximum for requests and triples.")
+@click.option("--folder", default="soak", show_default=True, type=Path, help="Folder for the CSV and SVG of `soak`.")
 @click.option("--slices", type=Path, help="Append the totals to this file, and continue after the last request in it.")
 def main(
     part: str,
@@ -93,7 +93,7 @@ def main(
     folder: Path,
     slices: Path | None,
 ) -> None:
-    """Start a service on loopback, attack it, and print totals. Exit with status 1 if there were faults."""
+    """Attack services on loopback and print totals. Exit with status 1 if there were faults. `all` omits `soak`."""
     kept = Slices(slices)
     at_most = math.inf if minutes is None else minutes
 

@@ -14,7 +14,7 @@ from hostile.raw_http import Answer, Line, Malformed, request
 SHOPS = b"/ext/v1/shops"
 SMUGGLED = "smuggled"
 KB = 1024
-# An attack is over when no data has arrived for this long.
+# If nothing has arrived for this long, the connection is half-closed and the remaining responses are read.
 QUIET_SEC = 0.25
 
 # The allowed status 0 means that the HTTP server refused the request (400, 414 or 431) or closed the connection. Any
@@ -154,7 +154,7 @@ def run(port: int, attack: Attack, checker: Checker) -> Outcome:
     if first not in attack.allowed:
         found.append(f"answered {first}; allowed: {sorted(attack.allowed)}")
     if len(by_service) > attack.most:
-        found.append(f"{len(by_service)} responses from the service instead of {attack.most}")
+        found.append(f"{len(by_service)} responses from the service; allowed: {attack.most}")
     if attack.most == 1 and any(answer.header("x-request-id") == SMUGGLED for answer in by_service):
         found.append("a hidden request was answered")
     for answer in answers:

@@ -1,4 +1,4 @@
-"""Concurrent callers on persistent connections that record when they sent each request and what they received."""
+"""Concurrent callers that keep their connections open and record when they sent each request and what they received."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ class Call(Struct, frozen=True):
 
 
 class Caller:
-    """Sends the same request to one port repeatedly, and reconnects when a connection breaks."""
+    """Repeatedly sends the same request to one port, and reconnects when the connection breaks."""
 
     def __init__(
         self, port: int, key: str, target: str, *, checker: Checker | None = None, patience_sec: float = 15.0

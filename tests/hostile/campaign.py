@@ -38,7 +38,7 @@ class UnderAttack(Struct):
 class Result(Struct):
     """The totals of one part of the campaign, and the faults that were found.
 
-    When slices are combined, integers are summed; of all other numbers, the maximum is
+    When slices are combined, integers are summed, and the maximum of other numbers is
     kept. `next_number` is the number of the first request that was not sent.
     """
 
@@ -62,7 +62,7 @@ def checker_for(site: Attacked) -> Checker:
 
 
 def stock_for(site: Attacked, world: World) -> Stock:
-    """Issue keys without limits, keys with each limit and a revoked key; return them with the IDs for the requests."""
+    """Issue unlimited keys, a key for each kind of limit and a revoked key; return them with the IDs to request."""
     franchise = site.issue("franchise", "fr-0")
     full = site.issue("shop", "sh-0-1", messaging_lookup=True, personal_data=True)
     limited = [site.issue("shop", "sh-0-1", per_min=3), site.issue("franchise", "fr-0", per_day=5)]
@@ -88,9 +88,10 @@ def requests(
     seconds: float = math.inf,
     processes: int = 2,
 ) -> Result:
-    """Send mutated requests from several processes to every node in turn, then the known attacks.
+    """Send generated requests from several processes to every node in turn, then the known attacks to the first node.
 
-    The requests are those from `first` to `total`, or as many as can be sent in `seconds`.
+    Requests are numbered. Those from `first` up to, but not including, `total` are sent, or as many of them as can be
+    sent in `seconds`.
     """
     document, stock = Document.served_by(site.ports[0]), stock_for(site, world)
     report = parallel.send(
@@ -124,7 +125,7 @@ def crashes(site: Attacked) -> list[str]:
 def triples(
     site: Attacked, world: World, *, total: int | None, seconds: float = math.inf, processes: int = 2
 ) -> Result:
-    """Check `total` triples, or all triples if it is None, from several processes. Stop after `seconds`."""
+    """Check at least `total` triples (all if it is None) from several processes. Stop when `seconds` have passed."""
     checker = checker_for(site)
     matrix = scope.Matrix(world, site.ports, scope.issued(world, site), checker)
     matrix.learn_tokens()
@@ -168,7 +169,7 @@ def limits(
 
 
 def revocations(site: Attacked, *, total: int, by_command: bool = False, at_once: int = 8) -> Result:
-    # On a busy machine, some responses may be 503. They are allowed, and counted separately.
+    # On a busy machine, some responses may be 503. Such responses are allowed and counted separately.
     checker = Checker(Document.served_by(site.ports[0]), trouble=True)
     report = revocation.run(site, checker, total=total, by_command=by_command, at_once=at_once)
     totals: dict[str, int | float] = {

@@ -1,4 +1,4 @@
-"""Searches for canaries: unique markers in data that must never be shown, stored or logged.
+"""Searches for canaries: unique markers in private data, which must not appear where that data is not allowed.
 
 A marker is found in plain text, reversed, and in the usual encodings: hexadecimal,
 base64, UTF-16 and percent-encoding.

@@ -104,7 +104,7 @@ class Checker:
     `trouble` allows 500 and 503, which are documented for failing stores. `foreign`
     matches data that no successful response may contain.
 
-    Most responses of a campaign repeat. A response is not checked again if everything
+    Most responses in a campaign repeat earlier ones. A response is not checked again if everything
     that the checks look at is the same as in an earlier response without faults.
     """
 
@@ -119,7 +119,7 @@ class Checker:
         self._long_bodies: dict[int, bytes] = {}
 
     def faults(self, answer: Answer, template: str, method: str = "GET", request_id: str | None = None) -> list[str]:
-        """Return the faults in a response to `method` on a path that belongs to `template`."""
+        """Return the faults in a response to `method` on a path that matches `template`."""
         self.checked += 1
         self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
         if answer.header("x-request-id") is None or (answer.status == 400 and not answer.body and method != "HEAD"):
@@ -138,7 +138,7 @@ class Checker:
         return found
 
     def _same_object(self, body: bytes) -> bytes:
-        """Return an equal object from an earlier response, if any, because a bytes object caches its hash."""
+        """Return the equal object from an earlier response, if there is one: its hash has already been computed."""
         if len(body) < _LONG_BODY:
             return body
         return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]
@@ -151,7 +151,7 @@ class Checker:
         if answer.status >= 500 and not self.trouble:
             found.append(f"{answer.status} although the store works")
         if answer.status == 200 and self._foreign and self._foreign.search(body):
-            found.append("the answer contains data of another key's scope")
+            found.append("the answer contains data outside the key's scope")
         if template == ANY_ROUTE:
             return found + self._some_route_faults(answer, body, method)
         return found + self._route_faults(answer, body, template, method)

@@ -15,8 +15,8 @@ from hostile.checker import Checker
 from hostile.mutations import Case, Generator
 from hostile.raw_http import Answer, Line, Malformed
 
-# Limits on the proper requests and bytes that are sent on a connection before its responses are read, and on the number
-# of connections that wait for responses. They are high enough to keep the service busy.
+# Limits on the requests that are sent at once, the bytes that are pipelined on a connection before its responses are
+# read, and the connections that wait for responses. They are high enough to keep the service busy.
 MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
 MOST_CONNECTIONS = 6
@@ -54,7 +54,7 @@ class Report(Struct):
 
 
 class SentBroken(Struct):
-    """Malformed requests that were sent at the same time, each on its own connection."""
+    """Broken requests that were sent together, each on its own connection."""
 
     sent_at: float
     cases: list[Case]

@@ -44,12 +44,12 @@ def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
         within = admitted[bisect_left(ends, earliest) : bisect_right(ends, last.ended)]
         held = sum(call.began > earliest for call in within)
         if held > per_min:
-            worst.append(f"{held} requests were admitted in a minute, and {per_min} are allowed")
+            worst.append(f"{held} requests were admitted in a minute, but only {per_min} are allowed")
     return worst[:3]
 
 
 def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
-    """Report calls that were refused although the window was not full, even if all unanswered calls were counted."""
+    """Report calls that were refused while the window had room, even if every unanswered call is counted."""
     spent = [call for call in calls if call.remaining is not None or call.status == NO_ANSWER]
     begins = sorted(call.began for call in spent)
     ends = sorted(call.ended for call in spent)
@@ -70,7 +70,7 @@ def miscounted(calls: list[Call], reported: int) -> list[str]:
     lost = sum(call.status == NO_ANSWER and call.error != "ConnectionRefusedError" for call in calls)
     # The request for the count is itself counted.
     if not answered + 1 <= reported <= answered + lost + 1:
-        return [f"the day's count is {reported}, and {answered} requests were admitted ({lost} without an answer)"]
+        return [f"the day's count is {reported}, but {answered} requests were admitted and {lost} were not answered"]
     shown = [call.remaining for call in calls if call.remaining is not None]
     return [] if len(set(shown)) == len(shown) else ["two answers showed the same number of remaining requests"]
 
@@ -85,7 +85,7 @@ def run(
     kills: int = 0,
     ask_day: bool = True,
 ) -> Report:
-    """Let many clients use one key on all nodes while workers are being killed.
+    """Let many clients use one key on all nodes, and kill `kills` workers meanwhile.
 
     If `ask_day` is true, the day's count is read at the end, which may take a
     minute because the minute window is full.
@@ -116,7 +116,7 @@ def run(
 
 
 def _remaining(calls: list[Call]) -> list[str]:
-    """Check the day's count that follows from the lowest number of remaining requests in a response."""
+    """Check the day's count, computed from the lowest number of remaining requests in any response."""
     left = min((call.remaining for call in calls if call.remaining is not None), default=PER_DAY)
     return miscounted(calls, PER_DAY - left + 1)
 

@@ -15,7 +15,7 @@ from hostile.checker import ANY_ROUTE, ROOT, Document
 
 Item = TypeVar("Item")
 
-# One request in this many is broken. Broken requests take most of the time, because each needs its own connection.
+# Every eighth request is broken. Broken requests take most of the time, because each needs its own connection.
 BROKEN_EVERY = 8
 HUGE = 50_000
 # The HTTP server refuses a request head of more than 64 kB.

@@ -1,8 +1,9 @@
 """Outages under load: files that are locked, lost, damaged or replaced, a full disk, servers that die or freeze.
 
 During an outage, every response must be as documented and none may be wrong: a
-valid key is never refused as invalid, a revoked key never succeeds, and a list that
-has bills is never empty. After the outage, the service recovers by itself.
+valid key is never refused as invalid, a revoked key never succeeds, and the list of a
+shop with bills is never empty. After the outage, the service recovers by itself, unless
+a damaged file must be restored from a backup.
 """
 
 import json
@@ -109,19 +110,19 @@ class OutageRun:
         if died and name != WORKER_KILLED:
             faults.append(f"{len(died)} processes died")
         if recovered > RECOVERY_SEC:
-            faults.append("not recovered")
+            faults.append(f"the service did not recover within {RECOVERY_SEC:g} s")
         counts: dict[int, int] = {}
         for call in concurrent.calls:
             counts[call.status] = counts.get(call.status, 0) + 1
         return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _all_workers_started(self) -> bool:
-        """Return whether every worker has opened the embedded store: a worker cannot start with a damaged store."""
+        """Return whether every worker has opened the embedded store, if any: none could start with a damaged store."""
         workers = [pid for name, pid in self.site.processes().items() if name.startswith("worker")]
         return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 
     def _recovery(self) -> float:
-        """Return how many seconds it takes until every node has served the valid key several times in a row."""
+        """Return the seconds until every node has served the valid key five times in a row, or RECOVERY_SEC + 1."""
         waited = 0.0
         in_a_row = 0
         while waited < RECOVERY_SEC:
@@ -135,7 +136,7 @@ class OutageRun:
 
     @staticmethod
     def _wrong_statuses(callers: list[Caller]) -> list[str]:
-        """Return the wrong statuses. A connection may break when a worker dies, but no response may be wrong."""
+        """Return wrong statuses and timeouts. A connection may break when a worker dies: that is not a fault."""
         *served, refused = callers
         found = {
             f"{call.status} {call.error} for a valid key"
@@ -235,7 +236,7 @@ def older_copy(site: Attacked, name: str, copies: Path) -> Iterator[None]:
 
 @contextmanager
 def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
-    """Put a folder where the file was, so that opening it fails. Removing permissions would not stop root."""
+    """Put a folder where the file was, so that opening the file fails. Removing permissions would not stop root."""
     with _aside(site, name) as place:
         place.mkdir()
         yield
@@ -243,7 +244,7 @@ def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_full(site: Attacked) -> Iterator[None]:
-    """Prevent all processes of the service from writing to files, which has the same effect as a full disk."""
+    """Simulate a full disk: prevent all processes of the service from writing to files."""
     with ExitStack() as restored:
         for pid in site.processes().values():
             soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -348,7 +349,7 @@ def frozen(server: Postgres | Valkey) -> Iterator[None]:
 
 @contextmanager
 def restarted(server: Postgres | Valkey) -> Iterator[None]:
-    """Shut the server down in an orderly way and restart it immediately."""
+    """Shut the server down cleanly and restart it immediately."""
     assert server.process is not None
     server.signal(signal.SIGINT if isinstance(server, Postgres) else signal.SIGTERM)
     server.process.wait(30)

@@ -68,7 +68,7 @@ def send(fuzzing: Fuzzing, numbers: range, *, seconds: float, processes: int) ->
 
 
 def check(scope: Scope, total: int | None, *, seconds: float, processes: int) -> Report:
-    """Check all triples, or the triples of enough keys to reach a total, until the time is up.
+    """Check all triples, or those of enough keys to reach a total, until the time is up or too many faults are found.
 
     All keys have the same number of triples.
     """
@@ -88,7 +88,10 @@ def _run(
     seconds: float,
     processes: int,
 ) -> tuple[Report, int]:
-    """Process the pieces in order until the time is up; return the totals and the number of pieces processed."""
+    """Process the pieces in order until the time is up or too many faults are found.
+
+    Return the totals and the number of pieces processed.
+    """
     report, running, done = Report(), set[Future[Report]](), 0
     end = time.monotonic() + seconds
     # Forked processes would inherit the parent's connections and locks, so they are spawned instead.

@@ -125,7 +125,7 @@ class PlantedService:
         return self._log.read_bytes()
 
     def note(self, text: str) -> None:
-        """Write a line to the log that the shipped service would not write."""
+        """Log a line that the shipped service would not log."""
         with self._log.open("a", encoding="utf-8") as log:
             log.write(text + "\n")
 

@@ -12,7 +12,7 @@ _SPACES = " \t\n\r\v\f"
 
 
 class Malformed(Exception):
-    """The service sent something that is not an HTTP/1.1 response."""
+    """The service sent something that is not a valid HTTP/1 response, or too many responses."""
 
 
 class Answer(NamedTuple):
@@ -64,14 +64,14 @@ class Line:
             if not self._receive():
                 if len(self._received) > self._begin:
                     rest = bytes(self._received[self._begin : self._begin + 200])
-                    raise Malformed(f"the connection was closed inside a head: {rest!r}")
+                    raise Malformed(f"the connection was closed in the middle of a head: {rest!r}")
                 return None
         status, headers = _head(self._received[self._begin : end].decode("latin-1"))
         length = 0 if method == "HEAD" or status in (204, 304) else _length(headers)
         end += 4 + length
         while len(self._received) < end:
             if not self._receive():
-                raise Malformed("the connection was closed inside a body")
+                raise Malformed("the connection was closed in the middle of a body")
         body = bytes(memoryview(self._received)[end - length : end])
         self._begin = end
         if self._begin == len(self._received):
@@ -147,12 +147,12 @@ def _head(head: str) -> tuple[int, list[tuple[str, str]]]:
     first, *rest = head.split("\r\n")
     code = first[9:12]
     if first[:9] not in ("HTTP/1.1 ", "HTTP/1.0 ") or not (code.isascii() and code.isdigit()):
-        raise Malformed(f"no status line: {first[:100]!r}")
+        raise Malformed(f"not a status line: {first[:100]!r}")
     headers = []
     for line in rest:
         name, colon, value = line.partition(":")
         if not colon or not name or name.strip(_SPACES) != name:
-            raise Malformed(f"no header: {line[:100]!r}")
+            raise Malformed(f"not a header: {line[:100]!r}")
         headers.append((name.lower(), value.strip(_SPACES)))
     return int(code), headers
 
@@ -167,7 +167,7 @@ def _length(headers: list[tuple[str, str]]) -> int:
 def request(
     target: str | bytes, key: str | None = None, *headers: bytes, method: bytes = b"GET", host: bool = True
 ) -> bytes:
-    """Return the bytes of a request that leaves the connection open."""
+    """Return the bytes of a request. The connection stays open unless `headers` contains `Connection: close`."""
     asked = target.encode() if isinstance(target, str) else target
     lines = [method + b" " + asked + b" HTTP/1.1"]
     if host:

@@ -1,4 +1,4 @@
-"""A store with two franchises, and requests that must be refused, because the ID is unknown or foreign.
+"""A store with two franchises, and requests that must be refused because their ID is unknown or foreign.
 
 The requests run in this process, without HTTP, so that small differences in time can be measured.
 """
@@ -23,7 +23,7 @@ from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService, backend_settings
 
-# The number of IDs of each kind that our franchise has, that the other franchise has, and that do not exist.
+# For each kind of ID, this many IDs are ours, this many belong to the other franchise, and this many do not exist.
 # Our franchise has only eight shops and bases.
 NUMBER = 300
 SCOPES = ("franchise", "shop")

@@ -10,7 +10,7 @@ from hostile.callers import Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.targets import Attacked, Site, key_id
 
-# No worker may accept a key this long after it was revoked. docs/operate.md allows a second.
+# After this time, no worker may accept a revoked key. docs/operate.md allows a second.
 BOUND_SEC = 0.5
 # Callers continue for this long after the revocation.
 WATCHED_SEC = 1.0
@@ -28,7 +28,7 @@ class Report(Struct):
 
 
 def late(calls: list[Call], revoked_at: float, bound_sec: float = BOUND_SEC) -> list[str]:
-    """Return the faults: successes that began after the bound, and refusals other than `key_revoked`."""
+    """Return the faults: late successes, early refusals, no refusal at all, and unexpected responses."""
     found = []
     for call in calls:
         after = call.began - revoked_at
@@ -39,7 +39,7 @@ def late(calls: list[Call], revoked_at: float, bound_sec: float = BOUND_SEC) -> 
         if call.status == 401 and call.ended < revoked_at - 5:
             found.append("the key was refused before it was revoked")
         if call.status not in (200, 401) and not _unavailable(call):
-            found.append(f"{call.status} {call.error} while a key was revoked")
+            found.append(f"{call.status} {call.error} while the key was being revoked")
     first_refusal = min((call.ended for call in calls if call.status == 401), default=None)
     if first_refusal is None:
         found.append("the key was never refused")

@@ -19,7 +19,7 @@ from hostile.targets import Attacked, key_id
 from hostile.world import Expected, KeySpec, World, escaped
 
 MALFORMED = ("", "%00", "%FF", "x" * 3_000, "'%20OR%201=1--", "%2e%2e", "*", "null", "sh-0-0%00", "SH-0-0", "sh-0-0%20")
-# The number of triples that are sent on a connection before the responses are read, and of connections per node.
+# The number of triples sent on a connection before the responses are read, and the number of connections per node.
 AT_ONCE = 12
 MOST_CONNECTIONS = 3
 MOST_FAULTS = 20

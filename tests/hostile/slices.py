@@ -36,12 +36,12 @@ class Slices:
                 file.write(json.encode(done) + b"\n")
 
     def next_number(self, store: str, seed: int) -> int:
-        """Return the number of the first request that has not been sent with this seed."""
+        """Return the number of the first request with this seed that has not been sent to this kind of store."""
         found = [one for one in self._slices if (one.part, one.store, one.seed) == ("requests", store, seed)]
         return max((one.next_number for one in found), default=0)
 
     def combined(self, part: str, store: str) -> Slice:
-        """Return the totals of all slices of a part: the sums of integers and the maxima of other numbers."""
+        """Return the totals of a part on one kind of store: the sums of integers and the maxima of other numbers."""
         found = [one for one in self._slices if (one.part, one.store) == (part, store)]
         result = Result(part)
         for one in found:

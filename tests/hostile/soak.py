@@ -36,7 +36,7 @@ TARGETS = (
 
 
 class Sample(Struct, frozen=True):
-    """The measurements at the end of an interval."""
+    """The measurements of one interval."""
 
     seconds: float
     requests: int
@@ -48,7 +48,7 @@ class Sample(Struct, frozen=True):
 
 
 class Loader:
-    """Repeatedly loads the same bills with a change, in its own thread."""
+    """Loads the same bills again and again, changed each time, in its own thread."""
 
     def __init__(self, site: Attacked, world: World) -> None:
         self._site = site
@@ -129,7 +129,7 @@ def _resident_kb(pid: int) -> int:
 def unsteady(samples: list[Sample]) -> list[str]:
     """Return a message for each value that grew after the warm-up or exceeded its limit.
 
-    Growth is measured from the first to the last quarter of the samples.
+    Growth is measured from the first to the last quarter of the samples after the warm-up.
     """
     warm = samples[int(len(samples) * WARM_UP_SHARE) :]
     quarter = max(1, len(warm) // 4)

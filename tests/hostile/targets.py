@@ -70,7 +70,7 @@ class Site:
             place.mkdir(exist_ok=True)
             self.deployments.append(Deployment(place, **address))
         self.nodes: list[ServeProcess] = []
-        # Set only if the deployment uses PostgreSQL and Valkey.
+        # Set only if the deployment uses PostgreSQL or Valkey, respectively.
         self.database: tuple[Postgres, str] | None = None
         self.valkey: Valkey | None = None
 
@@ -123,7 +123,7 @@ class Site:
         return found
 
     def stored(self) -> dict[str, bytes]:
-        """Return the contents of the store's files or tables, keyed by name, and the names of all keys in the meter."""
+        """Return the contents of the store's files or tables, keyed by name, and the names of all Valkey keys."""
         if self.database is None:
             files = [file for file in self.office.store.rglob("*") if file.is_file() and file.name != "secret"]
             return {file.name: file.read_bytes() for file in files}
@@ -161,7 +161,7 @@ def on_servers(
 ) -> Iterator[Site]:
     """Yield a site with several nodes, which have not been started yet.
 
-    By default, other tests share the PostgreSQL and Valkey servers.
+    By default, the PostgreSQL and Valkey servers are shared with other tests.
     """
     postgres = postgres or servers.postgres(18)
     valkey = (valkey or servers.valkey()) if meter else None

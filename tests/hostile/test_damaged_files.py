@@ -1,4 +1,4 @@
-"""A damaged delivery: no altered line is loaded, and the damage is reported with the last line that was read."""
+"""A damaged delivery: no altered line is loaded, and the damage is reported with the number of the last line read."""
 
 import gzip
 import random
@@ -102,7 +102,7 @@ def test_no_altered_line_is_ever_read_from_a_damaged_archive(
         file.write_bytes(harm(bytearray(intact), random.Random(seed)))  # noqa: S311 - test data
         found, damage = read(file)
         assert found == LINES[: len(found)], seed
-        # The format may ignore a flipped bit, for example in the modification time of a gzip header.
+        # A flipped bit may have no effect, for example in the modification time in a gzip header.
         assert damage or len(found) in (0, len(LINES)) or harm is cut, seed
         if damage:
             assert damage.line == len(found), seed

@@ -47,7 +47,7 @@ def documented(service: PlantedService) -> Checker:
 
 
 class Switch:
-    """Corrupts responses with the function `spoil`, which a test replaces."""
+    """Passes each response through `spoil`, which a test replaces to corrupt responses."""
 
     def __init__(self) -> None:
         self.spoil: planted.Spoil = lambda _, status, headers, body: (status, headers, body)

@@ -110,7 +110,7 @@ def peak_bytes(folder: Path, records: list[bytes]) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory is read from /proc, which only Linux has")
 @pytest.mark.parametrize("hostile", ["one huge", "many large"])
 def test_hostile_lines_do_not_fill_the_memory_of_the_loader(tmp_path: Path, hostile: str) -> None:
     of = branch()

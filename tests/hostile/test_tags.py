@@ -25,7 +25,7 @@ def paths(service: RunningService, of: Record, person: Record) -> list[tuple[str
 
 
 def plain_tags(data: bytes) -> set[str]:
-    """Return the tags that anybody could compute from the data: all standard hashes at all usual lengths."""
+    """Return the tags that anybody could compute from the data: standard hashes, shortened to any usual length."""
     found = set()
     for name in ("md5", "sha1", "sha256", "sha512", "blake2b", "blake2s"):
         digest = hashlib.new(name, data).hexdigest()

@@ -1,4 +1,4 @@
-"""Compares how long two operations take, with Welch's t for all samples and for the fastest 90 % of the samples.
+"""Compares how long two operations take, with Welch's t for all samples and for the fastest 90% of the samples.
 
 Both operations are sampled in random order, so that other load slows both down
 equally. The t for all samples is the textbook statistic. The trimmed t leaves out
@@ -55,7 +55,7 @@ def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int,
 
 
 def compared(first: Sequence[int], second: Sequence[int]) -> Comparison:
-    # The limit is the same for both: trimming each group separately would hide a difference in the tail.
+    # Both groups have the same limit: trimming each group separately would hide a difference in the tail.
     limit = quantiles([*first, *second], n=100)[round(KEPT * 100) - 1]
     fast = [[one for one in side if one <= limit] for side in (first, second)]
     return Comparison(_welch(first, second), _welch(*fast), fmean(fast[1]) - fmean(fast[0]))

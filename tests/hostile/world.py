@@ -1,6 +1,7 @@
 """An invented restaurant group as source records, and the data that each key may read, computed from the records alone.
 
-Every record contains canaries: unique markers in fields that are never returned.
+Every record contains canaries: unique markers in fields that are returned only
+with permission, or never.
 Bills, members and shops have labels by which they are recognised in responses.
 """
 
@@ -240,7 +241,7 @@ class World:
     # --- permissions of keys -----------------------------------------------------------
 
     def key_specs(self) -> list[KeySpec]:
-        """Return a key for each shop, each franchise and two unknown scopes. The permissions vary from key to key."""
+        """Specify a key for each shop, each franchise and two unknown scopes. The permissions vary from key to key."""
         scopes = [("shop", shop_id) for shop_id in self.shops]
         scopes += [("franchise", name) for name in sorted({str(shop["franchiseId"]) for shop in self.shops.values()})]
         scopes += [("shop", "sh-never-loaded"), ("franchise", "fr-never-loaded")]

@@ -36,7 +36,7 @@ class SharedService(RunningService):
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         written = super().key(shop=shop, franchise=franchise, **terms)
-        # The service caches keys briefly, so advance the clock until it reads the new key.
+        # The service caches keys briefly, so advance the clock to make it read the new key.
         self.clock.advance(1)
         return written
 

@@ -1,4 +1,4 @@
-"""Tests for headers that integrators may rely on: request IDs, caching, validators, encodings, HEAD."""
+"""Tests for headers that integrators may rely on: request IDs, caching, validators and encodings, also for HEAD."""
 
 import gzip
 import re

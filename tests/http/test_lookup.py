@@ -1,4 +1,4 @@
-"""GET /v1/members/lookup: returns a member's token for a messaging user ID that the caller holds."""
+"""GET /v1/members/lookup: returns a member's token for a messaging user ID that the caller already knows."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ def tokens(service: RunningService, of: Record, key: str, **query: Any) -> list[
 
 
 def read(service: RunningService, **fields: Any) -> Record:
-    """Load a member with these fields; return it as a key without permissions reads it."""
+    """Load a member with these fields; return it as read with a key without permissions."""
     of = branch()
     of, key = open_base(service, member(of, **fields), of=of)
     (row,) = rows(service, of, key)

@@ -1,4 +1,4 @@
-"""The minute window is exact and rolling: no 60-second period exceeds the limit, and no request is refused early."""
+"""The minute window is exact and rolling: no 60-second period exceeds the limit, and no other request is refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

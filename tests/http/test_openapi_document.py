@@ -81,7 +81,7 @@ def examples_of(node: Json) -> Iterator[tuple[Json, Any]]:
 
 @pytest.mark.parametrize("prefix", ["", "/ext", "/a/b"])
 def test_the_document_is_valid_openapi_wherever_the_service_is_mounted(prefix: str) -> None:
-    # This import takes half a second, and every test process imports this file, so it is not at the top.
+    # This import takes half a second, and every test process imports this file, so the import is not at the top.
     from openapi_spec_validator import OpenAPIV31SpecValidator  # noqa: PLC0415
 
     described = json.decode(document(prefix))

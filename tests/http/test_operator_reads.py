@@ -1,4 +1,4 @@
-"""The operator can look up requests that were served over HTTP: refusals per day, and how fresh each copy is."""
+"""The operator can look up requests that were served over HTTP, refusals per day, and how fresh each copy is."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -30,7 +30,7 @@ def id_of(key: str) -> str:
 
 
 def written(service: RunningService) -> OperatorReads:
-    """Restart the service, so that it writes all pending records; return the operator's reads."""
+    """Restart the service, so that it writes all pending records; return an `OperatorReads` on its store."""
     service.restart()
     return bootstrap.operator_reads(service.settings)
 

@@ -1,4 +1,4 @@
-"""A request is checked in a fixed order: cross-origin, route, method, key, minute window, day quota, parameters."""
+"""Checks have a fixed order: cross-origin, route, method, key, minute window, day quota, permission, parameters."""
 
 from typing import Any
 
@@ -130,7 +130,7 @@ def test_a_spent_quota_is_reported_before_any_error_in_the_request(shared_servic
 
 @pytest.fixture(scope="module")
 def branches(shared_service: RunningService) -> tuple[Record, Record, str, str]:
-    """Two branches of different franchises, and keys for the first branch without and with the lookup permission."""
+    """Two branches of different franchises, and two keys for the first: without and with the lookup permission."""
     mine, theirs = branch(), branch()
     shared_service.load(mine, theirs, bill(mine), member(mine))
     keys = [shared_service.key(shop=mine["id"], per_min=10_000, messaging_lookup=lookup) for lookup in (False, True)]

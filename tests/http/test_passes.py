@@ -1,4 +1,4 @@
-"""A cursor continues from the position for which it was handed out, however its row has changed since."""
+"""A cursor continues from the position that it was issued for, even if its row has changed since."""
 
 import secrets
 from collections.abc import Iterator
@@ -339,7 +339,7 @@ def test_a_pass_by_change_reports_its_own_server_time_however_often_the_list_is_
 
 
 def test_a_pass_by_day_reports_the_earliest_server_time_of_the_last_day(service: RunningService, key: str) -> None:
-    """Readers of a list share its cursors, and the service cannot distinguish the readers."""
+    """Readers of a list share its cursors, and the service cannot tell the readers apart."""
     earliest = page(service, key, limit=3, **DAYS)[2]
     for hour in range(1, 60):
         service.clock.advance(3600)

@@ -1,4 +1,4 @@
-"""Data that is never returned is also never stored and never logged."""
+"""Data that is never returned is neither stored nor logged."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ OLDER_USER = "U" + "01d1d0" * 5 + "00"
 TEL, EMAIL = "0899998888", "personal.address@example.com"
 INTERNAL_ID = "internal-record-id-4711"
 
-# Every kind of data that the contract says is never returned, each with a unique value.
+# A unique value for every kind of data that is never returned, according to the contract.
 ON_A_SHOP = {
     "address": "NEVER-shop-address",
     "phone": "NEVER-shop-phone",
@@ -155,7 +155,7 @@ def everything(service: RunningService, key: str) -> list[Any]:
 
 
 def store_bytes(service: RunningService) -> dict[str, bytes]:
-    """Return the contents of every file of the store, including write-ahead logs."""
+    """Return the contents of the store's files, including write-ahead logs, or of its tables on PostgreSQL."""
     if service.settings.database:
         return servers.postgres(18).files_of(service.settings.database.rpartition("/")[2])
     files = [file for file in service.settings.store.rglob("*") if file.is_file()]

@@ -22,7 +22,7 @@ def rows(service: RunningService, key: str) -> list[dict[str, Any]]:
 
 
 def settled(service: RunningService, key: str) -> list[dict[str, Any]]:
-    """Return the stored records after another request, which also writes buffered records."""
+    """Send another request, which also writes buffered records; return the stored records of `key`."""
     other = service.key(shop=fresh("nobody"))
     service.clock.advance(1)
     assert service.get("shops", other).status_code == 200

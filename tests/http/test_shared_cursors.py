@@ -1,6 +1,6 @@
-"""Readers that use the same key share cursors. A cursor stands for one position, and the service never guesses.
+"""Readers that use the same key share cursors, but each cursor stands for exactly one position.
 
-The service cannot distinguish two jobs that read the same list with the same key.
+The service cannot tell apart two jobs that read the same list with the same key.
 Whatever one of them does, the other must neither miss a row nor receive a
 `serverTime` that is too late.
 """
@@ -288,7 +288,7 @@ def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
-    # A rotated key is not given the ID that its predecessor holds for another position.
+    # A successor is not given the ID that its predecessor holds for another position.
     *_, page = [page for page in listing.pages(2, key=after_next) if page.cursor]
     assert page.rows[-1] == 2
     assert page.cursor not in (None, bare)
@@ -501,7 +501,7 @@ def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningSe
 
 @every_list
 def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
-    """In the lists by day and of members, every move appends a row to the pass, so the moves stop after ten pages."""
+    """In the day list and the member list, every move appends a row to the pass, so the moves stop after ten pages."""
     listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)

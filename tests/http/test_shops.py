@@ -13,7 +13,7 @@ CATEGORY_FIELDS = ["id", "name", "level", "parentId", "hidden"]
 
 
 def listed(service: RunningService, record: dict[str, Any]) -> dict[str, Any]:
-    """Load the shop; return it as its own key reads it."""
+    """Load the shop; return it as read with its own key."""
     service.load(record)
     (found,) = service.data("shops", service.key(shop=record["id"]))
     row: dict[str, Any] = found

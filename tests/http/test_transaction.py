@@ -65,7 +65,7 @@ MONEY_FIELDS = [name for name in AMOUNT_FIELDS if name not in ("campaign", "coup
 
 
 def read(service: RunningService, of: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Load a bill with these fields; return it as its shop's key reads it."""
+    """Load a bill with these fields; return it as read with its shop's key."""
     record = bill(of, **fields)
     service.load(of, record)
     found: dict[str, Any] = service.data(f"transactions/{record['id']}", service.key(shop=of["id"]))
@@ -464,7 +464,7 @@ def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service
 def test_a_bill_is_found_by_an_id_of_any_characters(shared_service: RunningService, odd: str) -> None:
     of = shop()
     shared_service.load(of, bill(of, id=odd))
-    # The dots are encoded, so that the HTTP client does not resolve them as path segments.
+    # In an ID of only dots, the dots are encoded, so that the HTTP client does not resolve them as a path segment.
     path = quote(odd, safe="") if odd.strip(".") else odd.replace(".", "%2E")
     assert shared_service.data(f"transactions/{path}", shared_service.key(shop=of["id"]))["id"] == odd
 

@@ -1,4 +1,4 @@
-"""GET /v1/usage: how many requests the calling key has made."""
+"""GET /v1/usage: the request counts and the limits of the caller's key."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A mapping can fill the same fields that the published schemas define."""
+"""A mapping can fill every published field of bills, lines and payments that fits in a table."""
 
 import pytest
 

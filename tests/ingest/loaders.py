@@ -44,7 +44,7 @@ def load(
 
 
 class IterableSource(Source):
-    """Records and raw lines from a test. A generator can run code between two records."""
+    """Records and raw lines from a test. `records` may be a generator that runs code between two records."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         super().__init__("test", None)

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -16,9 +17,10 @@ import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.demo.worldgen.dirty_values import dirty_lines
-from counterfoil.ingest import converters
+from counterfoil.ingest import converters, pipeline
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill
-from counterfoil.ingest.converters import Converters, ConverterStopped
+from counterfoil.ingest.converter_connection import ConverterProcess, ConverterStopped, forked
+from counterfoil.ingest.converters import Converters, running_converters
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from ingest.loaders import IterableSource, lines_of_a_world
 from ports.open_store import PSEUDONYMS
@@ -29,26 +31,30 @@ TABLES = ("shops", "bills", "bases", "members", "accounts", "removals", "loads",
 SHOP: dict[str, Any] = {"kind": "shop", "id": "s", "timezone": "Asia/Bangkok", "channels": [{"id": "c", "name": "One"}]}
 
 
-@pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> list["subprocess.Popen[bytes]"]:
+Started = list[Any]
+count_threads = threading.active_count
+
+
+@pytest.fixture(autouse=True, params=["spawned", "forked"])
+def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Started:
     """Make loads start processes early and send them only a few lines at a time; return the list of processes."""
     monkeypatch.setattr(converters, "LINES_BEFORE_START", 1)
     monkeypatch.setattr(converters, "MESSAGE_BYTES", 2_000)
-    found: list[subprocess.Popen[bytes]] = []
-    start = subprocess.Popen
+    if request.param == "forked":
+        monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 1)
+    # The test runner has threads of its own.
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    found: Started = []
+    for name in ("spawned", "forked"):
+        start = getattr(converters, name)
 
-    def remember(*words: Any, **options: Any) -> "subprocess.Popen[bytes]":
-        found.append(start(*words, **options))
-        return found[-1]
+        def start_and_wait(secret: bytes, count: int, start: Any = start) -> list[ConverterProcess]:
+            processes: list[ConverterProcess] = start(secret, count)
+            found.extend(each.process for each in processes)
+            until(lambda: all(each.has_answer() for each in processes), "every process is ready")
+            return processes
 
-    monkeypatch.setattr(subprocess, "Popen", remember)
-    start_all = Converters._start
-
-    def start_and_wait(self: Converters) -> None:
-        start_all(self)
-        until(lambda: all(process.has_answer() for process in self._processes), "every process is ready")
-
-    monkeypatch.setattr(Converters, "_start", start_and_wait)
+        monkeypatch.setattr(converters, name, start_and_wait)
     return found
 
 
@@ -56,13 +62,14 @@ def loaded(
     folder: Path, records: Iterable[Any], processes: int, batch: int = 20, *, strict: bool = False
 ) -> tuple[Summary, dict[str, list[Any]], bytes]:
     """Load with a frozen clock; return the summary, every row of every table, and the rejects file."""
-    ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())
     rejects = RejectsFile(folder / "rejects")
-    try:
-        pipeline = Pipeline(ledger, PSEUDONYMS, rejects, batch, strict=strict, processes=processes)
-        summary = pipeline.load(IterableSource(records))
-    finally:
-        ledger.close()
+    with running_converters(PSEUDONYMS, processes, 1) as running:
+        ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())
+        try:
+            loading = Pipeline(ledger, PSEUDONYMS, rejects, batch, strict=strict, processes=processes, running=running)
+            summary = loading.load(IterableSource(records))
+        finally:
+            ledger.close()
     summary.rejects_file = None
     return summary, rows(folder), rejects.path.read_bytes() if rejects.used else b""
 
@@ -94,9 +101,7 @@ def world_with_errors() -> list[Any]:
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
-def test_every_table_the_summary_and_the_rejects_are_the_same(
-    tmp_path: Path, started: list["subprocess.Popen[bytes]"], strict: bool
-) -> None:
+def test_every_table_the_summary_and_the_rejects_are_the_same(tmp_path: Path, started: Started, strict: bool) -> None:
     records = world_with_errors()
     here = loaded(tmp_path / "here", records, 0, strict=strict)
     assert not started
@@ -107,18 +112,54 @@ def test_every_table_the_summary_and_the_rejects_are_the_same(
     assert here[0].fields.unreadable
 
 
-def test_bills_are_converted_in_the_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here: list[bytes] = []
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list to which the loader adds each line that it converts itself."""
+    found: list[bytes] = []
     convert = BillConverter.convert_clean
 
     def noted(self: BillConverter, line: bytes) -> ConvertedBill | None:
-        here.append(line)
+        found.append(line)
         return convert(self, line)
 
     monkeypatch.setattr(BillConverter, "convert_clean", noted)
-    summary = loaded(tmp_path, [SHOP, *map(bill, range(100))], 1)[0]
-    assert summary.outcomes["added"] == 101
-    assert len(here) == 1
+    return found
+
+
+def test_bills_are_converted_in_the_other_processes(
+    tmp_path: Path, here: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Converters, "_convert_last", lambda *_: None)
+    loaded(tmp_path, [SHOP], 0)
+    here.clear()
+    monkeypatch.delattr(pipeline, "parse_record")
+    summary = loaded(tmp_path, map(bill, range(100)), 1)[0]
+    assert summary.outcomes["added"] == 100
+    assert len(here) <= 1
+
+
+def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
+    tmp_path: Path, here: list[bytes], started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(tmp_path, [SHOP], 0)
+    here.clear()
+    note = BillConverter.convert_clean
+
+    def continuing(self: BillConverter, line: bytes) -> ConvertedBill | None:
+        if started and b"b99" in line:
+            os.kill(started[0].pid, signal.SIGCONT)
+        return note(self, line)
+
+    def lines() -> Iterator[Any]:
+        yield bill(0)
+        os.kill(started[0].pid, signal.SIGSTOP)
+        yield from map(bill, range(1, 100))
+
+    monkeypatch.setattr(BillConverter, "convert_clean", continuing)
+    summary = loaded(tmp_path, lines(), 1)[0]
+    assert summary.outcomes["added"] == 100
+    assert any(b"b99" in line for line in here)
+    assert not any(b'"b5"' in line for line in here)
 
 
 def test_a_shop_that_changes_between_its_bills_is_applied_to_the_bills_after_it(tmp_path: Path) -> None:
@@ -137,12 +178,12 @@ def test_more_shops_than_the_cache_holds_give_the_same_result(tmp_path: Path, mo
     assert loaded(tmp_path / "elsewhere", [SHOP, *records], 2) == loaded(tmp_path / "here", [SHOP, *records], 0)
 
 
-def test_no_process_is_left_after_a_load(tmp_path: Path, started: list["subprocess.Popen[bytes]"]) -> None:
+def test_no_process_is_left_after_a_load(tmp_path: Path, started: Started) -> None:
     loaded(tmp_path, [SHOP, bill(1)], 2)
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
-def test_no_process_is_left_after_an_interrupted_load(tmp_path: Path, started: list["subprocess.Popen[bytes]"]) -> None:
+def test_no_process_is_left_after_an_interrupted_load(tmp_path: Path, started: Started) -> None:
     def interrupted() -> Iterator[Any]:
         yield from [SHOP, *map(bill, range(100))]
         raise KeyboardInterrupt
@@ -152,9 +193,7 @@ def test_no_process_is_left_after_an_interrupted_load(tmp_path: Path, started: l
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
-def test_a_killed_process_ends_the_load_with_a_message(
-    tmp_path: Path, started: list["subprocess.Popen[bytes]"]
-) -> None:
+def test_a_killed_process_ends_the_load_with_a_message(tmp_path: Path, started: Started) -> None:
     def killing() -> Iterator[Any]:
         yield from [SHOP, *map(bill, range(100))]
         os.kill(started[0].pid, signal.SIGKILL)
@@ -167,11 +206,12 @@ def test_a_killed_process_ends_the_load_with_a_message(
     assert again[0].lines == again[0].outcomes.total()
 
 
-def test_a_process_ends_when_its_loader_is_killed() -> None:
+@pytest.mark.parametrize("start", ["spawned", "forked"])
+def test_a_process_ends_when_its_loader_is_killed(start: str) -> None:
     reading, writing = os.pipe()
     script = (
-        "import os, signal, sys; from counterfoil.ingest.converters import ConverterProcess;"
-        "one = ConverterProcess(bytes(32)); one.answer(); os.kill(os.getpid(), signal.SIGKILL)"
+        f"import os, signal; from counterfoil.ingest.converter_connection import {start} as start;"
+        "start(bytes(32), 1)[0].answer(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     # The converter process inherits standard error, so this pipe is not closed until that process has ended.
     words = [sys.executable, "-c", script]
@@ -200,13 +240,17 @@ def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatc
 def test_a_load_converts_bills_itself_if_no_process_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail() -> int:
+        raise BlockingIOError
+
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    monkeypatch.setattr(os, "fork", fail)
     summary = loaded(tmp_path / "store", [SHOP, *map(bill, range(100))], 2)[0]
     assert summary.outcomes["added"] == summary.lines
 
 
 def test_a_load_that_is_known_to_be_large_starts_its_processes_before_the_first_line(
-    monkeypatch: pytest.MonkeyPatch, started: list["subprocess.Popen[bytes]"]
+    monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
     monkeypatch.setattr(converters, "LINES_BEFORE_START", 1_000)
     monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 500)
@@ -219,3 +263,36 @@ def test_a_load_that_is_known_to_be_large_starts_its_processes_before_the_first_
     for size in (499, 500):
         assert sum(len(group.lines) for group in Converters(PSEUDONYMS, lambda _: None, 1).convert(lines(), size)) == 10
     assert counts == [0, 1]
+
+
+def test_a_fork_keeps_no_file_of_the_loader_open(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w"):
+        (process,) = forked(bytes(32), 1)
+        try:
+            process.answer()
+            descriptors = Path(f"/proc/{process.process.pid}/fd")
+            opened = {each.name: str(each.readlink()) for each in descriptors.iterdir()}
+        finally:
+            process.close()
+    others = {name: target for name, target in opened.items() if name not in ("0", "1", "2")}
+    assert opened["0"] == opened["1"] == os.devnull
+    assert [target.partition(":")[0] for target in others.values()] == ["socket"]
+
+
+def test_a_process_with_several_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", count_threads)
+    may_end = threading.Event()
+    thread = threading.Thread(target=may_end.wait)
+    thread.start()
+    try:
+        assert forked(bytes(32), 1) == []
+    finally:
+        may_end.set()
+        thread.join()
+
+
+def test_forks_end_if_the_store_cannot_be_opened(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 1)
+    with pytest.raises(OSError, match="no store"), running_converters(PSEUDONYMS, 2, 1):
+        raise OSError("no store")
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2

@@ -219,7 +219,7 @@ def test_a_reject_that_is_rejected_again_is_still_loadable(
 def test_a_long_rejected_line_is_still_loadable(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
-    """Quotes are escaped in a rejects file, so its line is longer than the limit for lines."""
+    """Quotes are escaped in a rejects file, so the line there is longer than the limit for lines."""
     file = tmp_path / "rejects.ndjson"
     long = bill("b_1", ignored='"' * 1_000_000)
     assert MAX_LINE_BYTES / 2 < len(json.dumps(long)) < MAX_LINE_BYTES

@@ -288,7 +288,7 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
 
 
 def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
-    """Each loader gets half of the bills, and both get all shops."""
+    """Each loader gets half of the bills, and both get all other records."""
     lines = lines_of_a_world()
     standing = [line for line in lines if not line.startswith(b'{"kind":"bill"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"')]

@@ -304,7 +304,7 @@ def test_a_list_without_its_end_is_a_damaged_file(tmp_path: Path) -> None:
     source = open_source(str(file))
     lines = source.lines()
     assert [next(lines).text, next(lines).text] == [b'{"id":"a"}', b'{"id":"b"}']
-    with pytest.raises(SourceError, match="cannot be read after line 3: the array has no end"):
+    with pytest.raises(SourceError, match="cannot be read after line 3: the array is not closed"):
         next(lines)
     assert source.unreadable == [file]
 

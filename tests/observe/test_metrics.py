@@ -1,4 +1,4 @@
-"""Tests for metrics: they include the counts of all workers, even dead workers, in a format that Prometheus reads."""
+"""Metrics include the counts of all workers, even dead ones, in a format that Prometheus can read."""
 
 from pathlib import Path
 

@@ -125,7 +125,7 @@ class Store(Protocol):
         """Return everything that the store holds on disk."""
 
     def out_of_space(self) -> AbstractContextManager[None]:
-        """Make every write from this process to the store fail for the duration of the block."""
+        """Make every write to the store fail for the duration of the block, at least for this process."""
 
     def lose_keys(self) -> None:
         """Make the keys unavailable, as a failed disk would."""
@@ -133,7 +133,7 @@ class Store(Protocol):
     def find_keys_again(self) -> None: ...
 
     def outdate_keys(self) -> None:
-        """Give the keys a schema version that this program was not built for."""
+        """Give the keys a schema version that this program does not support."""
 
     def close(self) -> None:
         """Close everything that tests left open."""
@@ -234,7 +234,7 @@ class SharedTime:
 
 
 class WholeUsage:
-    """Combines usage on PostgreSQL as the service and the operator open it, with or without a shared meter."""
+    """Combines the service's and the operator's usage objects on PostgreSQL, with or without a shared meter."""
 
     def __init__(self, log: PostgresUsage, admin: PostgresUsageAdmin, meter: RedisMeter | None = None) -> None:
         self._log, self._admin, self._meter = log, admin, meter
@@ -261,7 +261,7 @@ class WholeUsage:
 
 
 class WholeCursors:
-    """Combines the cursors on PostgreSQL as the service and the operator open them."""
+    """Combines the service's and the operator's cursor objects on PostgreSQL."""
 
     def __init__(self, served: PostgresCursors, admin: PostgresCursorAdmin) -> None:
         self.find, self.hand_out, self.close = served.find, served.hand_out, served.close

@@ -1,4 +1,4 @@
-"""A store opened for writing and reading: tests put in raw records and get published resources."""
+"""A store opened for writing and reading: tests write source records and read the published resources."""
 
 import json
 from collections.abc import Awaitable, Callable

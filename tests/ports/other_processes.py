@@ -1,4 +1,4 @@
-"""Functions that other processes run on a store during a test. They must be importable."""
+"""Functions that tests run in other processes, which must be able to import them."""
 
 import asyncio
 from multiprocessing.connection import Connection

@@ -1,12 +1,17 @@
 """Tests for keys: the key store for the operator, and the key lookup for requests."""
 
+import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
 
-from actors import unrecorded
+from actors import OPERATOR, unrecorded
+from counterfoil import key_issuing
 from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.audit import Act
+from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyConflict
 from counterfoil.ports import StoredKey, StoreUnavailable
 from ports.backends import Store
 from ports.conftest import Run
@@ -162,3 +167,109 @@ def test_a_full_disk_fails_the_change_and_loses_no_key(store: Store, clock: Manu
         key_store.change("k_1", lambda key: replace(key, label="lost"), unrecorded)
     assert key_store.all() == [KEY]
     assert run(store.key_lookup(clock).find("k_1")).key == KEY
+
+
+def rotate(store: Store, random_bytes: key_issuing.Randomness = secrets.token_bytes, now_ms: int = 2) -> Key:
+    key_store = store.key_store()
+    try:
+        return key_issuing.rotate(key_store, "k_1", random_bytes, now_ms, OPERATOR, revoke_old_at=now_ms + 1_000).key
+    finally:
+        key_store.close()
+
+
+def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(store: Store) -> None:
+    with_keys(store, KEY)
+    finished: list[Key] = []
+
+    def rotate_elsewhere(size: int) -> bytes:
+        if not finished:
+            finished.append(rotate(store))
+        return secrets.token_bytes(size)
+
+    with pytest.raises(AlreadyRotated) as refused:
+        rotate(store, rotate_elsewhere)
+    (successor,) = finished
+    assert refused.value.successors == [successor.key_id]
+    assert successor.key_id in str(refused.value)
+    assert {key.key_id for key in store.key_store().all()} == {"k_1", successor.key_id}
+    acts = [entry.act for entry in store.audit().entries(10, "k_1")]
+    assert acts == [Act.REVOCATION_SCHEDULED, Act.KEY_ROTATED]
+
+
+def test_of_rotations_at_the_same_moment_one_makes_a_successor(store: Store) -> None:
+    with_keys(store, KEY)
+    together = threading.Barrier(4)
+
+    def attempt(_: int) -> Key | AlreadyRotated:
+        has_waited = False
+
+        def wait_for_the_others(size: int) -> bytes:
+            nonlocal has_waited
+            if not has_waited:
+                has_waited = True
+                together.wait(10)
+            return secrets.token_bytes(size)
+
+        try:
+            return rotate(store, wait_for_the_others)
+        except AlreadyRotated as refused:
+            return refused
+
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(attempt, range(4)))
+    (successor,) = [result for result in results if isinstance(result, Key)]
+    assert [result.successors for result in results if isinstance(result, AlreadyRotated)] == [[successor.key_id]] * 3
+    assert len(store.key_store().all()) == 2
+
+
+def test_a_key_whose_successor_is_known_or_revoked_can_be_rotated_again(store: Store) -> None:
+    with_keys(store, KEY)
+    key_store = store.key_store()
+    first = key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 2, OPERATOR).key
+    second = key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, known_successors=[first.key_id]).key
+    with pytest.raises(AlreadyRotated) as refused:
+        key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 4, OPERATOR, known_successors=[first.key_id])
+    assert refused.value.successors == [second.key_id]
+    for successor in (first, second):
+        key_issuing.revoke(key_store, successor.key_id, 5, OPERATOR)
+    third = key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 6, OPERATOR).key
+    assert (third.successor_of, third.lineage) == ("k_1", KEY.lineage)
+
+
+def test_a_rotation_that_fails_changes_neither_key(store: Store) -> None:
+    with_keys(store, KEY)
+    key_store = store.key_store()
+    with store.out_of_space(), pytest.raises(StoreUnavailable):
+        key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 2, OPERATOR, revoke_old_at=1_000)
+    with pytest.raises(key_issuing.KeyIssuingError, match="must be in the future"):
+        key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 2, OPERATOR, revoke_old_at=2)
+    assert key_store.all() == [KEY]
+
+
+def test_a_successor_has_the_limits_that_the_key_has_when_the_rotation_is_written(store: Store) -> None:
+    with_keys(store, KEY)
+
+    def change_elsewhere(size: int) -> bytes:
+        key_issuing.update(store.key_store(), "k_1", KeyChanges(per_min=8), 2, OPERATOR)
+        return secrets.token_bytes(size)
+
+    assert rotate(store, change_elsewhere).per_min == 8
+
+
+def test_a_rotation_is_refused_if_the_key_is_not_as_the_operator_saw_it(store: Store) -> None:
+    with_keys(store, KEY)
+    key_store = store.key_store()
+    key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 2, OPERATOR)
+    with pytest.raises(KeyConflict):
+        key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, seen=KEY)
+    assert len(key_store.all()) == 1
+
+
+def test_an_update_is_refused_if_the_key_is_not_as_the_operator_saw_it(store: Store) -> None:
+    with_keys(store, KEY)
+    first, second = store.key_store(), store.key_store()
+    changed = key_issuing.update(first, "k_1", KeyChanges(per_min=8), 2, OPERATOR, seen=KEY)
+    with pytest.raises(KeyConflict, match="counterfoil keys show k_1"):
+        key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=KEY)
+    assert second.find("k_1") == changed
+    assert key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=changed).per_min == 9

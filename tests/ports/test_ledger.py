@@ -1,4 +1,4 @@
-"""Tests for writing the books: what counts as a change, and stamps that no reader misses."""
+"""Tests for writing the books: what counts as a change, and how stamps ensure that no reader misses a change."""
 
 import threading
 from typing import Any
@@ -568,7 +568,7 @@ def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store
 
 
 def test_every_transaction_gets_a_stamp_above_every_reported_horizon(open_store: OpenStore, clock: ManualClock) -> None:
-    """The clock is frozen, steps back an hour and jumps a day ahead."""
+    """The clock stands still, steps back and jumps ahead."""
     open_store.put(shop())
     given_out = open_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):
@@ -675,7 +675,7 @@ def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
 
 
 class Interrupted:
-    """A load's progress that stops the writer, which reads the progress to store it with the rows of a batch."""
+    """Wraps a load's progress. The writer stops inside its transaction, when it reads the progress to store it."""
 
     def __init__(self, progress: LoadProgress) -> None:
         self._progress = progress

@@ -1,4 +1,4 @@
-"""Tests for the meter: minute window and day count are exact across all processes, despite crashes and clock steps."""
+"""The meter's minute window and day count are exact across all processes, despite crashes and clock steps."""
 
 import asyncio
 import math
@@ -369,7 +369,7 @@ def _heard(pipe: Connection) -> list[int]:
 def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
     """Runs on the machine's own clock.
 
-    All attempts are made within a minute, so exactly `perMin` of them are admitted.
+    All attempts are made within a minute, so exactly `per_min` of them are admitted.
     """
     key = replace(KEY, per_min=50, per_day=10)
     others = [_start(store, other_processes.request_admissions, key, 60) for _ in range(4)]

@@ -37,6 +37,16 @@ def test_the_audit_is_listed_newest_first_for_all_keys_or_one(store: Store) -> N
         assert [entry.key_id for entry in reads.audit(10, since=1_500)] == [second.key_id]
 
 
+def test_loaded_shops_are_listed_by_name_with_their_franchise(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_2", name="Riverside", franchiseId="f_1"), shop("sh_1", name="Ari"), shop("sh_3"))
+    open_store.put({"kind": "shop", "id": "sh_3", "removed": True})
+    with closing(open_store.store.operator_reads()) as reads:
+        assert [(one.shop_id, one.shop_name, one.franchise_id) for one in reads.shop_names()] == [
+            ("sh_1", "Ari", "fr_a"),
+            ("sh_2", "Riverside", "f_1"),
+        ]
+
+
 def test_bills_are_counted_per_shop_and_day(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill("b_1"), bill("b_2"), bill("b_3", closedAt=AFTER_MIDNIGHT), bill("b_4", "sh_2"))

@@ -26,7 +26,7 @@ class FeedState(Struct):
 
 
 class FeedReader:
-    """One client with one key, bound to a shop or a franchise. Each step is one request."""
+    """One client, whose key is bound to a shop or a franchise. Each step is one request."""
 
     def __init__(self, service: InProcessService, key: str, limit: int, *, shop: str = "", franchise: str = "") -> None:
         self.service = service
@@ -56,8 +56,10 @@ class FeedReader:
         if fate == "half stored":
             return
         assert len(page["data"]) == self.limit or page["nextCursor"] is None, "a page before the last is not full"
-        assert (page["mark"] is None) == (page["nextCursor"] is not None), "exactly the last page must have a mark"
-        assert not state.cursor or page["serverTime"] == state.time, "a later page has a later serverTime"
+        assert (page["mark"] is None) == (page["nextCursor"] is not None), (
+            "the last page, and no other page, must have a mark"
+        )
+        assert not state.cursor or page["serverTime"] == state.time, "a later page has a different serverTime"
         state.cursor, state.time = page["nextCursor"], page["serverTime"]
         if state.cursor is None:
             state.mark = self.next_mark(page["mark"])

@@ -91,7 +91,7 @@ class InProcessService(RunningService):
 
     def close(self) -> None:
         self._close_parts()
-        # Connections to a server must be closed while their event loop is running.
+        # The event loop must run once more, because that is when it closes connections to a server.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
         super().close()

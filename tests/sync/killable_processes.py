@@ -118,8 +118,8 @@ class KillableProcesses:
     def let_work(self, who: str, cpu_seconds: float) -> None:
         """Wait until a process has used this much more CPU time, or until it or all other processes have ended.
 
-        Unlike wall time, CPU time does not depend on other load, so the process is
-        in the middle of its work.
+        Unlike wall time, CPU time does not depend on other load, so it shows how far
+        the process has got.
         """
         enough = self._cpu_seconds(who) + cpu_seconds
         others = [process for name, process in self.running.items() if name != who]

@@ -23,7 +23,7 @@ MOST_STATES = 60
 # No list in the tests ever has more rows than this.
 MOST_ROWS = 9
 
-# A response is stored with its cursor, it is lost, or only its rows are stored, without the cursor.
+# A response is stored with its cursor, lost, or half stored: its rows are stored, but not its cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
@@ -115,7 +115,7 @@ class Reader:
                 self.store.marks[shop_id] = mark
 
     def start_from_a_copy_of(self, other: "Reader") -> None:
-        """Continue as a second job that was given the other reader's stored state. It reads the current list again."""
+        """Continue as a second job that was given the other reader's stored state. It restarts the current list."""
         if not self.shares_store:
             self.store, self.progress = copy(other.store), copy(other.progress)
             self.progress.current = Pass()
@@ -231,7 +231,7 @@ class StatelessReader(Reader):
         return super().selections(shop_id)
 
     def after_full_page(self, shop_id: str) -> None:
-        """Drop the cursor twice. After that, read the rest of the list by cursor, so that the run ends."""
+        """Drop the cursor after the first two full pages. Then read the rest by cursor, so that the run ends."""
         progress = self.progress
         if shop_id in self.store.marks and progress.restarts < 2:
             progress.restarts += 1
@@ -303,7 +303,7 @@ class MemberReader:
 
     @property
     def base(self) -> str | None:
-        """Return the base of the current pass."""
+        """Return the base of the current pass, or None between passes."""
         return self._pass.base if self._pass else None
 
     def read_base(self, base: str, finished: Callable[[MemberPass], None]) -> None:

@@ -73,7 +73,7 @@ class Servers:
         return self._offered
 
     async def first(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """Return the answer from the first server, in order, that has reached this horizon."""
+        """Return the answer from the first replica in order that has reached this horizon, or from the primary."""
         for which in () if self.primary_only else self.order:
             books = self.replicas[which].books
             if await self.is_fit(books, reached):
@@ -91,7 +91,7 @@ class Servers:
 
 
 class LaggingBooks:
-    """The store as a node reads it: each read goes to one of the node's database servers."""
+    """The store as a node reads it: each read goes to one database server, and to the primary if nothing was found."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -182,7 +182,7 @@ class MeterWithFloors:
 
 
 class LaggingReplicaService(InProcessService):
-    """Two nodes on a primary and two replicas. The test chooses which node answers next."""
+    """Two nodes on a primary and two replicas. A test may choose which node answers next."""
 
     servers: type[Servers] = Servers
     meter: type[MeterWithFloors] = MeterWithFloors

@@ -137,7 +137,7 @@ class SourceData:
         return {"kind": "bill", "shopId": shop_id, "id": bill_id, "removed": True}
 
     def everything(self) -> list[Json]:
-        """Return every current record, removed shops last."""
+        """Return every current record, and then the removals of removed shops."""
         shops = [shop for shop in self.shops.values() if not shop.get("gone")]
         removed = [
             {"kind": "shop", "id": shop["id"], "removed": True} for shop in self.shops.values() if shop.get("gone")

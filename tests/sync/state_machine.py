@@ -51,7 +51,7 @@ FARTHEST_STEP_SEC = 8 * DAY
 
 
 class SyncMachine(RuleBasedStateMachine):
-    """The rules of the state machine. Subclasses replace parts of the service or of its clients with faulty ones."""
+    """The rules of the state machine. Subclasses replace the service, its clients or parts of them (some faulty)."""
 
     parts = StoreParts()
     reader: type[Reader] = Reader
@@ -94,7 +94,7 @@ class SyncMachine(RuleBasedStateMachine):
         self.truth_key, shared, own, other = (self.service.key(**terms) for _ in range(4))
         self.load(list(shops))
         # Most readers share a key, so the service can distinguish them only by their positions. Two of them also share
-        # a copy.
+        # a state.
         common = ReaderState()
         self.readers = [
             self.reader(self.service, shared, limits[0], common),
@@ -351,7 +351,7 @@ class SyncMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers)
     @rule(reconcile=st.booleans())
     def quiet(self, reconcile: bool) -> None:
-        """Stop all changes and run every client once; then every copy must equal the service's data."""
+        """Stop all changes and let every client catch up; then every copy must equal the service's data."""
         while self.paused:
             self.a_paused_loader_commits(0)
         self.service.ledger.advance_horizon()
@@ -382,7 +382,7 @@ class SyncMachine(RuleBasedStateMachine):
         assert not missing, f"members are missing from a pass through {read.base}: {missing}"
         if read.number == self.number:
             held = {(read.base, token): plain(member) for token, member in read.members.items()}
-            assert held.keys() == served.keys(), "a pass without changes does not have the members that are served"
+            assert held.keys() == served.keys(), "a pass without changes has too few or too many members"
 
     def served(self) -> Json:
         """Return the data that the service returns for a key that no client uses."""

@@ -21,7 +21,7 @@ SHOP = r.branch(id="s", franchiseId=FRANCHISE, providerId=None)
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not LIBRARIES, reason="needs Debian's faketime"),
+    pytest.mark.skipif(not LIBRARIES, reason="libfaketime is not installed (Debian: apt-get install faketime)"),
 ]
 
 

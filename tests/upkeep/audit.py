@@ -1,7 +1,7 @@
 """Checks the packages that a server installs for known vulnerabilities. `make check` runs it.
 
-It fails only on a vulnerability. If it is offline, or pip-audit is missing, it
-prints a sentence saying that nothing was checked.
+It fails only on a vulnerability. If the audit cannot run, for example offline or
+without pip-audit, it prints a sentence saying that nothing was checked.
 """
 
 import json
@@ -15,7 +15,7 @@ WAIT_SEC = 120
 
 
 def audited(command: list[str]) -> tuple[int, str]:
-    """Return the exit status, and a sentence that describes the result of an audit."""
+    """Run an audit command; return its exit status and a sentence that describes the result."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_SEC)
         found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]

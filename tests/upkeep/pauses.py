@@ -50,7 +50,7 @@ def _pause(call: ast.Call, events: set[str], ignored: set[int]) -> str:
             return "wait for an event that nobody sets"
         # A wait with a timeout returns whether the event was set. If the result is ignored, the wait is a pause.
         if ast.unparse(call.func.value) in events and id(call) in ignored and (call.args or call.keywords):
-            return "wait for an event whose outcome is ignored"
+            return "wait for an event, with the result ignored"
     if any(_starts_shell_pause(argument) for argument in call.args):
         return "a process that sleeps"
     return ""

@@ -50,7 +50,7 @@ def calls_and_imports(path: Path) -> set[str]:
 
 
 def wall_clock_reads(source: str) -> list[str]:
-    """Return the qualified names of the functions that this source calls to read the wall clock."""
+    """Return the qualified names of the wall-clock functions that this source calls or refers to."""
     if "time" not in source:
         return []
     tree = ast.parse(source)

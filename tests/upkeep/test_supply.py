@@ -1,4 +1,4 @@
-"""Tests for package lists: pinned by hash, with the same versions as in development, and without host names."""
+"""Package lists pin every package by hash, use the same versions as development, and name no hosts."""
 
 import json
 import re

@@ -81,7 +81,7 @@ class StrictPage(HTMLParser):
         known = set(self.ids)
         self.problems += [f"{link} leads nowhere" for link in self.links if link[0] == "#" and link[1:] not in known]
         if self.headings[:1] != [1] or self.headings.count(1) != 1:
-            self.problems.append("the first heading is not the only h1")
+            self.problems.append("the page does not begin with its only h1")
         for before, after in zip(self.headings, self.headings[1:], strict=False):
             if after > before + 1:
                 self.problems.append(f"h{after} follows h{before}")

@@ -77,7 +77,7 @@ export function openDuties(path) {
       const key = keys.get(text.split("_")[2]);
       return key && timingSafeEqual(key.sha256, createHash("sha256").update(text).digest()) ? key : undefined;
     },
-    /** Resolves to the number of this request on its day, or to the seconds to wait. */
+    /** Resolves to the key's request count for the day, or to the seconds to wait. */
     admit(key) {
       if (waiting.length === 0) setImmediate(admitWaiting);
       return new Promise((resolve) => waiting.push({ key, resolve }));

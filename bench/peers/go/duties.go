@@ -127,7 +127,7 @@ func (d *duties) keyOf(header string) *key {
 	return found
 }
 
-// admit returns the number of this request among the key's requests today, or the seconds to wait.
+// admit returns the key's request count for the day, or the seconds to wait.
 func (d *duties) admit(known *key) verdict {
 	reply := make(chan verdict, 1)
 	d.waiting <- asked{known, reply}

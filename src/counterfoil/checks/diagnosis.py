@@ -1,17 +1,17 @@
-"""Runs all checks of a store, for `counterfoil doctor` and the operator's pages."""
+"""Runs all checks on a store, for `counterfoil doctor` and the console."""
 
 from counterfoil import bootstrap
 from counterfoil.checks import cluster, intake, local
-from counterfoil.checks.local import Finding
-from counterfoil.checks.overview import Overview
+from counterfoil.checks.local import Finding, PortUse
+from counterfoil.checks.overview import Overview, ask_ready
 from counterfoil.settings import Settings
 
-# Checks that `status` makes too. Its findings are used, because it also asks the running service.
+# Checks that `status` runs too. The findings of `status` are used, because it also asks the running service.
 MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "server", "primary"})
-# The console leaves out this check of `doctor`. It would always warn, because the console's login needs more
-# permissions than serving does.
+# A check of `doctor` that the console leaves out. The check would always warn, because the console's login needs
+# more permissions than serving does.
 LEFT_OUT = frozenset({"rights"})
-# Whether the ports are free matters only if the service is not running.
+# The checks for free ports. They are left out while the service is running, because it uses the ports.
 PORTS = frozenset({"port", "admin"})
 
 
@@ -29,9 +29,9 @@ def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
 
 
 def run_checks(settings: Settings, now: int) -> list[Finding]:
-    """Check the store, its secret, the clock, the disk and the ports, and return everything that was found."""
+    """Check the store, its secret, the clock, the disk and the ports, and return the findings."""
     if settings.database:
-        local_checks = [local.clock(None, now), *local.ports(settings, "still")]
+        local_checks = [local.clock(None, now), *local.ports(settings, _port_use_on_this_node(settings))]
         return [*cluster.check_cluster(settings, now), *local_checks]
     if not settings.store.is_dir():
         is_file = settings.store.is_file()
@@ -39,7 +39,7 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
             local.store_that_is_a_file(settings) if is_file else local.missing_store(settings),
             local.clock(None, now),
             local.disk(settings),
-            *local.ports(settings, "still"),
+            *local.ports(settings, "other"),
         ]
     inspection = bootstrap.inspection(settings)
     problems = inspection.problems()
@@ -58,5 +58,16 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
         local.horizon(horizon, now, served=not local.is_port_free(settings)),
         *local.latest_load(inspection.latest_load(now), motion),
         *intake.check_intake(settings, inspection, now),
-        *local.ports(settings, motion),
+        *local.ports(settings, _PORT_USE[motion]),
     ]
+
+
+# An embedded store has only one service, so its horizon shows whether that service is running.
+_PORT_USE: dict[local.HorizonMotion, PortUse] = {"moving": "service", "still": "other", "ahead": "unknown"}
+
+
+def _port_use_on_this_node(settings: Settings) -> PortUse:
+    """Ask the admin listener what uses the ports. The horizon does not show this, because every node advances it."""
+    if not settings.admin_port:
+        return "unknown"
+    return "other" if isinstance(ask_ready(settings), str) else "service"

@@ -18,8 +18,9 @@ from counterfoil.ports import LatestLoad
 from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
-# The states of the horizon. "ahead" means that it is ahead of the clock, so nobody can tell whether it is moving.
+# "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.
 HorizonMotion = Literal["moving", "still", "ahead"]
+PortUse = Literal["service", "other", "unknown"]
 
 YEAR_2024_MS = 1_704_067_200_000
 CLOCK_BEHIND_MS = 2_000
@@ -70,7 +71,7 @@ def store_folder(settings: Settings) -> Finding:
 
 
 def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved elsewhere, or None. A moved store needs no other checks."""
+    """Return a failure if the store was moved, otherwise None. A moved store needs no other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -138,7 +139,7 @@ def write_test(settings: Settings) -> Finding:
             "writing",
             "fail",
             f"Cannot write to {settings.store}: {error.strerror}.",
-            "Free some disk space, or make the user that runs Counterfoil the owner of the folder.",
+            "Free up some disk space, or make the user that runs Counterfoil the owner of the folder.",
         )
     finally:
         test_file.unlink(missing_ok=True)
@@ -265,7 +266,7 @@ def disk(settings: Settings) -> Finding:
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
-    """Check whether a service is advancing the horizon. `served` is whether a process is listening on the port."""
+    """Check whether a service is advancing the horizon. `served` is true if a process is listening on the port."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)
@@ -275,8 +276,8 @@ def horizon(found: int | None, now: int, served: bool) -> Finding:
         return Finding(
             "service",
             "warn",
-            "Nothing listens on the port. The horizon has just moved: a load has finished, or a service uses another "
-            "port.",
+            "Nothing is listening on the port. The horizon has just moved: a load has finished, or a service uses "
+            "another port.",
             "Run `counterfoil serve` to start the service.",
         )
     if motion == "ahead":
@@ -308,7 +309,8 @@ def is_port_free(settings: Settings) -> bool:
     return is_free(settings.host, settings.port)
 
 
-def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
+def ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
+    """Check whether each port is free. `use` says what uses the ports that are not free."""
     listeners = [("port", "port", settings.host, settings.port)]
     if settings.admin_port:
         listeners.append(("admin", "admin_port", settings.admin_host, settings.admin_port))
@@ -316,9 +318,9 @@ def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
         address = f"{host}:{port}"
         if is_free(host, port):
             yield Finding(name, "ok", f"{address} is free.")
-        elif motion == "ahead":
+        elif use == "unknown":
             yield Finding(name, "ok", f"{address} is in use, by this service or by another program.")
-        elif motion == "moving":
+        elif use == "service":
             yield Finding(name, "ok", f"{address} is in use, as expected while the service is running.")
         else:
             yield Finding(
@@ -339,5 +341,5 @@ def format_duration(span_ms: int) -> str:
 
 
 def printable(name: str | None) -> str:
-    """Return a shop's name with control characters replaced, because they could change the terminal's state."""
+    """Return a name with control characters replaced, because they could change the terminal's state."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")

@@ -1,4 +1,4 @@
-"""Checks the service and the store, for `counterfoil status` and the operator's pages."""
+"""Checks the service and the store, for `counterfoil status` and the console."""
 
 import http.client
 import platform
@@ -12,17 +12,17 @@ from counterfoil.checks import cluster, local
 from counterfoil.checks.intake import sudden_changes, watched_folders
 from counterfoil.checks.local import Finding, Status, format_duration, printable
 from counterfoil.domain.access import Key
-from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
 from counterfoil.machine.addresses import reachable_host
-from counterfoil.ports import DiskUse, Inspection, LatestLoad, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import DiskUse, Inspection, LatestLoad, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
 READY_SEC = 5.0
 MOST_NAMED = 5
-# The levels of findings, worst first.
+# The possible statuses of a finding, worst first.
 SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
@@ -54,10 +54,11 @@ class StoreStatus(Struct, frozen=True):
     alarms: Sequence[IntakeAlarm] = ()
     folders: Sequence[WatchedFolder] = ()
     disk: DiskUse | None = None
+    servers: Sequence[ServerState] = ()
 
 
 class Overview(Struct, frozen=True):
-    """The state of a deployment at an instant: findings about service, store, disk and versions, and their values."""
+    """The state of a deployment at one instant: all findings, and the values in the store that they are based on."""
 
     at: int
     findings: Sequence[Finding]
@@ -74,7 +75,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """A sentence that says that all is well, or names the worst problem and what to do about it."""
+        """A message that all is well, or the worst problem with its advice and the number of other problems."""
         if not self.problems:
             return "All is well."
         worst, *others = self.problems
@@ -97,7 +98,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def overview(settings: Settings, now: int) -> Overview:
-    """Check the service and the store, which must exist, without changing any data."""
+    """Check the service and the store without changing any data. The store must exist."""
     seen = _store_status(settings, now)
     findings = [service_finding(settings, seen.horizon, now), *seen.findings]
     if not settings.database:
@@ -109,7 +110,7 @@ def overview(settings: Settings, now: int) -> Overview:
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
-    """Ask the admin listener whether the service is ready. If there is none, check whether the horizon is moving."""
+    """Ask the admin listener whether the service is ready. If it is off, check whether the horizon is moving."""
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(
@@ -117,7 +118,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
             )
         return Finding("service", "fail", "The horizon is not moving.", "Run `counterfoil serve`, or check its log.")
     address = f"{settings.admin_host}:{settings.admin_port}"
-    answer = _ask_ready(settings)
+    answer = ask_ready(settings)
     if isinstance(answer, str):
         advice = "Run `counterfoil serve`, or check admin_host and admin_port."
         return Finding("service", "fail", f"No service responds at {address} ({answer}).", advice)
@@ -127,7 +128,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
     return Finding("service", "fail", f"The service is running but not ready: {reasons}.", "Check its log.")
 
 
-def _ask_ready(settings: Settings) -> Ready | str:
+def ask_ready(settings: Settings) -> Ready | str:
     """Return the response to `/ready`, or the reason why there is none."""
     host = reachable_host(settings.admin_host)
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
@@ -164,10 +165,11 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
     with closing(bootstrap.key_store(settings)) as key_store:
         keys = [key for key in key_store.all() if not key.is_revoked(now)]
     near_quota = _near_quota(settings, keys, now)
+    servers = inspection.servers()
     size = f"{extent.size_bytes / (1 << 20):,.1f} MiB"
     findings = [
         Finding("store", "ok", f"{display_value(settings, 'store')}, {size}, schema {extent.schema}, no problems."),
-        *(server for server in cluster.servers(inspection.servers(), settings.replica_lag_ms)),
+        *(server for server in cluster.servers(servers, settings.replica_lag_ms)),
         _horizon(horizon, now),
         *_load(load, horizon, now),
         *sudden_changes(intake, now),
@@ -176,7 +178,7 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
         _shops(shops, now),
     ]
     return StoreStatus(
-        findings, horizon, load, extent, shops, near_quota, intake.alarms, folders, inspection.disk_use()
+        findings, horizon, load, extent, shops, near_quota, intake.alarms, folders, inspection.disk_use(), servers
     )
 
 
@@ -245,7 +247,8 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
     if not silent:
         return Finding("shops", "ok", f"{counted}, none silent for longer than usual.")
     named = [
-        f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))})"
+        f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))}; "
+        f"usually {format_usual(shop.usual_since_last)} or more)"
         for shop in silent
     ]
     advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."

@@ -1,4 +1,4 @@
-"""`counterfoil audit`: who changed keys or the store, when, and what changed."""
+"""`counterfoil audit`: show who changed keys or the store, what changed, and when."""
 
 import shutil
 import sys
@@ -18,7 +18,7 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 
-# Width of the column with the action: the length of the longest action name.
+# The width of the action column: the length of the longest action name.
 ACT_WIDTH = max(len(act.value) for act in Act)
 INDENT = " " * 4
 GAP = "  "
@@ -33,7 +33,7 @@ COLOURS: dict[str, str] = {
 
 
 def since_time(value: str) -> int:
-    """Parse a duration before now, such as `7d`, or a time with a zone; return milliseconds since 1970."""
+    """Parse a time with a zone, or a duration before now such as `7d`. Return the time in milliseconds since 1970."""
     if value[-1:] in "mhdw":
         return SystemClock().now_ms() - duration(value)
     return instant(value)
@@ -48,7 +48,7 @@ def since_time(value: str) -> int:
     help="Only entries since this time: a duration before now (12h, 7d, 2w) or a time such as 2026-11-23T00:00+07:00.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of entries to show."
+    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of entries."
 )
 @store_option
 @json_option
@@ -56,11 +56,11 @@ def since_time(value: str) -> int:
 def command(
     ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
 ) -> None:
-    """Show who changed keys or the store, when, and what changed, newest entry first.
+    """Show who changed keys or the store, what changed, and when, newest entry first.
 
-    With KEYID, only entries about that key are shown. The entry about a change
-    to a key is written in the same transaction as the change. Entries cannot be
-    changed or deleted, and they do not contain secrets.
+    With KEYID, only entries about that key are shown. A change to a key and its
+    entry are written in the same transaction. Entries cannot be changed or
+    deleted, and they do not contain secrets.
     """
     with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
         found = audit.entries(limit + 1, keyid, since or 0)
@@ -112,7 +112,7 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
 
 
 def _print_entry(entry: AuditEntry) -> None:
-    """Print an entry and, on indented lines below it, its changes, so that they fit a narrow terminal."""
+    """Print an entry, with its changes on indented lines below it, so that it fits a narrow terminal."""
     width = shutil.get_terminal_size().columns
     time = datetime.fromtimestamp(entry.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     act = entry.act.replace("_", " ").ljust(ACT_WIDTH)

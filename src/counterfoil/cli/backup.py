@@ -18,7 +18,7 @@ from counterfoil.domain.calendar import iso_utc
 @json_option
 @click.pass_context
 def command(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
-    """Back up a store to the new folder DIR while the service is running.
+    """Back up a store to the new folder DIR. The service can keep running.
 
     The backup contains the three databases and the deployment secret. DIR is
     created only when the backup is complete and verified. A secret set in

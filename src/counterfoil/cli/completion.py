@@ -25,6 +25,6 @@ def command(ctx: click.Context, shell: str) -> None:
     Then start a new shell.
     """
     script = SHELLS[shell](ctx.find_root().command, {}, "counterfoil", VARIABLE)
-    # Do not call `source()`: it runs the shell to check its version, and the shell may not be installed on a machine
-    # that builds packages.
+    # Do not call `source()`: for bash, it runs bash to check the version, and a machine that builds packages may not
+    # have bash.
     click.echo((script.source_template % script.source_vars()).strip())

@@ -11,7 +11,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.keys import duration
 from counterfoil.cli.options import existing_store, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import print_json, print_note
-from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS
+from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
 from counterfoil.console.process import serve, sign_in_link
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
 from counterfoil.machine.operator import operator
@@ -77,7 +77,7 @@ def command(
 @setting_option("console_host")
 @setting_option("console_port", int, "N")
 @click.option(
-    "--url", "base_url", metavar="URL", help="Address of the console for your browser, if it is behind a proxy."
+    "--url", "base_url", metavar="URL", help="URL of the console in your browser, if the console is behind a proxy."
 )
 @valid_for
 @store_option
@@ -94,7 +94,8 @@ def link(
 ) -> None:
     """Print a new sign-in link for a running console.
 
-    The link works once. The audit names you as the operator.
+    The link works once. Changes that you make in the console are recorded in
+    the audit under your name.
     """
     settings = existing_store(ctx, store, console_host=console_host, console_port=console_port)
     if not is_listening(settings.console_host, settings.console_port):
@@ -109,7 +110,7 @@ def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_u
         print_json({"console": made})
     else:
         click.echo(made)
-        print_note("open this link in your browser. It works once; run `counterfoil console link` to get another one.")
+        print_note(f"open this link in your browser. It works once; run `{link_command(settings)}` to get another one.")
     sys.stdout.flush()
 
 
@@ -119,12 +120,12 @@ def _require_free_port(settings: Settings) -> None:
         return
     reason = "the port is in use" if problem.errno == errno.EADDRINUSE else problem.strerror or str(problem)
     address = f"{settings.console_host}:{settings.console_port}"
-    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another with --console-port.")
+    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another --console-port or check --console-host.")
 
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:
     """Stop the console when its standard input ends, which happens even if the parent process is killed."""
-    # Read the descriptor, not `sys.stdin`: a thread that waits there holds a lock that Python needs at exit.
+    # Read the descriptor, because a thread that waits in `sys.stdin` holds a lock that Python needs at exit.
     while os.read(sys.stdin.fileno(), 1024):
         pass
     stop.set()

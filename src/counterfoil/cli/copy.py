@@ -37,10 +37,10 @@ MAX_LISTED = 20
 )
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
-    """Copy a store that is in use from a folder to PostgreSQL. Run the command again to copy later changes.
+    """Copy a live store from a folder to PostgreSQL. Run the command again to copy later changes.
 
-    The target stays closed until a run with --cut-over finds that both stores are
-    equal, byte for byte. After that, the source can no longer be used. Exit status:
+    The target stays closed until a run with --cut-over finds that both stores
+    contain the same rows. After that, the source can no longer be used. Exit status:
     0 if the stores are equal, 3 if they differ (the differences are listed), 130
     if interrupted, 1 if the copy failed.
     """

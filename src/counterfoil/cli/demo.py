@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
@@ -25,7 +25,7 @@ from counterfoil.cli.demopage import (
     print_json_line,
     print_page,
 )
-from counterfoil.cli.generate import MAX_BILLS, until_option, yesterday_in_thailand
+from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_json, print_note
@@ -50,7 +50,7 @@ CONSOLE_HOST = "127.0.0.1"
 
 
 class DemoPorts(NamedTuple):
-    """The ports of the demo. `console` is None if the demo chooses the console's port when it starts the console."""
+    """The ports of the demo. If `console` is None, the port is chosen when the console is started."""
 
     api: int
     admin: int
@@ -73,10 +73,22 @@ class DemoPorts(NamedTuple):
     "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: --admin-port + 1]"
 )
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
-@click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same data and keys.")
-@until_option
 @click.option(
-    "--bills", type=click.IntRange(500, MAX_BILLS), default=13_500, show_default=True, help="Number of bills."
+    "--seed",
+    type=int,
+    default=7,
+    show_default=True,
+    help="The same seed gives the same data and keys, if --until and --bills are the same too.",
+)
+@click.option(
+    "--until", type=DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: today, up to now]"
+)
+@click.option(
+    "--bills",
+    type=click.IntRange(500, MAX_BILLS),
+    default=13_500,
+    show_default=True,
+    help="Number of bills by the end of the last day.",
 )
 @click.option(
     "--store",
@@ -106,8 +118,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
-    plan = WorldPlan(until=until.date() if until else yesterday_in_thailand(), seed=seed, bills=bills)
-    if plan.until > yesterday_in_thailand() + timedelta(days=1):
+    plan = WorldPlan(until=until.date() if until else today_in_thailand(), seed=seed, bills=bills)
+    if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
@@ -147,7 +159,8 @@ def command(
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
         secret_file.create(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
-        with running_console(_with_console_port(settings, ports.console, ports.admin)) as console:
+        settings = _with_console_port(settings, ports.console, ports.admin)
+        with running_console(settings) as console:
             write_history(settings, demo, seed)
             link = console.link()
             console.watch(print_note)
@@ -157,7 +170,7 @@ def command(
 
 
 def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. Load the data first, before any node advances the horizon to the current time."""
+    """Serve from a local cluster. Load the data before the nodes start, because nodes advance the horizon."""
     with stop_signals_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), ports.api)
         with closing(cluster), suppress(KeyboardInterrupt):
@@ -188,13 +201,13 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
         print_addresses(addresses)
         print_console(console)
         print_environment(
-            "To fill the store with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
+            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal:", environment
         )
         print_end()
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
-    """Report processes that exit. The others keep running, so that the effect of the exit can be observed."""
+    """Report processes that exit. The other processes keep running, so that users can observe the effect."""
     while True:
         for name, status in cluster.exited():
             print_note(f"{name} exited with status {status}.")
@@ -218,7 +231,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, as_json: bool) -> None:
     """Print addresses and keys, as text or JSON, once the service is ready. Ignore a closed standard output.
 
-    This runs in another thread, which needs the context to know whether colours are wanted.
+    This runs in another thread, which must enter the click context to use its colour setting.
     """
     with suppress(OSError), ctx.scope(cleanup=False):
         if as_json:

@@ -9,13 +9,15 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
 
+from counterfoil.machine.addresses import url
 from counterfoil.settings import TABLE, Settings, display_value
 
 STOP_SEC = 5
 # A console that keeps exiting is restarted at most this many times.
 MOST_RESTARTS = 3
-# Long enough for somebody who starts the demo and opens the console later.
+# Some users open the console only hours after they started the demo.
 LINK_VALIDITY = "24h"
 
 
@@ -26,10 +28,11 @@ class ConsoleLine(Struct, frozen=True):
 
 
 class DemoConsole:
-    """The console's process. It stops when its standard input is closed, even if the demo is killed."""
+    """The console's process. It stops when its standard input closes, which also happens if the demo is killed."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        api_url = settings.api_url or url(settings.host, settings.port, f"{settings.prefix}/v1")
+        self._settings = replace(settings, api_url=api_url)
         self._is_stopping = threading.Event()
         self._changing = threading.Lock()
         self._process = self._start()
@@ -41,7 +44,7 @@ class DemoConsole:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | _environment(self._settings),
-            # In its own session, the console does not receive the terminal's Ctrl-C, so that the demo can stop it.
+            # In its own session, the console does not receive Ctrl-C from the terminal. The demo stops it instead.
             start_new_session=True,
         )
 
@@ -78,7 +81,7 @@ class DemoConsole:
                 report(f"the console is running again. Sign in with this link: {link}")
         store, port = display_value(self._settings, "store"), self._settings.console_port
         report(
-            f"the console exited with status {status} and is not started again. "
+            f"the console exited with status {status} and will not be restarted. "
             f"To start it, run `counterfoil console --store {store} --console-port {port}`."
         )
 

@@ -7,13 +7,14 @@ import click
 
 from counterfoil.cli.keys import key_view
 from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.console.links import link_command
 from counterfoil.demo.reference import reference_url
 from counterfoil.demo.showcase import DemoKey, Showcase
 from counterfoil.domain.access import permissions
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
 
-# The processes of a cluster and their addresses.
+# The name and the address of each process in the demo's cluster.
 Addresses = Sequence[tuple[str, str]]
 
 
@@ -51,7 +52,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
     _heading("API reference", reference_url(settings))
-    print_console(console)
+    print_console(console, None if settings.database else settings)
     click.echo(
         f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
         f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
@@ -70,9 +71,11 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
     click.echo()
 
 
-def print_console(console: str | None) -> None:
-    """Print the console's sign-in link, which works only once."""
+def print_console(console: str | None, settings: Settings | None = None) -> None:
+    """Print the console's sign-in link, which works only once. If there are settings, say how to get another link."""
     _heading("Console", console or "could not be started")
+    if console and settings:
+        click.secho(f"  This link works once. For another link, run: {link_command(settings)}", dim=True)
 
 
 def print_addresses(addresses: Addresses) -> None:
@@ -111,7 +114,7 @@ def _format_limit(limit: int) -> str:
 
 
 def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
-    """Return, for each endpoint, a curl command that can be pasted into a shell."""
+    """Return a description and a curl command for each endpoint."""
     ids = demo.samples
     chain, personal, lookup = (demo.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
     days = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}"

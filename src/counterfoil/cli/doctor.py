@@ -1,4 +1,4 @@
-"""`counterfoil doctor`: check everything that a service needs and say how to fix problems."""
+"""`counterfoil doctor`: check everything that the service needs and say how to fix problems."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""`counterfoil generate`: write realistic source records as a stream."""
+"""`counterfoil generate`: write realistic source records to standard output or to a folder."""
 
 import gzip
 import sys
@@ -28,12 +28,11 @@ MAX_BILLS, MAX_SHOPS, MAX_DAYS = 1_000_000_000, 100_000, 3_650
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2199, 12, 31)
 
 
-def yesterday_in_thailand() -> date:
-    """Return yesterday in Thailand time. Only whole days are generated, so runs on the same day give the same data."""
-    return thai_day(SystemClock().now_ms()) - timedelta(days=1)
+def today_in_thailand() -> date:
+    return thai_day(SystemClock().now_ms())
 
 
-class _DayInRange(click.DateTime):
+class DayInRange(click.DateTime):
     """A day in a range that keeps all generated dates valid, including members' dates, which are years earlier."""
 
     def __init__(self) -> None:
@@ -44,11 +43,6 @@ class _DayInRange(click.DateTime):
         if not FIRST_DAY <= day.date() <= LAST_DAY:
             self.fail(f"{day:%Y-%m-%d} is not between {FIRST_DAY} and {LAST_DAY}.", param, ctx)
         return day
-
-
-until_option = click.option(
-    "--until", type=_DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: yesterday]"
-)
 
 
 @click.command()
@@ -68,7 +62,7 @@ until_option = click.option(
     show_default=True,
     help="The same seed gives the same output, if --until and all other options are the same too.",
 )
-@until_option
+@click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: yesterday]")
 @click.option(
     "--days", type=click.IntRange(1, MAX_DAYS), default=120, show_default=True, help="Number of days with bills."
 )
@@ -98,7 +92,9 @@ def command(
     if as_gzip and as_zstd:
         raise click.UsageError("Use --gzip or --zstd, not both.", click.get_current_context())
     compression = "gz" if as_gzip else "zst" if as_zstd else None
-    plan = _plan(bills, shops, members, seed, until.date() if until else yesterday_in_thailand(), days)
+    # Only whole days are generated, so runs on the same day give the same data.
+    last_day = until.date() if until else today_in_thailand() - timedelta(days=1)
+    plan = _plan(bills, shops, members, seed, last_day, days)
     if out == STANDARD_OUTPUT:
         if as_json:
             raise click.UsageError(
@@ -136,7 +132,7 @@ def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
-    """Write one file per kind of record. Rename the files when all are complete, so that no partial data is left."""
+    """Write one file per kind of record, and return the record counts. Files are renamed once all are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
@@ -159,7 +155,7 @@ def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[s
 
 
 def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes]:
-    """Yield the generated lines, with a progress bar if `show_progress`."""
+    """Yield the generated lines. If `show_progress` is true, show a progress bar."""
     if not show_progress:
         yield from world(plan)
         return

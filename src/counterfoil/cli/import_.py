@@ -59,7 +59,7 @@ class ImportRequest(Struct, kw_only=True):
         return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the mapping file, overridden by command-line options."""
+        """Return the content of the mapping file, with the command-line options applied."""
         dates = {"order": self.date_order, "timezone": self.timezone}
         given = {name: value for name, value in dates.items() if value is not None}
         below = read_mapping(self.mapping) if self.mapping else {}
@@ -126,7 +126,7 @@ class FilesReading:
     metavar="FILE",
     help="File for the records; with --infer, for the mapping.",
 )
-@click.option("--rejects", type=_new_file, metavar="FILE", help="File for all rows that were rejected; must not exist.")
+@click.option("--rejects", type=_new_file, metavar="FILE", help="New file for all rows that were rejected.")
 @click.option(
     "--load", "is_load", is_flag=True, help="Load the records into the store instead of writing them to a file."
 )

@@ -37,7 +37,7 @@ class ImportedSource(Source):
 
 
 def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportTally, *, as_json: bool) -> None:
-    """Write the records as NDJSON, then the summary."""
+    """Write the records as NDJSON, then print the summary."""
     if output == STANDARD_OUTPUT:
         for one in records:
             sys.stdout.buffer.write(_encode(one.record) + b"\n")
@@ -69,7 +69,7 @@ def check_records(records: Iterable[ImportedRecord], tally: ImportTally, *, as_j
         print_json({**tally_view(tally), "check": True})
         return
     print_tally(tally, to_stderr=False)
-    click.echo("Nothing was written. Run the same command without --check to convert the export.")
+    click.echo("Nothing was written. Run the same command without --check to write the records.")
 
 
 def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
@@ -79,7 +79,7 @@ def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
-    """Yield all results except shops that the export only names and the store already has, to keep their settings."""
+    """Yield the results. Skip shops that the export only mentions by name and whose settings the store already has."""
     with open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])

@@ -91,14 +91,13 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all of them to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
         click.echo(
-            f"Rejected {rows} not converted.{where}{hint} "
-            "Fix the mapping or the export, then run the same command again.",
+            f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.",
             err=to_stderr,
         )
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:
-    """Return the tally in the form that `--json` prints."""
+    """Return the tally as `--json` prints it."""
     return {
         "bills": tally.bills,
         "shops": tally.shops,

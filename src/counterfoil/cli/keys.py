@@ -4,21 +4,22 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
 import click
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.checks.local import printable
 from counterfoil.cli.key_report import print_report, read_report, report_fields, report_view
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
+from counterfoil.cli.recent_key_changes import confirm_replacement, recent_values, successors_by_others
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
-from counterfoil.domain.audit import Act, Actor, FieldValue
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.domain.key_rotation import successors_of
+from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
@@ -28,8 +29,6 @@ _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-# `keys update` prints a note if it replaces another operator's change that is not older than this.
-RECENT_MS = 3_600_000
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
 
@@ -95,7 +94,7 @@ def single_key_options(function: Callable[..., None]) -> Callable[..., None]:
 def command() -> None:
     """Issue, list, update, rotate and revoke API keys.
 
-    KEYID is the part between `cf_live_` and the next underscore.
+    KEYID is the part of a key between `cf_live_` and the next underscore.
     """
 
 
@@ -198,6 +197,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option(
     "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
 )
+@click.option("--yes", is_flag=True, help="Replace values that somebody else set within the last hour, without asking.")
 @single_key_options
 def update(
     ctx: click.Context,
@@ -207,10 +207,15 @@ def update(
     per_day: int | None,
     personal_data: bool | None,
     messaging_lookup: bool | None,
+    yes: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Change a key's label, limits or permissions. Its scope and secret never change."""
+    """Change a key's label, limits or permissions. Its scope and secret never change.
+
+    To replace a value that somebody else set within the last hour, the command
+    asks for confirmation. Without a terminal, it refuses unless --yes is given.
+    """
     changes = key_issuing.KeyChanges(
         label=label,
         per_min=per_min,
@@ -222,8 +227,14 @@ def update(
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     settings, now, by = existing_store(ctx, store), _now(), operator()
     with _open_key_store(settings) as key_store:
-        _print_key(key_issuing.update(key_store, keyid, changes, now, by), as_json)
-    _report_replaced_values(settings, keyid, now, by)
+        seen = key_issuing.find(key_store, keyid)
+        replaced = recent_values(settings, seen, changes, now, by)
+        if not yes:
+            confirm_replacement(replaced)
+        # If somebody else changes the key while the operator is being asked, this update is refused.
+        _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=seen), as_json)
+    for value in replaced:
+        print_note(f"{value.description} This command has replaced that value with {value.replacement}.")
 
 
 @command.command()
@@ -233,17 +244,31 @@ def update(
     metavar="DURATION",
     help="Revoke the old key after this time, for example 30m, 12h, 7d or 2w.",
 )
+@click.option("--again", is_flag=True, help="Issue a successor even if somebody else issued one within the last hour.")
 @single_key_options
-def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str | None, as_json: bool) -> None:
+def rotate(
+    ctx: click.Context, keyid: str, revoke_old_in: int | None, again: bool, store: str | None, as_json: bool
+) -> None:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked, or for the time given.
+    The old key stays valid until it is revoked, or for the time given. If
+    somebody else has rotated the key within the last hour, the command refuses
+    to issue another successor unless --again is given.
     """
-    now = _now()
+    settings, now, by = existing_store(ctx, store), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
-    with _open_key_store(existing_store(ctx, store)) as key_store:
-        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, now, operator(), revoke_old_at)
+    with _open_key_store(settings) as key_store:
+        successors = {key.key_id for key in successors_of(key_store.all(), keyid) if not key.is_revoked(now)}
+        known = successors if again else successors - successors_by_others(settings, keyid, now, by)
+        try:
+            issued = key_issuing.rotate(
+                key_store, keyid, secrets.token_bytes, now, by, revoke_old_at, known_successors=known
+            )
+        except AlreadyRotated as error:
+            raise KeyIssuingError(f"{error} To issue another successor, run the command with --again.") from error
     _print_issued(issued, as_json)
+    if known:
+        print_note(f"this key was rotated before. Other active successors: {', '.join(sorted(known))}.")
     if as_json:
         return
     if revoke_old_at is not None:
@@ -290,31 +315,6 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
     name = f"{key.key_id} ({key.label})" if key.label else key.key_id
     when = "This cannot be undone" if at is None else f"It will stop working at {_format_time(at)}"
     click.confirm(f"Revoke {name}? {when}", abort=True, err=True)
-
-
-def _report_replaced_values(settings: Settings, keyid: str, now: int, by: Actor) -> None:
-    """Print a note for each value that somebody else had set shortly before and that this update replaced."""
-    with suppress(StoreUnavailable), closing(bootstrap.audit(settings)) as audit:
-        entries = audit.entries(2, keyid, now - RECENT_MS)
-    if len(entries) < 2 or entries[0].actor != by or entries[1].act != Act.KEY_CHANGED:
-        return
-    ours, previous = entries
-    who = previous.actor
-    if (who.name, who.via) == (by.name, by.via):
-        return
-    for name in sorted(ours.changes.keys() & previous.changes.keys()):
-        change = previous.changes[name]
-        seconds = max(0, now - previous.at) // 1000
-        print_note(
-            f"{printable(who.name)} ({who.via}) changed {name} from {_value(change.before)} to {_value(change.after)} "
-            f"{seconds:,} seconds ago. This command has replaced that value with {_value(ours.changes[name].after)}."
-        )
-
-
-def _value(value: FieldValue) -> str:
-    if value is None:
-        return "none"
-    return f"{value:,}" if isinstance(value, int) else printable(value if isinstance(value, str) else " ".join(value))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.ingest.checking import RejectExamples
-from counterfoil.ingest.converters import ConverterStopped
+from counterfoil.ingest.converter_connection import ConverterStopped
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ingest.spool import Spool
@@ -50,24 +50,29 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write rejected lines to this file, which must not exist. [default: a new file in STORE/rejects]",
+    help="Write rejected lines to this new file. [default: a new file in STORE/rejects]",
 )
 @click.option(
     "--strict",
     is_flag=True,
     help="Reject records that have unknown fields or unreadable values.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; show unused fields and the lines that would be rejected.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing; show unknown fields, unreadable values and the lines that would be rejected.",
+)
 @click.option(
     "--quarantine",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Move files that cannot be read or are not source records to this folder, and exit with status 3.",
+    help="Move files that cannot be read or are not source records to this folder. "
+    "If any are moved, the exit status is 3.",
 )
 @click.option(
     "--accept-change",
     is_flag=True,
-    help="Accept the sudden change in this load, or without SOURCE in the latest loads, as normal.",
+    help="Accept the sudden change in this load as normal. Without SOURCE: the change in the latest loads.",
 )
 @click.option(
     "--watch",
@@ -104,7 +109,7 @@ def command(
         return
     if given.check and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(
-            "--check does not write or move files. Leave out --rejects, --quarantine and --accept-change."
+            "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
         )
     if given.sources:
         raise click.exceptions.Exit(_load(settings, given))

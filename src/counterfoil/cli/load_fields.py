@@ -1,4 +1,4 @@
-"""The parts of a load's summary about unused fields, incomplete bills, and sudden changes since earlier loads."""
+"""The parts of a load's summary about problems with fields, incomplete bills, and changes since earlier loads."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:
 
 
 def alarm_view(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
-    """Return the sudden changes in the form that `--json` prints."""
+    """Return the sudden changes as `--json` prints them."""
     return [
         {
             "measure": alarm.measure,

@@ -1,4 +1,4 @@
-"""The part of a load's summary about files that were not loaded or are empty, and moving such files to quarantine."""
+"""Lists the files that were not loaded or were empty, and moves files to quarantine."""
 
 from collections.abc import Sequence
 from pathlib import Path

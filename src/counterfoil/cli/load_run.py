@@ -1,4 +1,4 @@
-"""Runs a load from the command line: opens the sources and the store, shows progress and collects the result."""
+"""Runs a load from the command line: opens the store, shows progress and completes the report."""
 
 import gc
 import time
@@ -16,7 +16,7 @@ from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
-from counterfoil.ingest.converters import free_cores
+from counterfoil.ingest.converters import free_cores, running_converters
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError
@@ -25,7 +25,7 @@ from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
 # A load creates thousands of lists per batch but no reference cycles. With Python's default threshold, garbage
-# collection took 6 % of the time of a load.
+# collection took 6 % of the load time.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
@@ -94,12 +94,17 @@ def run_load(
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create a secret.
+    # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     is_new = not report.check and is_without_store(settings)
-    opened = open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
+    opened = open_for_check(settings) if report.check else open_ledger(settings)
     doing = "Checking" if report.check else "Loading"
-    with opened as ledger, progress(doing, records.total, "lines", in_bytes=True) as show_progress:
+    processes = min(settings.converters, free_cores())
+    with (
+        running_converters(pseudonyms, processes, records.total) as running,
+        opened as ledger,
+        progress(doing, records.total, "lines", in_bytes=True) as show_progress,
+    ):
         if is_new:
             record_new_store(settings)
 
@@ -117,7 +122,8 @@ def run_load(
                 show,
                 strict=strict,
                 finishes_damaged=report.quarantines,
-                processes=min(settings.converters, free_cores()),
+                processes=processes,
+                running=running,
             )
             pipeline.load(records)
         except KeyboardInterrupt:
@@ -136,8 +142,14 @@ def run_load(
 
 
 @contextmanager
+def open_ledger(settings: Settings) -> Iterator[Ledger]:
+    with closing(bootstrap.ledger(settings)) as ledger:
+        yield ledger
+
+
+@contextmanager
 def open_for_check(settings: Settings) -> Iterator[Ledger]:
-    """Yield a ledger that writes nothing. If there is no store yet, it is not created."""
+    """Yield a ledger that writes nothing. A store that does not exist yet is not created."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)
         return
@@ -146,7 +158,7 @@ def open_for_check(settings: Settings) -> Iterator[Ledger]:
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:
-    """Accept the latest sudden change as normal; return the alarms that this clears."""
+    """Accept the latest sudden change as normal, and return the alarms that were cleared."""
     ended: list[IntakeAlarm] = []
 
     def change(intake: Intake, now_ms: int) -> Intake:  # noqa: ARG001 - the ledger's signature

@@ -1,4 +1,4 @@
-"""`counterfoil load --watch`: loads the files that are delivered to a spool folder, until it is stopped."""
+"""`counterfoil load --watch`: load files as they are delivered to a spool folder, until stopped."""
 
 import signal
 import threading
@@ -37,7 +37,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 
 
 class StopRequest:
-    """Whether a signal has asked the watcher to stop. A second signal stops it at once."""
+    """A request to stop the watcher, sent as a signal. A second signal stops the watcher at once."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -141,7 +141,7 @@ class FolderWatch:
             self.report(0, 0)
 
     def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Record in the store that this watcher is running or has stopped. When it stops, do not wait for the store."""
+        """Record in the store that this watcher is running or has stopped. When stopping, do not retry."""
 
         def call() -> None:
             is_new = not self._reported and is_without_store(self._settings)
@@ -164,8 +164,8 @@ class FolderWatch:
     def _retried(self, call: Callable[[], Result]) -> Result | None:
         """Retry a call until the store is available and return its result, or None if the watcher is stopped first.
 
-        At the start, a store that cannot be used is an error. Later, the call is retried, because a file of the store
-        may be missing temporarily.
+        Before the first report, StoreMismatch and SettingsError are raised. After that, the call is retried in these
+        cases too, because a file of the store may be missing temporarily.
         """
         pause = FIRST_RETRY_SEC
         while True:

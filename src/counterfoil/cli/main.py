@@ -4,6 +4,7 @@ A command's module is imported only when that command runs, so that help and
 small commands start quickly.
 """
 
+import gc
 import importlib
 import io
 import os
@@ -23,13 +24,14 @@ from counterfoil.machine.colour import wants_colour
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# Name and description of each command. It is implemented by the function `command` in the module of the same name, or
-# in the module that MODULES names.
+# The name and description of each command. A command is implemented by the function `command` in the module of the
+# same name, or in the module that MODULES names.
 COMMANDS = {
     "demo": "Serve an invented restaurant group, to try Counterfoil.",
     "serve": "Serve the API.",
     "init": "Create an empty store, or replace a lost file with an empty one.",
     "load": "Load source records from files, folders or standard input.",
+    "loads": "List the latest loads, or the rejected lines of one load.",
     "import": "Convert POS exports, or a POS database, into source records.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
@@ -40,13 +42,13 @@ COMMANDS = {
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
     "requests": "Find recorded requests, or follow new ones.",
-    "console": "Run the operator's console, a web site for one or more operators.",
+    "console": "Run the console, a web site for operators.",
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",
     "backup": "Back up an embedded store while it is in use, and verify the copy.",
     "restore": "Restore a backup.",
-    "prune": "Delete expired request records, daily totals and cursors.",
+    "prune": "Delete expired request records, daily totals, cursors and removals.",
     "status": "Show a one-screen health summary.",
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
@@ -56,7 +58,7 @@ COMMANDS = {
 MODULES = {"settings": "show_settings", "import": "import_"}
 
 # Errors whose messages are written for the operator, each with the prefix of its message. The classes are given by
-# name, so that commands that do not use the store need not import it.
+# name, so that the modules that define them need not be imported.
 EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
@@ -70,8 +72,8 @@ EXPECTED_ERRORS = {
     "StoreUnavailable": "the store is unavailable: ",
 }
 
-# Optional packages and the extra that installs each. (A copy in PostgreSQL also needs psycopg; `client/sinks` has
-# the error message for this case, which names the extra `pull`.)
+# Optional packages, and the extra that installs each of them. (The extra `pull` installs psycopg too. The error message
+# in `client/sinks` names that extra.)
 EXTRAS = {
     "granian": "server",
     "isal": "server",
@@ -97,6 +99,10 @@ class Program(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, cmd_name)}")
+        if not gc.isenabled():
+            # The garbage collector is turned on, but skips the objects of the modules that have been imported.
+            gc.freeze()
+            gc.enable()
         command: click.Command = module.command
         return command
 
@@ -105,7 +111,7 @@ class Program(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the completions of a command's name, without importing the commands."""
+        """Return the completions for a command name, without importing the commands."""
         named = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -222,6 +228,6 @@ def _error_message(error: Exception) -> str:
 
 
 def _handle_closed_pipe() -> int:
-    """Return the exit status for a closed output pipe (as with `| head`). No message is printed."""
+    """Handle a closed output pipe (as with `| head`) without a message, and return the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

@@ -32,7 +32,7 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
         flag = "--roles" if roles else "--distribute"
         raise SettingsError(
             f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. "
-            "An embedded store is protected by its file permissions."
+            "An embedded store has no roles and cannot be distributed."
         )
     done = bootstrap.migrate(settings, partial(_entry, Act.SCHEMA_MIGRATED))
     distributed = bootstrap.distribute(settings) if distribute else []

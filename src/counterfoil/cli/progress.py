@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 class ProgressDisplay(Protocol):
     def __call__(self, position: int, count: int) -> None:
-        """Show that `position` out of `total` has been reached, and that `count` units are done."""
+        """Show that this position has been reached, and that `count` units are done."""
 
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str, *, in_bytes: bool = False) -> Iterator[ProgressDisplay]:
     """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal.
 
-    With `in_bytes`, positions are bytes, and the bar shows them and their rate.
-    Without a total, it shows no percentage.
+    With `in_bytes`, positions are in bytes, and the bar shows bytes and bytes per
+    second. Without a total, the bar shows no percentage.
     """
     if not terminal.is_terminal(sys.stderr):
         yield lambda position, count: None  # noqa: ARG005 - shows nothing

@@ -50,7 +50,10 @@ def _prune_removals(settings: Settings) -> int:
     """Delete old removals from the change feed; return the count. Do nothing if the login may not delete them."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
-        print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does this.")
+        print_note(
+            f"the login {permissions.login} cannot delete removals from the change feed, so none were deleted. "
+            "The service deletes them."
+        )
         return 0
     with closing(bootstrap.ledger(settings)) as ledger:
         return ledger.prune_removals()

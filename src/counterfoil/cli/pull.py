@@ -55,20 +55,23 @@ class PullReport(Struct):
 
     @property
     def needs_follow_up(self) -> bool:
-        """Whether the command of `--then` must be run: the copy has changed since the command last succeeded."""
+        """Whether the `--then` command must be run: the copy has changed since the command last succeeded."""
         if self.outcome.status == "interrupted":
             return False
-        # A run that could not begin, for example because the key was revoked, does not run the command.
+        # After an error that a retry cannot fix, such as a revoked key, the command runs only if this run made changes.
         return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.has_changes)
 
 
 @click.command()
 @remote_options
-@since_option("Copy only bills of this day and later, and bills without a date. [default: all bills]")
+@since_option(
+    "Copy only bills of this day and later, and bills without a date. "
+    "[default: as in the last run; initially all bills]"
+)
 @click.option(
     "--shops",
     metavar="IDS",
-    help="Copy only these shops: IDs separated by commas, or * for all. [default: all shops]",
+    help="Copy only these shops: IDs separated by commas, or * for all. [default: as in the last run; initially all]",
 )
 @click.option(
     "--members-every",
@@ -125,7 +128,7 @@ def command(
 
 
 def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
-    """Run one pull and print its report. If the copy has unhandled changes, run the command of `--then`."""
+    """Run one pull and print its report. If the copy has unhandled changes, run the `--then` command."""
     report = pull_once(remote, options)
     _print_report(report, as_json)
     if follow_up and report.needs_follow_up:
@@ -140,14 +143,14 @@ def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json:
 
 
 def _record_handled(remote: Remote, changes: int) -> None:
-    """Store in the copy that the command of `--then` has succeeded, so that the next run does not repeat it."""
+    """Store in the copy that the `--then` command has succeeded, so that the next run does not repeat it."""
     try:
         with private_files(), closing(remote.destination.open()) as sink:
             pull_state.record_handled(sink, changes)
     except SinkError as error:
         print_note(
-            f"the command of --then succeeded, but this could not be recorded in the copy: {error}. "
-            "The next pull will run the command again."
+            f"the --then command succeeded, but this could not be recorded in the copy: {error}. "
+            "The next pull with --then will run the command again."
         )
 
 
@@ -216,7 +219,7 @@ class _Run:
 
 
 def _shop_ids(text: str | None) -> tuple[str, ...] | None:
-    """Return the shop IDs of `--shops`. An empty tuple stands for all shops."""
+    """Return the shop IDs in the value of `--shops`. An empty tuple means all shops."""
     if text is None:
         return None
     ids = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -248,7 +251,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`, with an earlier next run if both runs used up the quota: the service's day has not ended."""
+    """Return `after`, but retry soon if both runs hit the quota: our clock may be ahead of the service's."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after
@@ -263,13 +266,13 @@ def _print_report(report: PullReport, as_json: bool) -> None:
     elif not report.outcome.exit_code or report.tally.has_read:
         print_fields(_summary(report))
     for shop_id in report.tally.missing_shops:
-        print_note(f"the key does not cover shop {shop_id}, so the copy has no data from it.")
+        print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
     print_error(report.outcome, PROGRESS_SAVED if report.tally.has_read else NOTHING_READ)
 
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
     tally = report.tally
-    # A small pull spends most of its time on starting the program, so its rate would be meaningless.
+    # A small pull spends most of its time starting up, so its rate would be meaningless.
     is_measured = tally.bills_read >= MIN_BILLS_FOR_RATE and report.seconds > 0
     rate = f" ({tally.bills_read / report.seconds:,.0f} read/s)" if is_measured else ""
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
@@ -277,7 +280,7 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     members = _counts(tally.members_added, tally.members_changed, tally.members_removed, tally.members_unchanged)
     pairs = [
         ("copy", report.target),
-        # The shops are counted at the end of a pass, which a run that failed may not have reached.
+        # Shops are counted at the end of a pass, so a failed run may have no count.
         *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
         ("bills", f"{bills}{rate}"),
         ("members", members),

@@ -1,4 +1,4 @@
-"""Runs the command of `counterfoil pull --then` for changes to the copy that the command has not handled yet."""
+"""Runs the command given with `counterfoil pull --then`, and returns an error message if it fails."""
 
 import os
 import shlex

@@ -44,7 +44,7 @@ class Comparison(Struct):
 @click.command()
 @remote_options
 @since_option("Compare only days from this date on, without undated bills. [default: all days]")
-@click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
+@click.option("--fix", is_flag=True, help="For days that differ, replace the copy's bills with the service's.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
     """Compare a copy with the service by shop and day, and list the days that differ.
@@ -93,14 +93,12 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json(_view(comparison))
     elif not comparison.is_first_pull_finished:
-        print_note("the first pull has not finished yet, so nothing was compared. Run `counterfoil pull` first.")
+        print_note("the copy is not complete yet, so nothing was compared. Run `counterfoil pull` first.")
     elif comparison.tally.requests:
         if comparison.found:
             _print_differences(comparison.found)
         click.echo(_summary(comparison))
-    print_error(
-        comparison.outcome, "the days fixed so far are saved. Run the same command to start the comparison again."
-    )
+    print_error(comparison.outcome, "any fixes made so far are saved. Run the same command to restart the comparison.")
 
 
 def _summary(comparison: Comparison) -> str:

@@ -40,7 +40,7 @@ _TIME = "a duration before now (30m, 12h, 7d, 2w) or a time such as 2026-11-23T0
 @click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since this time: {_TIME}.")
 @click.option("--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of requests to show."
+    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of requests."
 )
 @click.option("--follow", is_flag=True, help="Show new requests as they are recorded, until interrupted.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -72,7 +72,7 @@ def command(
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.", ctx)
     if follow and until is not None:
-        raise click.UsageError("--follow shows requests from now on, so it cannot be combined with --until.", ctx)
+        raise click.UsageError("--follow runs until interrupted, so it cannot be combined with --until.", ctx)
     wanted = RequestFilter(
         request_id=requestid,
         key_id=key,

@@ -29,7 +29,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
     updatedSince stay valid. All marks of the change feed become invalid: a
     client that sends one gets mark_expired and must read everything again. All
     cursors become invalid too: a client that sends one gets bad_cursor and must
-    read its list again from its start.
+    read its list again from the beginning.
 
     Exit status: 0 if the backup was restored, 1 if the restore failed.
     """
@@ -62,7 +62,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 ("keys", f"{manifest.rows('keys', 'keys'):,}"),
                 ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
                 ("feed marks", "all invalid: clients get mark_expired and read everything again"),
-                ("cursors", "all invalid: clients get bad_cursor and must read the list again from its start"),
+                ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]
         )

@@ -34,7 +34,7 @@ def command(ctx: click.Context, /, **flags: object) -> None:
 
 
 def _print_ready(ctx: click.Context, settings: Settings) -> None:
-    """Print the addresses from another thread, which needs the context to know whether colours are wanted."""
+    """Print the addresses. Another thread calls this and must enter the click context to use its colour setting."""
     with ctx.scope(cleanup=False):
         _print_addresses(settings)
 

@@ -11,7 +11,7 @@ from counterfoil import bootstrap
 from counterfoil.checks.local import printable
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
-from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
 from counterfoil.machine.clock import SystemClock
 
@@ -24,10 +24,11 @@ from counterfoil.machine.clock import SystemClock
 def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
     """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
 
-    The usual number is the median of the bills that the shop had by this time
+    The usual number is the median number of bills that the shop had by this time
     of day on the same weekday in the last 4 weeks, in the shop's time zone. A
-    shop is silent if it has had no bills for a period in which it usually has 5
-    or more.
+    shop is silent if it usually has 5 or more bills in the time since its last
+    bill. If it has fewer than half of its usual bills today, but is not silent,
+    there are too few bills to tell. After 4 weeks without a bill, it is closed.
 
     Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
     franchise is unknown.
@@ -59,12 +60,18 @@ def shop_view(shop: ShopActivity) -> dict[str, object]:
         "lastBillAt": None if shop.last_bill_at is None else iso_utc(shop.last_bill_at),
         "billsToday": shop.today,
         "usualByNow": shop.usual_by_now,
+        "usualSinceLastBill": shop.usual_since_last,
+        "state": shop.state,
         "silent": shop.is_silent,
     }
 
 
 def _known_franchises(known: Sequence[str]) -> str:
     return f"Loaded franchises: {', '.join(known)}." if known else "No franchise is loaded."
+
+
+# How the table names the states. A state that needs no attention has a dash.
+_STATES = {"silent": "silent", "few": "too few to tell", "open": "-", "closed": "closed", "empty": "no bills"}
 
 
 def _last_bill(shop: ShopActivity) -> str:
@@ -80,6 +87,7 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
         DisplayColumn("last bill (Thailand time)"),
         DisplayColumn("today", align_right=True),
         DisplayColumn("usual", align_right=True),
+        DisplayColumn("usual since last bill", align_right=True),
         DisplayColumn("state"),
         DisplayColumn("name"),
     )
@@ -91,8 +99,9 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
             f"{shop.bills:,}",
             _last_bill(shop),
             f"{shop.today:,}",
-            f"{shop.usual_by_now:,.0f}",
-            "silent" if shop.is_silent else "-",
+            format_usual(shop.usual_by_now),
+            format_usual(shop.usual_since_last),
+            _STATES[shop.state],
             printable(shop.name),
         )
         for shop in shops
@@ -112,16 +121,23 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
         for shop in of_franchise:
             _print_shop(shop, indent, width)
         click.echo()
-    click.secho("Times are Thailand time. Usual: median by this time on this weekday, last 4 weeks.", dim=True)
+    click.secho("Times are in Thailand time. Usual: median by this time on this weekday, last 4 weeks.", dim=True)
+    click.secho(f"Silent: usually {MISSING_BILLS} or more bills in the time since the last bill.", dim=True)
 
 
 def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
-    silent = click.style("  silent", fg="yellow") if shop.is_silent else ""
-    click.echo(f"  {click.style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {printable(shop.name)}{silent}")
+    state = ""
+    if shop.is_silent:
+        state = click.style(
+            f"  silent, usually {format_usual(shop.usual_since_last)} bills since the last", fg="yellow"
+        )
+    elif shop.state != "open":
+        state = click.style(f"  {_STATES[shop.state]}", dim=True)
+    click.echo(f"  {click.style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {printable(shop.name)}{state}")
     about = [
         f"{shop.bills:,} bills",
         f"last {_last_bill(shop)}",
-        f"today {shop.today:,} (usual {shop.usual_by_now:,.0f})",
+        f"today {shop.today:,} (usual {format_usual(shop.usual_by_now)})",
     ]
     line = " · ".join(about if shop.last_bill_at is not None else ["no bills"])
     base = f"base {shop.provider_id}" if shop.provider_id else "no members"

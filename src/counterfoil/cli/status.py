@@ -14,6 +14,7 @@ from counterfoil.cli.shops import shop_view
 from counterfoil.cli.terminal import print_json
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.machine.clock import SystemClock
+from counterfoil.settings import display_value
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 
@@ -32,7 +33,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)
     seen = overview(settings, SystemClock().now_ms())
     if as_json:
-        print_json(_view(seen))
+        print_json(_view(seen, display_value(settings, "meter")))
     else:
         for finding in seen.findings:
             print_finding(finding)
@@ -49,7 +50,7 @@ def _summary(findings: Sequence[Finding]) -> str:
     return f"{' and '.join(parts)}. Run `counterfoil doctor` for details."
 
 
-def _view(found: Overview) -> dict[str, object]:
+def _view(found: Overview, meter: str) -> dict[str, object]:
     seen, now = found.store, found.at
     load = seen.load
     return {
@@ -60,6 +61,18 @@ def _view(found: Overview) -> dict[str, object]:
         "horizonAgeMs": found.horizon_age_ms,
         "storeBytes": seen.extent.size_bytes if seen.extent else None,
         "schema": seen.extent.schema if seen.extent else None,
+        "software": seen.extent.software if seen.extent else None,
+        "freeBytes": seen.disk.free_bytes if seen.disk else None,
+        "logBytes": seen.disk.log_bytes if seen.disk else {},
+        "meter": meter or None,
+        "servers": [
+            {
+                "name": server.name,
+                "role": server.role.value,
+                "horizon": None if server.horizon is None else iso_utc(server.horizon),
+            }
+            for server in seen.servers
+        ],
         "latestLoad": None
         if load is None
         else {

@@ -24,7 +24,7 @@ MAX_BAR_WIDTH = 48
 
 
 class KeyUsage(Struct, frozen=True):
-    """A key and its request count on each of the last days, oldest first."""
+    """A key and its daily request counts, oldest day first."""
 
     key: Key
     days: list[tuple[date, int]]
@@ -41,7 +41,7 @@ class KeyUsage(Struct, frozen=True):
 )
 @click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
 @click.option(
-    "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of disclosures to show."
+    "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of disclosures."
 )
 @store_option
 @json_option
@@ -55,7 +55,11 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Show the requests per day (Thailand time) made with KEYID, or with each key."""
+    """Show the requests per day (Thailand time) made with KEYID, or with each key.
+
+    With --disclosures, a member counts once for each response that contained
+    the member.
+    """
     settings = existing_store(ctx, store)
     keys = _read_keys(settings, keyid)
     if disclosures:
@@ -175,9 +179,9 @@ def _print_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
                 DisplayColumn("key ID", "bold", no_wrap=True),
                 DisplayColumn("route"),
                 DisplayColumn("base", "cyan"),
-                DisplayColumn("members", align_right=True),
+                DisplayColumn("members in response", align_right=True),
             ),
             rows,
         )
     else:
-        print_note("no request has returned personal data in the last 90 days.")
+        print_note("no disclosures found. Disclosures are kept for 90 days.")

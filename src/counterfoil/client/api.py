@@ -109,7 +109,7 @@ class Client:
         return calls.parse_object(self.send(calls.member(token)), models.with_decimal_balances)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        """Return the member's token."""
+        """Return the token of the member with this messaging user ID."""
         return calls.parse_object(self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
 
     def usage(self) -> Usage:
@@ -119,7 +119,7 @@ class Client:
         return usage
 
     def send(self, call: Call) -> HttpResponse:
-        """Send a call of any kind and return the raw response."""
+        """Send a call and return the raw response."""
         if not self._pace.has_limit and self.requests >= self._unpaced:
             with self._limit_lock:
                 if not self._pace.has_limit:

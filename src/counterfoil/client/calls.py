@@ -22,20 +22,20 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class Paging(TypedDict, total=False):
-    """Where to start in a list, and the number of rows per page."""
+    """The number of rows per page, and the cursor of the page to start from."""
 
     limit: int
     cursor: str | None
 
 
 class FeedPaging(Paging, total=False):
-    """Where to start in the change feed. `since` is the mark of the last pass."""
+    """The position to start from in the change feed. `since` is the mark of the last pass."""
 
     since: str | None
 
 
 class DigestSelection(Paging, total=False):
-    """Which digests to read: those of one shop or of all shops, for the days `first` to `last` or for all days."""
+    """The digests to read: those of one shop or of all shops, for the days `first` to `last` or for all days."""
 
     shop_id: str | None
     first: date | None
@@ -167,7 +167,7 @@ def next_page(call: Call, cursor: str) -> Call:
 
 
 def _format_day(day: date) -> str:
-    """Return a day as eight digits. strftime does not always pad years before 1000."""
+    """Return a day as eight digits. `strftime` is not used, because it does not always pad years before 1000."""
     return day.isoformat().replace("-", "")
 
 

@@ -1,4 +1,4 @@
-"""Functions for both clients: check the base URL, prepare TLS and the request headers, decompress responses.
+"""Functions that both clients use to check the base URL, prepare TLS and headers, and decompress responses.
 
 httpx is imported only where it is needed, because importing it is slow.
 """
@@ -22,7 +22,7 @@ _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 
 
 def checked_url(base_url: str) -> str:
-    """Return the base URL without its trailing slash. Raise `ValueError` at once if it is invalid."""
+    """Return the base URL without its trailing slash. Raise `ValueError` if it is not valid."""
     try:
         url = urlsplit(base_url)
         is_usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
@@ -74,7 +74,7 @@ def to_response(response: "httpx.Response") -> HttpResponse:
 def has_proxy() -> bool:
     """Return whether a proxy may be configured, in the environment or, on some systems, in the system settings."""
     if sys.platform in ("darwin", "win32"):
-        # Imported here because importing it is slow, and only these systems have proxy settings.
+        # Imported here because the import is slow, and only these systems have system-wide proxy settings.
         from urllib.request import getproxies  # noqa: PLC0415
 
         return bool(getproxies())

@@ -13,7 +13,7 @@ from counterfoil.client import retry
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.pace import Pace
 
-# What the client waits for. The progress display shows this after the words "waiting for".
+# Reasons to wait. The progress display shows them after the words "waiting for".
 RATE_LIMIT, FAILED_REQUEST = "the rate limit", "the service"
 
 
@@ -123,8 +123,8 @@ def _decide(
 def _decide_on_foreign(
     status: int, request_id: str | None, tries: int, environment: Environment
 ) -> tuple[retry.Decision, CounterfoilError]:
-    """Return the decision and the error for a response that is from a proxy or from another service."""
-    reason = f"the response was {status} without one of the API's error codes"
+    """Return the decision and the error for a response that comes from a proxy or another service."""
+    reason = f"the response had HTTP status {status} but no error code of the API"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, environment.random_number()), Unreachable(
             f"the service cannot be reached: {reason}", request_id

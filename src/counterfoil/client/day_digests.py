@@ -73,7 +73,7 @@ class ServiceDigests:
 
 
 def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
-    """Yield the first and last day of windows that cover these days. No window is longer than the service accepts."""
+    """Group days into windows of consecutive days that the service accepts; yield the first and last day of each."""
     first = last = None
     for day in sorted(map(date.fromisoformat, days)):
         if first is None or last is None:

@@ -1,4 +1,4 @@
-"""Errors that a call can raise. If there was a response, they contain its request ID, which operators can look up."""
+"""Errors of the client. Errors about a response contain its request ID, which operators can look up."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ class CounterfoilError(Exception):
 
 
 class Unreachable(CounterfoilError):
-    """The service did not respond after all retries, or only a proxy responded."""
+    """The service did not respond, even after retries, or only a proxy responded."""
 
 
 class NotThisService(CounterfoilError):
@@ -38,7 +38,7 @@ class QuotaSpent(Refusal):
 
 
 class CopyMismatch(Exception):
-    """The copy was made from another address, with another key or by a newer release, or there is no copy."""
+    """The copy cannot be used in this run, for example because it was made with another key or by a newer release."""
 
 
 class Stopped(Exception):
@@ -46,5 +46,5 @@ class Stopped(Exception):
 
 
 def is_bad_cursor(error: CounterfoilError) -> bool:
-    """Return whether the cursor is not valid, for example because it expired or its row was removed."""
+    """Return whether the service refused the cursor, for example because it expired or its row was removed."""
     return isinstance(error, Refusal) and error.code == "bad_cursor"

@@ -19,7 +19,7 @@ _POLL_SEC = 0.1
 
 
 class Element(Struct):
-    """An element of the feed. Elements of unknown types may have fields of any kind."""
+    """An element of the feed. Fields may have any type, because elements of unknown types must be decoded too."""
 
     type: str
     shop_id: Any = msgspec.field(name="shopId", default="")
@@ -44,7 +44,7 @@ decode_feed_page = msgspec.json.Decoder(ChangePage).decode
 
 
 class ChangeReader:
-    """Reads the pages of one pass, from a given position, one after another in a thread."""
+    """Reads the pages of one pass in a thread, starting from a given position."""
 
     def __init__(self, client: Client, since: str | None, cursor: str | None, limit: int) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class ChangeReader:
         self._thread.start()
 
     def next_page(self, timeout_sec: float | None = None) -> ChangePage | None:
-        """Wait for the next page; return None after the timeout. If the request for it failed, raise its error."""
+        """Wait for the next page and return it, or None after the timeout. If the request failed, raise its error."""
         self._await(timeout_sec)
         page, self._next = self._next, None
         if isinstance(page, BaseException):
@@ -98,7 +98,9 @@ class ChangeReader:
         response = self._client.send(calls.changes(since=self._since, cursor=self._cursor, limit=self._limit))
         page = calls.decode_body(response, decode_feed_page)
         if (page.next_cursor is None) == (page.mark is None):
-            raise CounterfoilError("the service returned a page of the change feed without a valid cursor or mark.")
+            raise CounterfoilError(
+                "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
+            )
         page.remaining = calls.remaining(response)
         return page
 

@@ -1,4 +1,4 @@
-"""A batch of elements of the change feed, grouped by what a sink has to do with them."""
+"""Collects pages of the change feed into batches, whose elements are grouped for the sink."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 class FeedGroup:
     """Elements that can be written in the order shops, removals, bills without changing the result.
 
-    `left_out` counts the bills that the copy does not contain because of its selection.
+    `left_out` counts the bills that are outside the copy's selection.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
@@ -80,7 +80,7 @@ class FeedGroup:
 class FeedBatch:
     """Some pages of the feed, as groups of elements. `mark` and `time` are those of the last page.
 
-    If the request for the next page failed, `error` is its error.
+    `error` is set if the request for the next page failed.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:

@@ -3,8 +3,8 @@
 Such tools can replace or delete a row, but they cannot delete all bills of a
 shop, as is necessary when the feed sends a shop in full. So every bill has
 `copied_at`, the time of the pass that returned it, and every shop has
-`complete_since`, the time of the pass that last sent it in full. A bill that
-was copied before its shop was sent in full no longer exists.
+`complete_since`, the time of the pass that last sent it in full. A bill whose
+`copied_at` is before its shop's `complete_since` no longer exists.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ MAX_ATTEMPTS = 20
 
 
 class FeedRows:
-    """Reads one pass. When `rows` has ended, `state` is the state to store for the next pass.
+    """Reads one pass. Once `rows` is exhausted, `state` must be stored for the next pass.
 
     The state is JSON: the mark of the pass, and for each shop `complete_since` and
     whether it is in scope.
@@ -48,7 +48,7 @@ class FeedRows:
         self._limit = limit
         self._mark: str | None = (state or {}).get("mark")
         self._shops: dict[str, Row] = dict((state or {}).get("shops") or {})
-        # Shops of an earlier pass that a full pass has not returned yet.
+        # Known shops that a full pass has not returned yet. Those that it never returns have left the key's scope.
         self._missing: set[str] = set()
 
     @property
@@ -89,7 +89,7 @@ class FeedRows:
             yield "shops", shop_row(shop_id, shop, self._shops[shop_id], copied_at)
 
     def _end(self, page: Page[Change]) -> Iterator[tuple[str, Row]]:
-        """Keep the mark, and yield a row for each shop that has left the key's scope: a full pass did not return it."""
+        """Keep the mark, and yield rows for the shops that a full pass did not return: they left the key's scope."""
         for shop_id in sorted(self._missing):
             self._note(shop_id, page.server_time, full=False, in_scope=False)
             yield "shops", shop_row(shop_id, None, self._shops[shop_id], page.server_time)
@@ -102,7 +102,7 @@ class FeedRows:
 
 
 def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at: str) -> Row:
-    """Return the row of a shop; `known` is its entry in the state. `shop` is None if it is no longer listed."""
+    """Return the row of a shop. `known` is its entry in the state, and `shop` is None if it is no longer listed."""
     return {
         **(_values(_FROM_RESPONSE["shops"], shop) if shop else _empty("shops")),
         "shop_id": shop_id,

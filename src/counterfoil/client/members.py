@@ -24,7 +24,7 @@ _decode_member_id = msgspec.json.Decoder(_MemberId).decode
 
 
 class MemberPass:
-    """Reads bases in full. Each batch of pages is committed together with the progress of the pass."""
+    """Reads all members of a base. Each batch of pages is committed together with the progress of the pass."""
 
     def __init__(self, pages: Pages, sink: Sink, tally: Tally, limit: int, pages_per_batch: int) -> None:
         self._pages = pages
@@ -34,7 +34,7 @@ class MemberPass:
         self._pages_per_batch = pages_per_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
-        """Finish an earlier pass. Then start a new pass if the last one began at least `every_sec` seconds ago."""
+        """Finish an interrupted pass. Then start a new pass if the last one began at least `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:
@@ -50,7 +50,7 @@ class MemberPass:
         while base.began is not None:
             batch = self._read_batch(base, provider_id, mark)
             if batch.error is not None and is_bad_cursor(batch.error) and restarts < MAX_RESTARTS:
-                # The cursor is no longer valid, so the pass starts again, with an empty list of members seen.
+                # The cursor is no longer valid, so the pass starts again, with an empty list of seen members.
                 restarts += 1
                 base.cursor = None
                 continue

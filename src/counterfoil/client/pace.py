@@ -1,4 +1,4 @@
-"""The client's own rate limiter: it never sends more requests per minute than its key allows."""
+"""Limits the client to the number of requests per minute that its key allows."""
 
 from collections import deque
 from threading import Lock

@@ -19,7 +19,7 @@ from counterfoil.client.conversation import Call, HttpResponse, NoResponse
 
 
 class PlainHttp:
-    """Keeps connections open between requests. Threads may share it."""
+    """Sends requests, and keeps connections open between them. Threads may share it."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str], timeout_sec: float) -> None:
         parts = urlsplit(base_url)

@@ -23,7 +23,7 @@ from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
 from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
-# Pages are written in batches, because writing a batch takes hardly longer than writing a single page. A batch has the
+# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch has the
 # pages that arrived while the previous batch was written. If there are fewer than the minimum, the pull waits for more.
 PAGES_PER_BATCH = 12
 MIN_PAGES_PER_BATCH = 4
@@ -31,7 +31,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 # Write a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
 # A transaction may contain several batches, because a commit takes as long as writing thousands of rows. If the next
-# page takes longer than NEXT_PAGE_SEC, the transaction is committed, so that others are not blocked during the wait.
+# page takes longer than NEXT_PAGE_SEC, the transaction is committed, so that other programs are not blocked.
 COMMIT_SEC = 5.0
 NEXT_PAGE_SEC = 0.25
 MEMBER_LIMIT = 200
@@ -71,7 +71,7 @@ class Puller:
         client.on_wait = self._report_wait
 
     def stop(self) -> None:
-        """Make `run` save what it has received and raise `Stopped`. Another thread may call this."""
+        """Make `run` save the rows that it has received and raise `Stopped`. Another thread may call this."""
         self._is_stopping = True
         self._client.close()
 
@@ -116,7 +116,8 @@ class Puller:
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
         elif pull_state.changes_selection(state, self._options.since, self._options.shops):
-            # The position is about to be dropped, so first check whether the service accepts it.
+            # This run drops the position, so no later request would show that the key belongs to the right lineage.
+            # Check it now.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:
@@ -251,7 +252,7 @@ class Puller:
         self._on_progress(self.tally)
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
-        """Delete the rows that a full pass did not deliver, and store the mark."""
+        """Delete the bills still flagged as not delivered, update the shops after a full pass, and store the mark."""
         self.tally.bills_removed += self._sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection

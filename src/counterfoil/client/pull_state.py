@@ -14,7 +14,7 @@ from counterfoil.client.sinks import Sink
 
 # Format 1 had a mark for each shop. Such a copy is read in full once, and then has format 2.
 FORMAT = 2
-# The service accepts a cursor of a list of members for 7 days after its last use and then refuses it with bad_cursor.
+# The service accepts a cursor of a member list for 7 days after its last use and then refuses it with bad_cursor.
 # The client restarts a list much earlier, so that it does not depend on how long cursors are valid.
 CURSOR_LIFE_SEC = 36 * 3600
 
@@ -48,7 +48,7 @@ class FeedState(Struct, omit_defaults=True):
     """The position in the change feed.
 
     `mark` is the mark of the last complete pass, which ended at `as_of`. It is
-    None until the first pass is complete. `cursor` is the position in the
+    None until a full pass is complete. `cursor` is the position in the
     current pass. `delivered` lists the shops that a pass without a mark has
     delivered so far.
     """
@@ -60,7 +60,7 @@ class FeedState(Struct, omit_defaults=True):
 
 
 class BaseState(Struct, omit_defaults=True):
-    """The progress of a base. `began` is the start of the current pass, `passed` that of the last complete pass."""
+    """The progress of reading a base. The current pass started at `began`, and the last complete pass at `passed`."""
 
     passed: str | None = None
     began: str | None = None
@@ -72,7 +72,7 @@ class State(Struct):
     """The stored progress.
 
     `changes` counts the rows that were ever added, changed or removed.
-    `changes_handled` is the value that `changes` had when the command of `pull --then` last succeeded.
+    `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded.
     """
 
     format: int = FORMAT
@@ -85,7 +85,7 @@ class State(Struct):
 
     @property
     def has_unhandled_changes(self) -> bool:
-        """Whether the copy has changed since the command of `pull --then` last succeeded."""
+        """Whether the copy has changed since the `pull --then` command last succeeded."""
         return self.changes > self.changes_handled
 
 
@@ -112,10 +112,10 @@ def encode(state: State) -> bytes:
 
 
 def record_handled(sink: Sink, changes: int) -> None:
-    """Store that the command of `pull --then` has handled this many changes.
+    """Store that the `pull --then` command has handled this many changes.
 
-    Another run may have stored more changes since then. If the last transaction failed, fewer changes were stored than
-    counted.
+    The stored number never decreases, because another run may have handled more changes. It is at most `state.changes`,
+    because the changes of a failed transaction were counted but not stored.
     """
     with sink.transaction():
         state = decode(sink.state())
@@ -136,7 +136,8 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
     return CopyMismatch(
         f"this copy was made from {known.url} with the {known.scope} key {known.key_id}, "
         f"not from {origin.url} with the {origin.scope} key {origin.key_id}. If both return the same data, for "
-        "example because the address is new or the key was replaced, add --adopt. Otherwise, use another target."
+        "example because the address is new or the key was replaced, run `counterfoil pull` with --adopt. "
+        "Otherwise, use another target."
     )
 
 
@@ -144,7 +145,7 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
 
 
 def require_full_pass(state: State) -> None:
-    """Make the next pass return everything. When it ends, rows that it did not deliver are deleted."""
+    """Make the next pass return everything. When it ends, its shops keep only the bills that it delivered."""
     state.feed = FeedState()
 
 

@@ -99,7 +99,7 @@ class Reconciler:
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found. If the first pull has not finished, list all shops in `unread`."""
+        """Yield differences as they are found. If the copy is not complete yet, list all shops in `unread`."""
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
@@ -136,12 +136,12 @@ class Reconciler:
             if refusal.code == "not_found":
                 origin_of(self._client)
                 raise NotThisService(
-                    "the service has no change feed. It needs API version 1.4.0 or later."
+                    "the service has no change feed. A comparison needs API version 1.4.0 or later."
                 ) from refusal
             raise
 
     def _differing_days(self, state: State) -> dict[str, set[str | None]]:
-        """Return the days of each shop whose digests differ. Days that the copy leaves out are not compared."""
+        """Return, for each shop, the days whose digests differ. Days that the copy leaves out are not compared."""
         self.tally.reading = "digests"
         selection = state.selection
         service = ServiceDigests(self._client, self._count).read(self._since)
@@ -220,12 +220,12 @@ class Reconciler:
             if service == copy:
                 continue
             if self._fix:
-                # A bill that moved to another day of this window was not removed; fixing that day moves it.
+                # A bill that the service lists on another of these days is kept, because fixing that day moves it.
                 self._fix_day(state, shop_id, day, set(copy) - listed)
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _pending(self, state: State) -> "_Pending":
-        """Return the changes that the next pull will read. Call this after comparing, to include the latest changes."""
+        """Return the changes that the next pull reads. Call this after reading bills, to include the latest changes."""
         pending = _Pending()
         for element in self._feed(state.feed.mark):
             if element.full is True or element.in_scope is False:
@@ -239,7 +239,7 @@ class Reconciler:
     # --- fixing --------------------------------------------------------------------
 
     def _fix_day(self, state: State, shop_id: str, day: str, removed_ids: set[str]) -> None:
-        """Read the day again and overwrite it. Whole bills are held in memory only for a day that differs."""
+        """Read the day again and overwrite it. Whole bills are kept in memory for one day at a time."""
         only_day = date.fromisoformat(day)
         rows = self._read_list(self._window(shop_id, only_day, only_day), lambda _, row: bytes(row))
         self._overwrite_bills(state, shop_id, rows, removed_ids)
@@ -319,7 +319,7 @@ class Reconciler:
 
 
 class _Pending:
-    """Changes that the copy does not have yet: bills, and shops that join or leave the key's scope."""
+    """Changes that the copy does not have yet: bills, and shops that the feed sends in full or that left the scope."""
 
     def __init__(self) -> None:
         self.shops: set[str] = set()

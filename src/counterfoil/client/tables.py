@@ -39,7 +39,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table. `each` holds the paths to the nested lists that its rows come from, outermost first."""
+    """A table. `each` has the paths to the nested lists that its rows come from, outermost first."""
 
     name: str
     columns: tuple[Column, ...]

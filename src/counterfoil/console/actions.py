@@ -13,6 +13,7 @@ from functools import wraps
 from msgspec import convert
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.console.display import translated
 from counterfoil.console.exchange import ConsoleResponse, is_checked
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
@@ -24,7 +25,7 @@ from counterfoil.console.pages.revealed import draw_issued
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
+from counterfoil.key_issuing import MAX_LIMIT, AlreadyRotated, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
@@ -53,7 +54,7 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
 
 
 def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
-    """Run `act` unless this form was already sent, for example if the operator reloads the page."""
+    """Run `act`, but not again if this form was already sent, for example because the operator reloaded the page."""
     token = visit.request.form.get(FORM_FIELD, "")
     before = visit.sessions.use_form(visit.session, token)
     if before is not None:
@@ -103,7 +104,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            content = issue_page.draw_form(visit, issue_page.read(visit), _sentence(error))
+            content = issue_page.draw_form(visit, issue_page.read(visit), _refusal(visit, error))
             return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
         return _reveal(visit, issued, None)
 
@@ -178,7 +179,7 @@ def change(visit: Visit) -> ConsoleResponse:
         except KeyConflict:
             return _conflict(visit)
         except KeyIssuingError as error:
-            return _key_page(visit, 422, _sentence(error), "bad")
+            return _key_page(visit, 422, _refusal(visit, error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")
 
     return _once(visit, act)
@@ -188,22 +189,33 @@ def change(visit: Visit) -> ConsoleResponse:
 def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
-    if form.get("version") != key_version(key, successors):
-        token = form.get(FORM_FIELD, "")
-        before = visit.sessions.use_form(visit.session, token)
-        return _conflict(visit) if before is None else _already_sent(visit, before)
+    known = form.get("successors", "").split()
     overlap = OVERLAPS.get(form.get("overlap", ""))
 
     def act() -> ConsoleResponse:
+        if form.get("version") != key_version(key, successors):
+            unknown = [successor for successor in successors if successor not in known]
+            return _already_rotated(visit, unknown) if unknown else _conflict(visit)
         until = None if overlap is None else visit.now + overlap
         try:
             with _key_store(visit) as key_store:
                 issued = key_issuing.rotate(
-                    key_store, key.key_id, secrets.token_bytes, visit.now, visit.session.actor, until
+                    key_store,
+                    key.key_id,
+                    secrets.token_bytes,
+                    visit.now,
+                    visit.session.actor,
+                    until,
+                    seen=key,
+                    known_successors=known,
                 )
                 old = key_issuing.find(key_store, key.key_id)
+        except AlreadyRotated as error:
+            return _already_rotated(visit, error.successors)
+        except KeyConflict:
+            return _conflict(visit)
         except KeyIssuingError as error:
-            return _key_page(visit, 409, _sentence(error), "bad")
+            return _key_page(visit, 409, _refusal(visit, error), "bad")
         return _reveal(visit, issued, old)
 
     return _once(visit, act)
@@ -226,10 +238,13 @@ def revoke(visit: Visit) -> ConsoleResponse:
     return _once(visit, act)
 
 
-def _sentence(error: KeyIssuingError) -> str:
-    """Return the message of an error with a capital first letter. On the command line, it follows a colon."""
+def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
+    """Return the message of an error in the operator's language, with a capital first letter.
+
+    The message itself begins in lower case, because on the command line it follows `counterfoil:`.
+    """
     text = str(error)
-    return text[:1].upper() + text[1:]
+    return translated(visit.t, text[:1].upper() + text[1:])
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:
@@ -238,7 +253,12 @@ def _conflict(visit: Visit) -> ConsoleResponse:
     return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
 
 
-def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
+def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
+    """Return the key's page with the successors that the operator has not seen."""
+    return _key_page(visit, 409, visit.t("rotate.already", successors=", ".join(successors)), "warn")
+
+
+def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> ConsoleResponse:
     """Return the key's page with a message about the result of an action."""
     content = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"

@@ -5,14 +5,15 @@ from urllib.parse import urlsplit
 from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
 from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
-from counterfoil.console.guards import Guard
+from counterfoil.console.guards import Guard, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
-from counterfoil.console.links import SIGN_IN_PATH, SignInLinks
+from counterfoil.console.links import SIGN_IN_PATH, SignInLinks, link_command
 from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
 from counterfoil.console.stores import ConsoleStore
 from counterfoil.console.texts import Texts, language_named, preferred
 from counterfoil.console.visit import Visit
 from counterfoil.domain.audit import Actor
+from counterfoil.machine.addresses import is_loopback
 from counterfoil.machine.host_names import HostNames
 from counterfoil.ports import Clock
 from counterfoil.settings import Settings
@@ -42,8 +43,7 @@ class ConsoleApp:
     def answer(self, request: ConsoleRequest) -> ConsoleResponse:
         refusal = self._guard.refusal(request)
         if refusal:
-            text = f"{refusal.message}\n".encode()
-            return ConsoleResponse(status=refusal.status, content_type="text/plain; charset=utf-8", body=text)
+            return refusal_response(request.header("accept-language"), refusal.status, refusal.reason)
         if request.path in self._files:
             kind, content = self._files[request.path]
             return ConsoleResponse(content_type=kind, body=content.encode())
@@ -85,7 +85,10 @@ class ConsoleApp:
         return next((session for token in tokens if (session := self._sessions.find(token, is_use=is_use))), None)
 
     def _proxied_operator(self, request: ConsoleRequest) -> Actor | None:
-        """Return the operator whom the trusted proxy names, or None if the request does not come from that proxy."""
+        """Return the operator whom the trusted proxy names.
+
+        Return None if the request does not come from that proxy or does not contain a valid name.
+        """
         settings = self._settings
         if not settings.console_proxy or request.peer != settings.console_proxy:
             return None
@@ -126,8 +129,21 @@ class ConsoleApp:
         self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None, session: Session | None = None
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
-        body = signed_out_page(t, request, t("sign_in.title"), sign_in_form(t, message, operator))
+        form = sign_in_form(t, self._link_command(), message, operator)
+        body = signed_out_page(t, request, t("sign_in.title"), form)
         return ConsoleResponse(status=status, body=body)
+
+    def _link_command(self) -> str:
+        """Return the command that makes a link.
+
+        It contains the path of the store only if the console can be reached from this machine alone, because everybody
+        who can reach the console can read the sign-in page.
+        """
+        settings = self._settings
+        is_private = not settings.console_names and not settings.console_proxy
+        if is_private and is_loopback(settings.console_host):
+            return link_command(settings)
+        return "counterfoil console link"
 
     def _without_session(self, request: ConsoleRequest) -> ConsoleResponse:
         wants_page = "text/html" in request.header("accept") or request.header("sec-fetch-mode") == "navigate"
@@ -168,5 +184,5 @@ def _is_local(address: str) -> bool:
 
 
 def audience(settings: Settings) -> str:
-    """Return the address of this console that its sign-in links contain."""
+    """Return this console's address, which its sign-in links contain."""
     return f"{settings.console_host}:{settings.console_port}"

@@ -19,9 +19,9 @@ HALF_CHARACTER = 5
 
 
 class Bar(Struct, frozen=True):
-    """One bar: how many requests, and how many of them failed.
+    """One bar: the number of requests, and the number that failed.
 
-    `label` names the bar in the table, and `axis` below the chart. Bars with an empty `axis` have no label there.
+    `label` is shown in the table, and `axis` below the chart. If `axis` is empty, nothing is shown below the bar.
     """
 
     label: str
@@ -136,7 +136,7 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
         if rest:
             continue
         middle = LEFT + (position + 0.5) * span
-        # A label near the right edge is right-aligned: if it were centred, its second half would be cut off.
+        # A label near the right edge is right-aligned, because the end of a centred label would be cut off.
         is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
         labels.append(
             element(

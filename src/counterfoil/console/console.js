@@ -50,7 +50,7 @@ if (service) {
     const answer = await fetch(service.dataset.address, { headers: BACKGROUND }).catch(() => null);
     const text = answer && answer.ok ? await answer.text().catch(() => null) : null;
     isAsking = false;
-    // A redirect leads to the sign-in page: the session has ended.
+    // A redirect to the sign-in page means that the session has ended.
     if (answer && answer.redirected) return clearInterval(timer);
     if (text === null) {
       if (!wasLost) show(service.dataset.lost, "bad");
@@ -90,7 +90,7 @@ if (follow) {
     const answer = await fetch(location.href, { headers: BACKGROUND }).catch(() => null);
     isAsking = false;
     if (!timer) return;
-    // A redirect leads to the sign-in page: the session has ended.
+    // A redirect to the sign-in page means that the session has ended.
     if (answer && answer.redirected) return location.reload();
     const text = answer && answer.ok ? state.dataset.text : state.dataset.lost;
     if (state.textContent !== text) state.textContent = text;

@@ -5,14 +5,15 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from counterfoil.checks.local import Finding, printable
+from counterfoil.checks.local import Finding, Status, printable
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.console.texts.translation import translation
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.prose import inline
 
-_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
+# The units of durations in seconds, with the shortest duration that is given in each unit.
+_UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))
 _SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
@@ -48,7 +49,7 @@ def day_name(t: Texts, day: date) -> str:
 
 
 def month_name(t: Texts, day: date) -> str:
-    """Return the month of a day, for the axis of a chart."""
+    """Return the month and the year of a day, for the axis of a chart."""
     return f"{_month(t, day)} {day.year}"
 
 
@@ -57,10 +58,10 @@ def _month(t: Texts, day: date) -> str:
 
 
 def duration(t: Texts, span_ms: int) -> str:
-    """Format a duration in the largest unit that it contains at least twice."""
+    """Format a duration in the largest unit that it contains at least twice. A minute or more is never in seconds."""
     seconds = max(0, span_ms) // 1000
-    for unit, size in _UNITS:
-        if seconds >= 2 * size:
+    for unit, size, least in _UNITS:
+        if seconds >= least:
             return t(f"span.{unit}", count=f"{seconds // size:,}")
     return t("span.seconds", count=seconds)
 
@@ -166,16 +167,27 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
     return element("tr", drawn, role="row")
 
 
+# Leads to the page of the latest load, which the findings are about.
+LATEST_LOAD = "/loads/latest"
+# Advice that names a command, and the text that the console shows instead, because it has a page for the same data.
+_CONSOLE_ADVICE = {
+    "Read the reasons in the load's output, fix the cause, then load its rejects file.": "read_reasons",
+    "Check their tills and deliveries. Run `counterfoil shops` to see all shops.": "check_tills",
+    "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.": (
+        "raise_quota"
+    ),
+}
 # The page of the console that shows the details of a finding.
 _PAGES_OF_CHECKS = {
-    "load": ("loads", "/loads"),
+    "load": ("loads", LATEST_LOAD),
     "intake": ("loads", "/loads"),
     "shops": ("shops", "/shops"),
+    "keys": ("keys", "/keys"),
 }
 
 
 def check_name(t: Texts, check: str) -> str:
-    """Return the name of a check. A check that this version does not know keeps its English name."""
+    """Return the name of a check, or its internal name if there is no text for it."""
     name = f"check.{check}"
     return t(name) if name in TABLE else check
 
@@ -185,8 +197,11 @@ def finding_text(t: Texts, finding: Finding) -> Html:
     link = None
     if finding.status != "ok" and finding.check in _PAGES_OF_CHECKS:
         name, address = _PAGES_OF_CHECKS[finding.check]
-        link = [" ", element("a", t("finding.open", page=t(f"nav.{name}")), href=address)]
-    advice = element("span", translated(t, finding.advice), class_="advice") if finding.advice else None
+        text = t("finding.open_load") if address == LATEST_LOAD else t("finding.open", page=t(f"nav.{name}"))
+        link = [" ", element("a", text, href=address)]
+    in_console = _CONSOLE_ADVICE.get(finding.advice)
+    text_of_advice = element("span", t(f"advice.{in_console}")) if in_console else translated(t, finding.advice)
+    advice = element("span", text_of_advice, class_="advice") if finding.advice else None
     return markup(translated(t, finding.message), " ", advice, link)
 
 
@@ -202,19 +217,23 @@ def text_or_english(t: Texts, name: str, text: str) -> Html:
 
 
 def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
+    """Return a list of findings. Findings of the same check with the same status share an entry."""
     kinds = {"ok": "", "warn": "warn", "fail": "bad"}
+    grouped: dict[tuple[str, Status], list[Html]] = {}
+    for finding in findings:
+        grouped.setdefault((finding.check, finding.status), []).append(finding_text(t, finding))
     return element(
         "ul",
         [
             element(
                 "li",
-                badge(t(f"finding.{finding.status}"), kinds[finding.status]),
+                badge(t(f"finding.{status}"), kinds[status]),
                 " ",
-                element("strong", check_name(t, finding.check)),
+                element("strong", check_name(t, check)),
                 " ",
-                finding_text(t, finding),
+                [element("div", text) for text in texts],
             )
-            for finding in findings
+            for (check, status), texts in grouped.items()
         ],
         class_="findings",
     )

@@ -21,7 +21,7 @@ class FormChoice(Struct, frozen=True):
 
 
 def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str) -> Html:
-    """Return a form that can be sent once."""
+    """Return a form that can be sent only once."""
     return element(
         "form",
         element("input", type="hidden", name=FORM_FIELD, value=visit.new_form()),
@@ -94,7 +94,7 @@ def _option(choice: FormChoice, chosen: str) -> Html:
 
 
 def whole_number(visit: Visit, name: str, most: int) -> int:
-    """Return a number between 1 and `most` from the form."""
+    """Return the number in this field of the form, which must be between 1 and `most`."""
     text = visit.request.form.get(name, "").strip().replace(",", "")
     # A longer string is out of range anyway, and Python refuses to convert a very long string.
     is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS

@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from counterfoil.console.exchange import FORM, ConsoleRequest
+from counterfoil.console.exchange import FORM, ConsoleRequest, ConsoleResponse
+from counterfoil.console.texts import Texts, preferred
 from counterfoil.machine.host_names import HostNames
 
 SAFE_METHODS = ("GET", "HEAD")
@@ -13,8 +14,17 @@ OWN_SITES = ("same-origin", "none")
 
 
 class ConsoleRefusal(Struct, frozen=True):
+    """The status and the reason of a refusal. The message for a reason is the text `guard.<reason>`."""
+
     status: int
-    message: str
+    reason: str
+
+
+def refusal_response(accept_language: str, status: int, reason: str) -> ConsoleResponse:
+    """Return a refusal as plain text, in the language that the browser prefers."""
+    t = Texts(preferred(accept_language))
+    text = t(f"guard.{reason}")
+    return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
 
 
 class Guard:
@@ -34,11 +44,11 @@ class Guard:
         """Return the refusal of a request, or None if it is allowed."""
         hosts = request.all_headers("host")
         if len(hosts) != 1:
-            return ConsoleRefusal(400, "Exactly one Host header is required.")
+            return ConsoleRefusal(400, "one_host")
         if not self._names.allows(hosts[0]):
-            return ConsoleRefusal(421, "Unknown host name. Add it to the setting console_names.")
+            return ConsoleRefusal(421, "unknown_host")
         if request.method not in METHODS:
-            return ConsoleRefusal(405, "Only GET, HEAD and POST are allowed.")
+            return ConsoleRefusal(405, "method")
         if request.method in SAFE_METHODS:
             return self._of_read(request)
         return self._of_form(request)
@@ -47,13 +57,13 @@ class Guard:
         site = request.header("sec-fetch-site") or "none"
         if site in OWN_SITES or request.header("sec-fetch-mode") == "navigate":
             return None
-        return ConsoleRefusal(403, "Other web sites must not load anything from the console.")
+        return ConsoleRefusal(403, "foreign_read")
 
     def _of_form(self, request: ConsoleRequest) -> ConsoleRefusal | None:
         if not _is_from_own_page(request):
-            return ConsoleRefusal(403, "Forms are accepted only from pages of this console.")
+            return ConsoleRefusal(403, "foreign_form")
         if request.header("content-type").partition(";")[0].strip().lower() != FORM:
-            return ConsoleRefusal(415, "The body of a form must be URL-encoded.")
+            return ConsoleRefusal(415, "not_url_encoded")
         return None
 
 

@@ -39,14 +39,14 @@ def page(
         element("header", _header(visit), class_="top"),
         element(
             "div",
-            element("nav", _navigation(t, name), aria_label=t("navigation")),
+            element("nav", _navigation(t, name), _menu(visit, name), aria_label=t("navigation")),
             element(
                 "main",
                 _service(visit, content),
                 element("h1", content.title),
                 content.lead,
                 content.main,
-                _same_data(t, content.command, json_address, csv_address),
+                _same_data(t, content, json_address, csv_address),
                 id="content",
                 tabindex=-1,
             ),
@@ -140,6 +140,20 @@ def visit_language(language: str, back: str) -> str:
     return f"/language?{urlencode({'to': language, 'back': back})}"
 
 
+def _menu(visit: Visit, current: str) -> Html:
+    """Return the navigation for a narrow screen: closed until the reader opens it, with the facts of the header."""
+    t = visit.t
+    name = f": {t(f'nav.{current}')}" if current in NAVIGATION else ""
+    return element(
+        "details",
+        element("summary", t("menu") + name),
+        _navigation(t, current),
+        element("p", t("signed_in_as", name=visit.session.actor.name), class_="muted"),
+        element("p", element("code", display_value(visit.settings, "store")), class_="muted"),
+        class_="menu",
+    )
+
+
 def _navigation(t: Texts, current: str) -> Html:
     return element(
         "ul",
@@ -153,17 +167,19 @@ def _navigation(t: Texts, current: str) -> Html:
     )
 
 
-def _same_data(t: Texts, command: str | None, json_address: str | None, csv_address: str | None) -> Html | None:
+def _same_data(t: Texts, content: PageContent, json_address: str | None, csv_address: str | None) -> Html | None:
+    commands = [content.command, *content.more_commands] if content.command else []
     formats = [
         element("a", label, href=address, type=kind)
         for label, address, kind in (("JSON", json_address, "application/json"), ("CSV", csv_address, "text/csv"))
         if address
     ]
-    if not command and not formats:
+    if not commands and not formats:
         return None
+    introduction = content.command_text or t("same.command")
     return element(
         "aside",
-        element("p", t("same.command"), " ", command_line(command)) if command else None,
+        element("p", introduction, [[" ", command_line(one)] for one in commands]) if commands else None,
         element("p", t("same.formats"), [[" ", one] for one in formats]) if formats else None,
         class_="same",
         aria_label=t("same.title"),
@@ -175,15 +191,15 @@ def notice(text: Child, kind: str = "") -> Html:
     return element("p", text, class_=f"notice {kind}".rstrip(), role="status")
 
 
-def sign_in_form(t: Texts, message: str | None, operator: str | None = None) -> Html:
-    """Return the sign-in form. `operator` is the name of the operator, if one is already signed in."""
+def sign_in_form(t: Texts, command: str, message: str | None, operator: str | None = None) -> Html:
+    """Return the sign-in form. `command` makes a link. `operator` is the operator who is already signed in, if any."""
     return markup(
         notice(markup(t("signed_in_as", name=operator), " · ", element("a", t("sign_in.go_on"), href="/")))
         if operator
         else None,
         notice(message, "bad") if message else None,
         element("p", t("sign_in.text")),
-        element("p", command_line("counterfoil console link")),
+        element("p", command_line(command)),
         element(
             "form",
             element("label", t("sign_in.label"), for_="link"),

@@ -1,6 +1,6 @@
 """Sign-in links. A link contains the name of the operator and is signed with a key derived from the deployment secret.
 
-Whoever can read the deployment secret can therefore make a link, from any process and without a running console. The
+Anyone who can read the deployment secret can therefore make a link, from any process and without a running console. The
 token is in the fragment of the link, which browsers do not send, so it does not appear in logs. A console accepts each
 link once, and only links that were made for its own address after it was started.
 """
@@ -8,6 +8,7 @@ link once, and only links that were made for its own address after it was starte
 import base64
 import hashlib
 import hmac
+import shlex
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 
 from counterfoil.domain.audit import Actor
 from counterfoil.ports import Clock
+from counterfoil.settings import BY_NAME, Settings
 
 SIGN_IN_PATH = "/sign-in"
 DEFAULT_VALIDITY_MS = 15 * 60_000
@@ -33,6 +35,21 @@ class LinkClaims(Struct, frozen=True, array_like=True):
     made_at: int
     expires_at: int
     nonce: str
+
+
+def link_command(settings: Settings) -> str:
+    """Return the command that makes another link for the console with these settings.
+
+    The address of a database contains a login, so it is left out. The operator then uses the console's own settings.
+    """
+    words = ["counterfoil", "console", "link"]
+    if not settings.database and str(settings.store) != BY_NAME["store"].default:
+        words += ["--store", str(settings.store.absolute())]
+    if settings.console_host != BY_NAME["console_host"].default:
+        words += ["--console-host", settings.console_host]
+    if settings.console_port != BY_NAME["console_port"].default:
+        words += ["--console-port", str(settings.console_port)]
+    return shlex.join(words)
 
 
 def link_key(secret: bytes) -> bytes:
@@ -66,7 +83,7 @@ class SignInLinks:
         now = self._clock.now_ms()
         if claims is None or claims.audience != self._audience or now >= claims.expires_at:
             return None
-        # A link from before this console started may have been used. Only the previous process knew the used links.
+        # A link made before this console started may have been used: only the previous process knew which were used.
         if claims.made_at < self._started_at - CLOCK_TOLERANCE_MS:
             return None
         with self._lock:

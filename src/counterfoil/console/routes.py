@@ -9,8 +9,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.console import actions, reveal_actions
-from counterfoil.console.display import translated
-from counterfoil.console.exchange import CSV, JSON, ConsoleResponse
+from counterfoil.console.display import LATEST_LOAD, translated
+from counterfoil.console.exchange import CSV, JSON, ConsoleResponse, redirect
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
 from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
 from counterfoil.console.pages.not_found import NotFound
@@ -70,6 +70,8 @@ def _show(visit: Visit) -> ConsoleResponse:
         return ConsoleResponse(body=markup(service_banner(visit)).encode())
     if path in reference.PATHS:
         return reference.answer(visit, path)
+    if path == LATEST_LOAD:
+        return redirect(loads.latest_load_path(visit))
     as_data = _DATA_FORMAT.fullmatch(path)
     path, kind = (as_data[1], as_data[2]) if as_data else (path, "html")
     for pattern, one in _PAGES:

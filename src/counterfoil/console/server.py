@@ -1,4 +1,4 @@
-"""Accepts connections and passes requests to the app, with limits on their number, size and time."""
+"""Accepts connections and passes requests to the app, with limits on connections, request size and time."""
 
 import socket
 import sys
@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from counterfoil.console.exchange import ConsoleRequest, ConsoleResponse
+from counterfoil.console.guards import refusal_response
 
 MAX_CONNECTIONS = 128
 MAX_BODY = 64 * 1024
@@ -55,7 +56,7 @@ class ConsoleServer(ThreadingHTTPServer):
                     return False
                 oldest = next(iter(self._idle))
                 del self._idle[oldest]
-                # The thread of this connection is waiting for data. It now reads the end of the stream, and ends.
+                # The thread of this connection is waiting for data. It now reads the end of the stream and exits.
                 with suppress(OSError):
                     oldest.shutdown(socket.SHUT_RDWR)
             self._idle[request] = None
@@ -104,19 +105,28 @@ class ConsoleHandler(BaseHTTPRequestHandler):
             response = self.answer(request)
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             _report(error)
-            response = _plain(500, "The console failed unexpectedly. See its standard error.")
+            response = refusal_response(self._languages(), 500, "failed")
         self._send(response)
 
     do_GET = do_HEAD = do_POST = handle_any  # noqa: N815 - http.server's names
 
     def _body(self) -> bytes | ConsoleResponse:
         if "transfer-encoding" in self.headers:
-            return _plain(411, "A Content-Length header is required.")
+            return refusal_response(self._languages(), 411, "no_length")
         lengths = self.headers.get_all("content-length", [])
         if len(lengths) > 1 or not all(_is_length(length) for length in lengths):
-            return _plain(400, "The Content-Length header is not valid.")
+            return refusal_response(self._languages(), 400, "wrong_length")
         length = int(lengths[0]) if lengths else 0
-        return self.rfile.read(length) if length <= MAX_BODY else _plain(413, "The body is too large.")
+        return (
+            self.rfile.read(length)
+            if length <= MAX_BODY
+            else refusal_response(self._languages(), 413, "body_too_large")
+        )
+
+    def _languages(self) -> str:
+        """Return the Accept-Language header. A malformed request has no headers."""
+        headers = getattr(self, "headers", None)
+        return headers.get("accept-language", "") if headers else ""
 
     def _send(self, response: ConsoleResponse) -> None:
         self.send_response(response.status)
@@ -133,7 +143,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
         self.close_connection = True
         if not hasattr(self, "command") or self.command is None:
             self.command = "GET"
-        self._send(_plain(405 if code == 501 else code, "The request is not valid."))
+        self._send(refusal_response(self._languages(), 405 if code == 501 else code, "malformed"))
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
         """Log nothing: addresses of pages contain IDs of keys and requests."""
@@ -141,10 +151,6 @@ class ConsoleHandler(BaseHTTPRequestHandler):
 
 def _is_length(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH_DIGITS
-
-
-def _plain(status: int, text: str) -> ConsoleResponse:
-    return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
 
 
 def _report(error: Exception) -> None:

@@ -98,7 +98,7 @@ class Sessions:
     # --- forms ---------------------------------------------------------------------
 
     def new_form(self, session: Session) -> str:
-        """Return the token of a new form, which can be submitted once."""
+        """Return the token of a new form, which can be submitted only once."""
         token = secrets.token_urlsafe(12)
         with self._lock:
             session.forms[token] = None
@@ -109,7 +109,7 @@ class Sessions:
     def use_form(self, session: Session, token: str) -> str | None:
         """Mark a form as submitted and return None, or return the reason why it cannot be submitted.
 
-        The reason is `unknown` if the form does not belong to this session, and otherwise its earlier result.
+        The reason is `unknown` if the form does not belong to this session, and otherwise the earlier result.
         """
         with self._lock:
             if token not in session.forms:

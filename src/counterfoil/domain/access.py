@@ -46,6 +46,6 @@ class Key(Struct, frozen=True, kw_only=True):
 
 
 def permissions(key: Key) -> list[str]:
-    """Return the key's extra permissions under the names of their flags."""
+    """Return the names of the key's extra permissions, which are also the flags of `counterfoil keys issue`."""
     granted = (("personal-data", key.personal_data), ("messaging-lookup", key.messaging_lookup))
     return [name for name, is_granted in granted if is_granted]

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import tzinfo
-from statistics import median
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct, json
 
@@ -17,6 +16,8 @@ WEEKS = 4
 MISSING_BILLS = 5
 # After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
+
+ShopState = Literal["silent", "few", "open", "closed", "empty"]
 
 
 class ClosedBetween(Struct, frozen=True):
@@ -49,7 +50,8 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     `bills` is the number of all bills, or None if they were not counted.
     `usual_by_now` is the median number of bills that the shop had by this time of
     the day on the same weekday of the last four weeks. `usual_since_last` is the
-    same median for the time since the last bill.
+    same median for the time since the last bill, or for the first week of it if
+    that bill is older. `is_closed` is true if the last bill is at least four weeks old.
     """
 
     shop_id: str
@@ -61,11 +63,30 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     today: int
     usual_by_now: float
     usual_since_last: float
+    is_closed: bool
+
+    @property
+    def state(self) -> ShopState:
+        """The state of the shop, which every command and every page shows.
+
+        - `empty`: it has never had a bill.
+        - `closed`: it has had no bill for four weeks.
+        - `silent`: it usually has at least MISSING_BILLS bills in the time since its last bill.
+        - `few`: it has fewer than half of its usual bills today, which are too few to call it silent.
+        - `open`: none of these.
+        """
+        if self.last_bill_at is None:
+            return "empty"
+        if self.is_closed:
+            return "closed"
+        if self.usual_since_last >= MISSING_BILLS:
+            return "silent"
+        return "few" if self.today * 2 < self.usual_by_now else "open"
 
     @property
     def is_silent(self) -> bool:
         """True if the shop has had no bill for longer than usual."""
-        return self.usual_since_last >= MISSING_BILLS
+        return self.state == "silent"
 
 
 def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
@@ -73,7 +94,8 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
     shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
     last_bill_at = bills.last_bill_at(now_ms)
     today, usual_by_now, usual_since_last = 0, 0.0, 0.0
-    if last_bill_at is not None and last_bill_at > now_ms - CLOSED_AFTER_MS:
+    is_closed = last_bill_at is not None and last_bill_at <= now_ms - CLOSED_AFTER_MS
+    if last_bill_at is not None and not is_closed:
         midnight = to_ms(from_ms(now_ms, zone).replace(hour=0, minute=0, second=0, microsecond=0))
         today = bills.between(_span(midnight - 1, now_ms, zone))
         usual_by_now = _usual(bills, midnight - 1, now_ms, zone)
@@ -88,7 +110,13 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         today=today,
         usual_by_now=usual_by_now,
         usual_since_last=usual_since_last,
+        is_closed=is_closed,
     )
+
+
+def format_usual(count: float) -> str:
+    """Return a median of whole numbers without rounding it, such as 4 or 4.5."""
+    return f"{count:,.1f}".removesuffix(".0")
 
 
 def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
@@ -99,6 +127,8 @@ def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
 
 
 def _usual(bills: ShopBills, after: int, until: int, zone: tzinfo) -> float:
+    from statistics import median  # noqa: PLC0415 - most commands import this module but do not need statistics
+
     weeks = (week * WEEK_MS for week in range(1, WEEKS + 1))
     return float(median(bills.between(_span(after - back, until - back, zone)) for back in weeks))
 

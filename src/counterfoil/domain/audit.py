@@ -70,7 +70,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 def field_changes(before: Key | None, after: Key) -> dict[str, FieldChange]:
-    """Return the changed fields of a key, named as in `counterfoil keys --json`."""
+    """Return the changed fields of a key, named as in `counterfoil keys list --json`."""
     old, new = _fields(before) if before else {}, _fields(after)
     return {name: FieldChange(old.get(name), value) for name, value in new.items() if old.get(name) != value}
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.domain.calendar import from_ms, iso, trading_day
+from counterfoil.domain.calendar import WHOLE_MINUTES_FROM, from_ms, iso, trading_day, trading_day_text
 from counterfoil.domain.pos_values import (
     Moment,
     Record,
@@ -52,7 +52,7 @@ _NOTHING: Record = {}
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a bill that its shop's facts hid or replaced, so that the published bill does not show them."""
+    """The parts of a bill that the published bill does not show, because its shop's facts hid or replaced them."""
 
     roots: dict[int, str] = {}
     """The hidden `rootId` of each line that has one, by the line's index."""
@@ -223,8 +223,11 @@ def bill_dates(
     if closed_at is None:
         return None, _iso_day(stamp), None
     timestamp = iso(closed_at, zone)
-    accounting_day = stamp or trading_day(from_ms(closed_at, zone), facts.closing_time())
-    return timestamp, _iso_day(accounting_day), timestamp[: len("YYYY-MM-DD")]
+    if stamp is None and closed_at >= WHOLE_MINUTES_FROM:
+        accounting_day = trading_day_text(timestamp, facts.closing)
+    else:
+        accounting_day = _iso_day(stamp or trading_day(from_ms(closed_at, zone), facts.closing_time()))
+    return timestamp, accounting_day, timestamp[: len("YYYY-MM-DD")]
 
 
 def _iso_day(of: date | None) -> str | None:

@@ -4,20 +4,30 @@ An instant is a whole number of milliseconds since 1970 UTC; a day is a
 `datetime.date`. Nothing here reads a clock.
 """
 
+import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 DAY_MS = 86_400_000
 THAI_OFFSET = 7 * 3_600_000
 THAI_TIME = timezone(timedelta(milliseconds=THAI_OFFSET))
 NOON = time(12)
-QUARTER_HOUR = 15 * 60 * 1000
+NOON_TEXT = "12:00"
+HOUR = 60 * 60 * 1000
+MINUTE = 60 * 1000
 MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Since then, the UTC offset of every zone is a whole number of minutes, so timestamps show the local time exactly.
+WHOLE_MINUTES_FROM = 94_694_400_000
 EPOCH_ORDINAL = EPOCH.toordinal()
 NOT_ZONES = {"localtime", "posixrules", "Factory"}
 """Entries of the time zone database that stand for this machine's own setting or for no zone at all."""
+# Names such as Asia/Bangkok. On file systems that ignore case, ZoneInfo accepts any spelling, so others are looked up.
+_USUAL_NAME = re.compile("[A-Z][a-z]+(?:/[A-Z][a-z]+(?:_[A-Z][a-z]+)*)+")
+
+_MINUTES = tuple(f"{minute // 60:02}:{minute % 60:02}" for minute in range(24 * 60))
 
 
 def to_ms(moment: datetime) -> int:
@@ -32,52 +42,62 @@ def from_ms(instant: int, zone: tzinfo) -> datetime:
 @lru_cache(maxsize=1024)
 def zone_named(name: str | None) -> tzinfo | None:
     """Return the zone with this IANA name, or None if there is no such zone."""
-    return ZoneInfo(name) if name and name in _zone_names() else None
+    if not name:
+        return None
+    if _USUAL_NAME.fullmatch(name):
+        # This reads one file. To list the names of all zones, Python reads the start of every file.
+        with suppress(ZoneInfoNotFoundError, OSError, ValueError):
+            return ZoneInfo(name)
+    return ZoneInfo(name) if name in _zone_names() else None
 
 
 @lru_cache(maxsize=1)
 def _zone_names() -> frozenset[str]:
     """Return the valid zone names.
 
-    ZoneInfo also accepts the names of files that count leap seconds or that
-    hold this machine's own setting.
+    ZoneInfo also accepts some names that are not valid here: those of files that
+    count leap seconds or that hold this machine's own setting.
     """
     return frozenset(available_timezones() - NOT_ZONES)
 
 
 def iso(instant: int, zone: tzinfo) -> str:
     """Format an instant like `2026-01-31T18:05:09.120+07:00`."""
-    count, rest = divmod(instant, QUARTER_HOUR)
-    quarter = _quarter_hour(count, zone)
-    if quarter is None:
+    offset = _offset(instant // HOUR, zone)
+    if offset is None:
         return _iso_to_the_minute(from_ms(instant, zone))
-    to_the_hour, minute, offset = quarter
-    seconds, ms = divmod(rest, 1000)
-    return f"{to_the_hour}{minute + seconds // 60:02}:{seconds % 60:02}.{ms:03}{offset}"
+    shift, suffix = offset
+    day, rest = divmod(instant + shift, DAY_MS)
+    minute, ms = divmod(rest, MINUTE)
+    return f"{_day_text(day)}T{_MINUTES[minute]}:{ms // 1000:02}.{ms % 1000:03}{suffix}"
 
 
 @lru_cache(maxsize=8192)
-def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
-    """Return the parts of a timestamp that are constant within a quarter of an hour.
+def _offset(hour: int, zone: tzinfo) -> tuple[int, str] | None:
+    """Return the UTC offset in an hour since 1970, in milliseconds and as text such as `+07:00`.
 
-    These are the text up to the hour (`2026-01-31T18:`), the first minute, and
-    the offset (`+07:00`). The result is cached, because thousands of bills fall
-    into the same hour and calendar arithmetic is most of the cost of a
-    timestamp. It is None if the offset changes within the quarter, or if the
-    offset is not a multiple of a quarter of an hour, as was the case in some
-    places in the past.
+    The result is cached, because thousands of bills fall into the same hour and
+    calendar arithmetic is most of the cost of a timestamp. It is None if the
+    offset changes within the hour or is not a whole number of minutes, as was
+    the case in some places in the past.
     """
-    first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
-    if first.second or first.minute % 15 or first.utcoffset() != last.utcoffset():
+    first, last = from_ms(hour * HOUR, zone), from_ms((hour + 1) * HOUR - 1, zone)
+    offset = first.utcoffset() or timedelta()
+    if offset % timedelta(minutes=1) or offset != last.utcoffset():
         return None
-    written = first.isoformat(timespec="minutes")
-    return written[:14], first.minute, written[16:]
+    return offset // MS, first.isoformat(timespec="minutes")[len("2026-01-31T18:05") :]
+
+
+@lru_cache(maxsize=8192)
+def _day_text(count: int) -> str:
+    """Return a day since 1970 like `2026-01-31`."""
+    return date.fromordinal(EPOCH_ORDINAL + count).isoformat()
 
 
 def _iso_to_the_minute(local: datetime) -> str:
     """Format a local time as the same instant with its UTC offset rounded to a minute.
 
-    ISO 8601 offsets have no seconds.
+    The offset is rounded because ISO 8601 offsets have no seconds.
     """
     offset = local.utcoffset() or timedelta()
     minutes = timedelta(minutes=round(offset / timedelta(minutes=1)))
@@ -124,6 +144,20 @@ def thai_midnight(day: date) -> int:
 def days_until(last: date, count: int) -> list[date]:
     """Return `count` consecutive days, oldest first, ending with `last`."""
     return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
+
+
+def trading_day_text(timestamp: str, closing: str | None) -> str | None:
+    """Return the same day as `trading_day`, for a timestamp of `iso` and a closing time such as `22:00`."""
+    if closing is None:
+        return None
+    day = timestamp[: len("2026-01-31")]
+    time_of_day = timestamp[len("2026-01-31T") : len("2026-01-31T18:05")]
+    return _day_before(day) if time_of_day < closing < NOON_TEXT else day
+
+
+@lru_cache(maxsize=1024)
+def _day_before(day: str) -> str:
+    return (date.fromisoformat(day) - timedelta(days=1)).isoformat()
 
 
 def trading_day(local: datetime, closing: time | None) -> date | None:

@@ -1,8 +1,8 @@
-"""The change feed: one list over every shop in a key's scope, with removals.
+"""The change feed: one list of the changes and removals in all shops of a key's scope.
 
-A pass returns what changed after `since`, the horizon of the pass before it, up
-to `until`, the horizon when the pass began. Shops come in the order of their
-IDs. Each shop has up to four sections: its own entry, removed bills, bills
+A pass returns what changed after `since`, the horizon of the previous pass, and
+up to `until`, the horizon when the pass began. Shops are sorted by ID.
+Each shop has up to four sections: its own entry, removed bills, bills
 without `updatedAt`, and bills with `updatedAt`. Rows within a section are sorted
 by stamp. Anything that changes during a pass gets a stamp above `until`, so the
 next pass returns it.

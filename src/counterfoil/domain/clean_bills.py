@@ -8,6 +8,7 @@ value.
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from msgspec import DecodeError, Meta, Struct, json
@@ -138,6 +139,19 @@ class _SourceBill(_SourcePart, frozen=True):
 _decode = json.Decoder(_SourceBill).decode
 _NO_TABLE = _SourceTable()
 _NO_AMOUNTS = _SourceAmounts()
+_numbers = attrgetter(
+    "subtotal",
+    "discount",
+    "discount_total",
+    "service_charge",
+    "delivery_fee",
+    "card_surcharge",
+    "credit",
+    "vat",
+    "rounding",
+    "tip",
+    "net",
+)
 
 
 def read_clean_bill(
@@ -287,21 +301,34 @@ def _published_option(option: _SourceOption) -> Option:
 
 
 def _published_amounts(amounts: _SourceAmounts) -> Amounts:
+    (
+        subtotal,
+        discount,
+        discount_total,
+        service_charge,
+        delivery_fee,
+        card_surcharge,
+        credit,
+        vat,
+        rounding,
+        tip,
+        net,
+    ) = [round_to_millionth(value) if type(value) is float else value for value in _numbers(amounts)]
     return Amounts(
-        subtotal=_money(amounts.subtotal),
-        discount=_money(amounts.discount),
+        subtotal=subtotal,
+        discount=discount,
         campaign=_promotions(amounts.campaigns),
         coupon=_promotions(amounts.coupons),
-        discount_total=_money(amounts.discount_total),
-        service_charge=_money(amounts.service_charge),
-        delivery_fee=_money(amounts.delivery_fee),
-        card_surcharge=_money(amounts.card_surcharge),
-        credit=_money(amounts.credit),
-        vat=_money(amounts.vat),
+        discount_total=discount_total,
+        service_charge=service_charge,
+        delivery_fee=delivery_fee,
+        card_surcharge=card_surcharge,
+        credit=credit,
+        vat=vat,
         vat_type=amounts.vat_type,
-        rounding=_money(amounts.rounding),
-        tip=_money(amounts.tip),
-        net=_money(amounts.net),
+        rounding=rounding,
+        tip=tip,
+        net=net,
     )
 
 

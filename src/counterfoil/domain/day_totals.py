@@ -17,7 +17,7 @@ from counterfoil.domain.calendar import date_of, iso_utc
 from counterfoil.domain.rows import NO_DAY
 
 HASH_DIGITS = 15
-# A page computes at most this many days whose totals are not stored yet, and then ends early.
+# A page computes the totals of at most this many stale days, and then ends early.
 MAX_COMPUTED_DAYS = 31
 
 

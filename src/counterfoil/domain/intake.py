@@ -2,9 +2,9 @@
 
 Loads are compared in groups, because the shares of a small delivery say little. A group is one load, or several small
 loads that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups. An alarm is raised
-if a share exceeds their highest share both by JUMP_POINTS and by the factor JUMP_FACTOR, or if at least MIN_AFFECTED
-records have a field whose name no earlier group had. A group that raises an alarm is not used for comparison until
-the operator accepts it.
+if a share exceeds their highest share both by JUMP_POINTS and by the factor JUMP_FACTOR, or if records have a field
+whose name is not known from earlier groups. In both cases, at least MIN_AFFECTED records must be affected. A group that
+raises an alarm is not used for comparison until the operator accepts it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
 
 
 def accepted(intake: Intake) -> Intake:
-    """Return the intake after the operator has accepted the group that raised the alarms as normal."""
+    """Return the intake after the operator has accepted as normal the group that raised the alarms."""
     return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
 
 
@@ -158,7 +158,7 @@ def _shares(group: DeliveryCounts) -> dict[tuple[Measure, str], tuple[int, int]]
 
 
 def _records_of(group: DeliveryCounts, name: str) -> int:
-    """Return the number of records of the kind in a name such as `bill: lines.qty`."""
+    """Return the number of records of the kind that a name begins with, such as `bill` in `bill: lines.qty`."""
     kind = name.partition(":")[0]
     return max(group.records.get(kind, 0), group.unreadable.get(name, 0), group.unknown.get(name, 0))
 

@@ -1,4 +1,4 @@
-"""The progress of a load, and the position and reason of each rejected line, without its values."""
+"""The progress of a load, with the position of each rejected line and the reason, but not the line's content."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -41,7 +41,7 @@ class LoadProgress(Struct):
             self.new_rejects.append(line)
 
     def mark_stored(self) -> None:
-        """Forget the rejected lines that have been stored."""
+        """Count the new rejected lines as stored, and forget them."""
         self.stored_rejects += len(self.new_rejects)
         self.new_rejects.clear()
 

@@ -132,7 +132,7 @@ def _rank_level(value: object) -> int | None:
 
 
 def _lots(value: object) -> list[Lot]:
-    """Return one lot per expiry time, soonest first. Movements are summed up, because the API returns only totals."""
+    """Return one lot per expiry time, soonest first. Movements are summed, because the API returns only totals."""
     amount = money(value)
     if amount is not None:
         return [Lot(amount, None)] if amount else []
@@ -186,7 +186,7 @@ def _iso_thai(moment: int | None) -> str | None:
 
 
 def published(record: StoredMember, base: Base | None, now_ms: int, personal_data: bool) -> Member:
-    """Return the member as of now. A base that has not been loaded yet has no tiers and no store credit."""
+    """Return the member as of now. A base that is not loaded yet is treated as having no tiers and no store credit."""
     credit_enabled = base is not None and base.credit_enabled
     return Member(
         member_id=record.token,

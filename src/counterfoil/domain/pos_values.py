@@ -52,7 +52,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _IN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)", re.ASCII)
 _BETWEEN_DATE_AND_TIME = frozenset("T ")
-# This is stricter than Python's parser, which reads 10.5 as 10:00:00.5 and accepts an offset of 60 minutes.
+# This is stricter than Python's parser, which reads 10.5 as 10:00:00.5 and accepts +00:60 as a UTC offset.
 _TIME = re.compile(r"[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)?", re.ASCII)
 _YES = frozenset({"true", "1", "yes"})
 _FLAG_WORDS = _YES | {"false", "0", "no"}
@@ -82,8 +82,8 @@ def storable(value: str) -> str:
 def ident(value: object) -> str | None:
     """Return an ID given as text or as a whole number, or None if there is none.
 
-    The result is None for a float of 2^53 or more, because it may be another ID
-    that was rounded.
+    The result is None for a float of 2^53 or more, because rounding may have
+    turned it into another ID.
     """
     if value is None:
         return None
@@ -164,7 +164,7 @@ def money(value: object) -> Number | None:
 
 
 def total(amounts: Sequence[Number]) -> Number:
-    """Return the sum of amounts, or 0 if it is too large to be stored. The order of the amounts does not matter."""
+    """Return the sum of amounts, or 0 if it is too large to be stored. It does not depend on their order."""
     if len(amounts) == 1:
         return amounts[0]
     millionths = sum(amount * MILLION if type(amount) is int else round(amount * MILLION) for amount in amounts)

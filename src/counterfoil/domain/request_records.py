@@ -63,8 +63,9 @@ ErrorOfDay = tuple[str, int, str]
 
 
 class RequestTally:
-    """A worker's counts that are not stored yet. The cost of storing them does not depend on the number of requests.
+    """A worker's error counts and pass progress that are not stored yet.
 
+    The cost of storing them does not depend on the number of requests.
     `add_page` is called for every poll. To be fast, it only saves values, and `progress` computes the rest.
     """
 
@@ -118,7 +119,7 @@ class RequestTally:
         return ReadProgress(server_time, ended_at, self._continued.get(read, 0), as_text(covered))
 
     def add_all(self, other: "RequestTally") -> None:
-        """Add the older counts of another tally that could not be written."""
+        """Add the contents of an older tally that could not be written."""
         self.errors.update(other.errors)
         for read, (first, last, at) in other._ended.items():
             known = self._ended.get(read)

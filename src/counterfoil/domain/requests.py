@@ -18,11 +18,11 @@ MAX_LIMIT = 200
 MAX_FEED_LIMIT = 1_000
 MAX_SPAN_DAYS = 31
 
-# Only ASCII is allowed, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
+# Numbers and days are matched with these patterns, because Python's own parsers also accept "１０", "1_0" and " 5 ".
 _PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
-# Matches `serverTime` as the service formats it, because most callers send that value back.
+# Matches `serverTime` as the service formats it. Most callers send that value back, and it is the fastest to parse.
 _SERVER_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 _INSTANT = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"

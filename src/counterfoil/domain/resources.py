@@ -83,7 +83,7 @@ class Option(Resource, frozen=True):
 class Item(Resource, frozen=True):
     """A line of a bill."""
 
-    id: Annotated[str | None, Doc(description="Product id.")]
+    id: Annotated[str | None, Doc(description="Product ID.")]
     root_id: Annotated[
         str | None,
         Doc(
@@ -172,7 +172,7 @@ Status = Literal["completed", "void"]
 class Bill(Resource, frozen=True):
     """A closed bill. A voided bill is still returned; exclude it from revenue."""
 
-    id: Annotated[str, Doc(description="Stable transaction id.")]
+    id: Annotated[str, Doc(description="Stable transaction ID.")]
     order_ids: Annotated[list[str], Doc(description="IDs of the orders settled by this bill.")]
     receipt_number: Annotated[str | None, Doc(description="Receipt number printed for the customer.")]
     tax_number: Annotated[str | None, Doc(description="Full tax invoice number, if one was issued.")]

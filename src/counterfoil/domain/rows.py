@@ -50,8 +50,7 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct, gc=False):
-    """A bill that is stored or will be stored. `body` is set only if it has to be written, and is never read.
-
+    """A bill that is stored or will be stored. `body` is set only if it has to be written; a ledger never reads it.
     `loaded_at` is the stamp of a bill that has no `updated_at`, and 0 for other
     bills.
     """
@@ -152,7 +151,7 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
 
 
 def digest_of(unstamped: bytes) -> bytes:
-    """Return the hash of a bill's body without its stamp, which shows whether a record changes the body."""
+    """Return the hash of a bill's body without its stamp. The hash shows whether a record changes the body."""
     return blake2b(unstamped, digest_size=16).digest()
 
 

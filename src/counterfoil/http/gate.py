@@ -1,6 +1,6 @@
 """The gate in front of the endpoints.
 
-It refuses malformed requests and requests from browsers, then checks the key
+It refuses malformed requests and requests from web pages, then checks the key
 and its limits.
 """
 

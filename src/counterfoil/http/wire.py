@@ -14,7 +14,7 @@ from counterfoil.reads import Answer, Caller
 
 try:
     from isal import isal_zlib as deflate
-except ImportError:  # isal is part of the extra `server`, and only the server compresses responses.
+except ImportError:  # isal comes with the extra `server`; other installations do not serve responses.
     import zlib as deflate  # type: ignore[no-redef]
 
 Headers = list[tuple[str, str]]
@@ -154,7 +154,7 @@ def matches_etag(if_none_match: str, tag: str) -> bool:
 # The result is cached, because a caller sends the same header with every request.
 @lru_cache(maxsize=64)
 def choose_encoding(accept_encoding: str, is_small: bool) -> str | None:
-    """Return the encoding that the caller prefers, "zstd" or "gzip", or None if the body is not to be compressed.
+    """Return the encoding that the caller prefers, "zstd" or "gzip", or None if the body should not be compressed.
 
     If the caller has no preference, the result is "zstd". A small body is
     compressed only if the caller refuses an uncompressed one.

@@ -156,7 +156,7 @@ def _is_day(order: str, value: str) -> bool:
 
 
 def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:
-    """Return whether at least 90 % of the values can be read, or all but one if there are at least three.
+    """Return whether at least 90% of the values can be read, or all but one if there are at least three.
 
     The one that cannot be read may be in a row of totals.
     """

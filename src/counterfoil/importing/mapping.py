@@ -184,7 +184,7 @@ class _Parser:
         thousands = table.get("thousands", default)
         if thousands not in (",", ".", " ", "'", "") or thousands == decimal:
             raise self.fail("numbers.thousands", "must be empty, a space or one of , . ' but not the decimal mark")
-        # Spaces and apostrophes are always allowed between thousands, so the format need not name them.
+        # Spaces and apostrophes are always accepted as thousands separators, so the format need not name them.
         return NumberFormat(decimal, thousands if thousands in ",." else "")
 
     def dates(self, table: Table[str, Any]) -> DateFormat:

@@ -48,7 +48,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
 def csv_inputs(
     mapping: ImportMapping, bills: Sequence[Path], lines: Sequence[Path], payments: Sequence[Path]
 ) -> list[TableInput]:
-    """Open CSV files. Their headings are read at once, so that a wrong file is reported before anything is written."""
+    """Open CSV files and read their headings, so that a wrong file is reported before anything is written."""
     opened = []
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
         for path in paths:

@@ -1,8 +1,8 @@
 """Reads cells of an export: text, exact decimal numbers, days and times in the formats that tills write.
 
-Numbers never pass through a float. A time is written as ISO-8601; without a
-time zone in the mapping it has no offset, and `counterfoil load` reads it as
-the shop's local time.
+Numbers never pass through a float. A time is written as ISO-8601. If neither
+the cell nor the mapping specifies an offset or a time zone, the time has no
+offset, and `counterfoil load` reads it as the shop's local time.
 """
 
 import re
@@ -123,7 +123,7 @@ def _without_sign(text: str) -> tuple[bool, str]:
 
 
 def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
-    """Return the text with a point as the decimal mark and commas between thousands."""
+    """Return the text with a point as the decimal mark and commas as thousands separators."""
     if written.decimal != "." and "." in text and written.thousands != ".":
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
     marks = {written.decimal: "."} | ({written.thousands: ","} if written.thousands else {})
@@ -211,7 +211,7 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     try:
         return date(_year(year, cell, buddhist=written.buddhist), month, day), text[found.end() :]
     except ValueError:
-        raise UnreadableCell(f"{shown(cell)} is not a date in the order {order} (day, month, year)") from None
+        raise UnreadableCell(f"{shown(cell)} is not a date if the order of day, month and year is {order}") from None
 
 
 def _by_order(found: re.Match[str], order: str) -> tuple[str, int, int]:

@@ -3,17 +3,15 @@
 Decompression detects damage late: damaged bytes may be unpacked into wrong lines long before an error is raised, or
 without any error. So a first pass only unpacks the file and compares its checksums. A second pass then reads the parts
 that the checksums confirm: complete gzip members and zstd frames, up to the first one that is damaged.
+
+Modules that only compressed files need are imported in the functions that use them, because most loads do not.
 """
 
-import gzip
 import io
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator
 from typing import IO, Any, BinaryIO, Literal, cast
 
-from backports import zstd
 from msgspec import Struct
 
 Packing = Literal["gzip", "zstd"]
@@ -50,6 +48,9 @@ def spooled(raw: IO[bytes]) -> BinaryIO:
 
     The file has no name, so no other process can open it.
     """
+    import shutil
+    import tempfile
+
     copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - returned to the caller
     try:
         shutil.copyfileobj(raw, copy, TEXT_BYTES)
@@ -86,8 +87,24 @@ def unpacked(raw: BinaryIO, packing: Packing, checked: CheckedArchive) -> IO[byt
         return io.BytesIO()
     raw.seek(0)
     confirmed: Any = _FirstBytes(raw, checked.confirmed_bytes)
-    text: Any = gzip.GzipFile(fileobj=confirmed) if packing == "gzip" else zstd.ZstdFile(confirmed)
-    return cast("IO[bytes]", io.BufferedReader(text, TEXT_BYTES))
+    return cast("IO[bytes]", io.BufferedReader(_decompressed(confirmed, packing), TEXT_BYTES))
+
+
+def _decompressed(raw: Any, packing: Packing) -> Any:
+    if packing == "gzip":
+        import gzip
+
+        return gzip.GzipFile(fileobj=raw)
+    from backports import zstd
+
+    return zstd.ZstdFile(raw)
+
+
+def unpacking_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that reading a file may raise if it is compressed."""
+    from backports import zstd
+
+    return EOFError, zlib.error, zstd.ZstdError
 
 
 class _FirstBytes:
@@ -155,6 +172,8 @@ def _gzip_member(data: _CompressedData) -> Iterator[bytes]:
 
 
 def _zstd_frame(data: _CompressedData) -> Iterator[bytes]:
+    from backports import zstd
+
     frame = zstd.ZstdDecompressor()
     try:
         while not frame.eof:

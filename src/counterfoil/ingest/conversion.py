@@ -23,7 +23,8 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 
-# Tokens are cached: computing one takes as long as converting the rest of a small bill, and members recur.
+# Tokens are cached, because computing one takes as long as converting the rest of a small bill, and the same members
+# occur in many bills.
 MAX_TOKENS = 16_384
 
 

@@ -1,13 +1,18 @@
 """A process that converts bills for a load, and the messages that it exchanges with the loader.
 
-The loader writes messages to the standard input of the process and reads one
-answer per message from its standard output. The process ends when its input
-ends, so it never outlives the loader.
+The process is a fork of the loader, or a new process whose standard input is a
+socket. It reads messages from the socket and writes one answer per message. It
+ends when the loader closes the socket, so it never outlives the loader.
 """
 
+import gc
 import os
 import signal
-import sys
+from contextlib import suppress
+from queue import SimpleQueue
+from socket import MSG_WAITALL, socket
+from threading import Thread
+from typing import NoReturn
 
 from msgspec import Struct, field, msgpack
 
@@ -19,6 +24,7 @@ from counterfoil.ingest.lines import SourceLine
 
 _LENGTH_BYTES = 8
 NICENESS = 5
+STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class LinesToConvert(Struct, array_like=True):
@@ -126,31 +132,74 @@ def counted_fields_of(converted: ConvertedBill) -> CountedFields:
     )
 
 
-def write_message(descriptor: int, message: bytes) -> None:
-    rest = memoryview(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+def write_message(connection: socket, message: bytes) -> None:
+    connection.sendall(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
 
 
-def read_message(descriptor: int) -> bytes | None:
+def read_message(connection: socket) -> bytes | None:
     """Return the next message, or None if there are no more."""
-    length = int.from_bytes(_read(descriptor, _LENGTH_BYTES), "big")
-    message = _read(descriptor, length)
+    length = int.from_bytes(_read(connection, _LENGTH_BYTES), "big")
+    message = _read(connection, length)
     return message if length and len(message) == length else None
 
 
-def _read(descriptor: int, length: int) -> bytes:
-    """Return this many bytes, or fewer if the input ends."""
+def _read(connection: socket, length: int) -> bytes:
+    """Return this many bytes, or fewer if the input ends.
+
+    The system collects the bytes, because a thread that reads them in parts would wait for Python's lock after each.
+    """
     parts = []
-    while length and (part := os.read(descriptor, length)):
+    while length and (part := connection.recv(length, MSG_WAITALL)):
         parts.append(part)
         length -= len(part)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def run(requests: int, answers: int) -> None:
+class MessageQueues:
+    """Messages to and from another process. Two threads pass them on, so that neither process waits for the other."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._to_send: SimpleQueue[bytes | None] = SimpleQueue()
+        self._received: SimpleQueue[bytes | None] = SimpleQueue()
+        self._threads = [Thread(target=each, daemon=True) for each in (self._send_all, self._receive_all)]
+        for thread in self._threads:
+            thread.start()
+
+    def send(self, message: bytes) -> None:
+        self._to_send.put(message)
+
+    def has_message(self) -> bool:
+        return not self._received.empty()
+
+    def receive(self) -> bytes | None:
+        """Wait for the next message and return it, or None if the other process has ended."""
+        return self._received.get()
+
+    def close(self) -> None:
+        """End the threads and close the connection. The other process must have ended."""
+        self._to_send.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._connection.close()
+
+    def _send_all(self) -> None:
+        # If the other process has ended, ignore the error here: the thread that receives messages reports it.
+        with suppress(OSError):
+            while message := self._to_send.get():
+                write_message(self._connection, message)
+
+    def _receive_all(self) -> None:
+        with suppress(OSError):
+            while message := read_message(self._connection):
+                self._received.put(message)
+        self._received.put(None)
+
+
+def run(connection: socket) -> None:
     """Answer messages until there are no more. The first message is the deployment secret."""
-    secret = read_message(requests)
+    queues = MessageQueues(connection)
+    secret = queues.receive()
     if secret is None:
         return
     known: dict[str, KnownFacts] = {}
@@ -158,27 +207,50 @@ def run(requests: int, answers: int) -> None:
     converter = BillConverter(Pseudonyms(secret), known.get)
     decode, encode = msgpack.Decoder(LinesToConvert).decode, msgpack.Encoder().encode
     # The answer to the secret tells the loader that the process is ready.
-    write_message(answers, encode([]))
-    while message := read_message(requests):
+    queues.send(encode([]))
+    while message := queues.receive():
         asked = decode(message)
         if asked.forgets:
             known.clear()
         for number, facts in asked.facts.items():
             known[facts.facts.shop_id], numbers[facts.facts.shop_id] = facts, number
-        write_message(answers, encode(answer_of([converter.convert(line) for line in asked.lines], numbers)))
+        queues.send(encode(answer_of([converter.convert(line) for line in asked.lines], numbers)))
 
 
-def main() -> None:
+def run_fork(connection: socket) -> NoReturn:
+    """Run in a fork of the loader and then end the fork, without running any code that belongs to the loader."""
+    status = 1
+    try:
+        # Only the loader receives Ctrl-C and handles signals.
+        os.setpgid(0, 0)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _close_all_except(connection.fileno())
+        _run_until_closed(connection)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _close_all_except(kept: int) -> None:
+    """Close all descriptors except this one and standard error, so that no file of the loader stays open."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (STDIN, STDOUT):
+        os.dup2(nothing, descriptor)
+    os.closerange(STDERR + 1, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _run_until_closed(connection: socket) -> None:
     # Ignore Ctrl-C: the loader handles it and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Run with low priority, so that the service comes first. If this process is slow, the loader converts more bills.
+    # Run with low priority, so that the service comes first. If this process is slow, the loader itself converts more
+    # bills.
     os.nice(NICENESS)
-    try:
-        run(sys.stdin.fileno(), sys.stdout.fileno())
-    except BrokenPipeError:
-        # The loader was killed, so nobody reads the answer.
-        sys.exit(1)
+    # The bills form no reference cycles.
+    gc.disable()
+    run(connection)
 
 
 if __name__ == "__main__":
-    main()
+    _run_until_closed(socket(fileno=STDIN))

@@ -1,28 +1,25 @@
 """Converts the bills of a load, in additional processes if the load is large and the machine has a free core.
 
-Another process only saves time: everything that it cannot convert is left to
-the loader, which also checks that each bill was converted under the current
-facts of its shop.
+The additional processes only save time: everything that they cannot convert is
+left to the loader, which also checks that each bill was converted under the
+current facts of its shop.
 """
 
-import fcntl
 import os
-import subprocess
-import sys
+import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import cycle
-from queue import SimpleQueue
-from threading import Thread
 
 from msgspec import Struct, msgpack
 
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill, ConvertedLines, converted_lines
-from counterfoil.ingest.converter_process import ConverterAnswer, LinesToConvert, read_message, write_message
+from counterfoil.ingest.converter_connection import ConverterProcess, forked, spawned
+from counterfoil.ingest.converter_process import ConverterAnswer, LinesToConvert
 from counterfoil.ingest.lines import SourceLine
 
 # Starting a process takes as long as converting a few thousand bills, so a small load does not start any. A load that
@@ -34,22 +31,13 @@ MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
 # The maximum number of unanswered messages per process. They keep it busy while the loader writes a large batch.
 MAX_WAITING = 16
-# An answer fits into a pipe of this size. With a smaller pipe, the process would have to wait for the loader.
-PIPE_BYTES = 1024 * 1024
 MAX_KNOWN_SHOPS = 10_000
+
+# The ID of the shop in a line with a bill, unless the ID is written with escape sequences.
+_SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
 _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(ConverterAnswer).decode
-
-
-class ConverterStopped(Exception):
-    """A process that converts bills has ended during the load."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a process that converts bills for this load was killed or has failed. Every batch written so far is "
-            "complete. Run the same command to resume, or add --converters 0 to load without such processes."
-        )
 
 
 def free_cores() -> int:
@@ -58,72 +46,21 @@ def free_cores() -> int:
     return max(0, (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1) - 1)
 
 
-class ConverterProcess:
-    """The loader's connection to one converter process.
+@contextmanager
+def running_converters(
+    pseudonyms: Pseudonyms, processes: int, total_bytes: int | None
+) -> Iterator[Sequence[ConverterProcess]]:
+    """Yield processes that have been started for a load of this size, and end them afterwards.
 
-    Two threads pass messages on, so that the process always has work while the
-    loader waits for the store.
+    Open the store inside the `with` block: see `forked`.
     """
-
-    def __init__(self, secret: bytes) -> None:
-        # The process has the same module search path as this one. It has its own process group, so that only the
-        # loader receives Ctrl-C.
-        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)  # noqa: PTH109 - as sys.path has it
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "counterfoil.ingest.converter_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, "PYTHONPATH": path},
-            process_group=0,
-        )
-        self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
-        self._requests, self._results = (pipe.fileno() for pipe in self._pipes)
-        for pipe in (self._requests, self._results):
-            with suppress(AttributeError, OSError):  # Only Linux can resize a pipe, up to a limit per user.
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self._to_send: SimpleQueue[bytes | None] = SimpleQueue()
-        self._answers: SimpleQueue[bytes | None] = SimpleQueue()
-        self._threads = [Thread(target=each, daemon=True) for each in (self._send_all, self._receive_all)]
-        for thread in self._threads:
-            thread.start()
-        self.told = 0
-        self.send(secret)
-
-    def send(self, message: bytes) -> None:
-        self._to_send.put(message)
-
-    def has_answer(self) -> bool:
-        return not self._answers.empty()
-
-    def answer(self) -> bytes:
-        """Wait for the next answer and return it."""
-        answer = self._answers.get()
-        if answer is None:
-            raise ConverterStopped
-        return answer
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-        self._to_send.put(None)
-        for thread in self._threads:
-            thread.join()
-        for pipe in self._pipes:
-            pipe.close()
-
-    def _send_all(self) -> None:
-        # If the process has ended, ignore the error here: the thread that reads the answers reports it.
-        with suppress(OSError):
-            while message := self._to_send.get():
-                write_message(self._requests, message)
-
-    def _receive_all(self) -> None:
-        with suppress(OSError):
-            while answer := read_message(self._results):
-                self._answers.put(answer)
-        self._answers.put(None)
+    is_large = total_bytes is not None and total_bytes >= BYTES_TO_START_AT_ONCE
+    running = forked(pseudonyms.secret, processes) if is_large else []
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.close()
 
 
 class _Sent(Struct, gc=False):
@@ -156,16 +93,23 @@ class Converters:
     """Converts lines in the order in which they are read, with at most `processes` additional processes.
 
     A group of lines that are converted together has at most `most_lines` lines.
+    If `running` contains processes, no others are started.
     """
 
     def __init__(
-        self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None], processes: int, most_lines: int = 500
+        self,
+        pseudonyms: Pseudonyms,
+        facts: Callable[[str], KnownFacts | None],
+        processes: int,
+        most_lines: int = 500,
+        running: Sequence[ConverterProcess] = (),
     ) -> None:
         self._most_lines = most_lines
         self._pseudonyms = pseudonyms
         self._converter = BillConverter(pseudonyms, facts)
+        self._facts_of = facts
         self._most = processes
-        self._processes: list[ConverterProcess] = []
+        self._processes = list(running)
         self._facts: list[KnownFacts] = []
         self._numbers: dict[str, int] = {}
 
@@ -176,7 +120,7 @@ class Converters:
         """
         lines = iter(lines)
         try:
-            if total_bytes >= BYTES_TO_START_AT_ONCE:
+            if total_bytes >= BYTES_TO_START_AT_ONCE and not self._processes:
                 self._start()
             yield from self._convert_here(lines)
             if self._processes:
@@ -200,6 +144,8 @@ class Converters:
 
     def _convert_here(self, lines: Iterator[SourceLine]) -> Iterator[ConvertedLines]:
         """Convert lines in this process until the other processes are ready."""
+        if self._are_ready():
+            return
         count, has_started = 0, bool(self._processes)
         bills: list[ConvertedBill | None] = []
         for some in _messages(self._converted(lines, bills), min(self._most_lines, LINES_BEFORE_START)):
@@ -213,10 +159,16 @@ class Converters:
             if count >= LINES_BEFORE_START and not has_started:
                 has_started = True
                 self._start()
-            if self._processes and all(process.has_answer() for process in self._processes):
-                for process in self._processes:
-                    process.answer()
+            if self._are_ready():
                 return
+
+    def _are_ready(self) -> bool:
+        """Return whether the processes are ready, and take the answers with which they said so."""
+        if not self._processes or not all(process.has_answer() for process in self._processes):
+            return False
+        for process in self._processes:
+            process.answer()
+        return True
 
     def _converted(self, lines: Iterator[SourceLine], bills: list[ConvertedBill | None]) -> Iterator[SourceLine]:
         """Yield the lines. Convert each of them when it is read, and add the result to `bills`."""
@@ -225,9 +177,7 @@ class Converters:
             yield line
 
     def _start(self) -> None:
-        with suppress(OSError):  # If a process cannot start, the load only takes longer.
-            for _ in range(self._most if sys.executable else 0):
-                self._processes.append(ConverterProcess(self._pseudonyms.secret))
+        self._processes += spawned(self._pseudonyms.secret, self._most)
 
     def _convert_elsewhere(self, lines: Iterator[SourceLine]) -> Iterator[ConvertedLines]:
         waiting: deque[_Sent | _Done] = deque()
@@ -239,20 +189,47 @@ class Converters:
                 unanswered += 1
             else:
                 # The processes have enough to do, so convert these lines here instead of waiting.
-                here = [self._converter.convert_clean(one.text) for one in some]
-                waiting.append(_Done(converted_lines(some, here)))
+                waiting.append(_Done(self._converted_here(some)))
             while waiting and (waiting[0].is_done or len(waiting) > 2 * most):
                 unanswered -= waiting[0].process is not None
                 yield waiting.popleft().converted()
         while waiting:
+            self._convert_last(waiting)
             yield waiting.popleft().converted()
 
+    def _convert_last(self, waiting: deque[_Sent | _Done]) -> None:
+        """Convert the last lines here until the first lines are done, instead of waiting for the processes.
+
+        The processes answer in the order of their messages, so the answers for these lines are never read.
+        """
+        for index in range(len(waiting) - 1, 0, -1):
+            if waiting[0].is_done:
+                return
+            last = waiting[index]
+            if isinstance(last, _Sent):
+                waiting[index] = _Done(self._converted_here(last.lines))
+
+    def _converted_here(self, lines: list[SourceLine]) -> ConvertedLines:
+        return converted_lines(lines, [self._converter.convert_clean(line.text) for line in lines])
+
     def _sent(self, lines: list[SourceLine], process: ConverterProcess) -> _Sent:
+        self._learn_shops(lines)
         facts = {number: self._facts[number] for number in range(process.told, len(self._facts))}
         forgets = process.told == 0
         process.told = len(self._facts)
-        process.send(_encode(LinesToConvert([line.text for line in lines], facts, forgets)))
+        process.queues.send(_encode(LinesToConvert([line.text for line in lines], facts, forgets)))
         return _Sent(lines, self._facts, process)
+
+    def _learn_shops(self, lines: list[SourceLine]) -> None:
+        """Look up the facts of new shops, because a process cannot convert bills of a shop that it does not know.
+
+        The lines are not decoded. If this misses a shop, its facts are learned when the loader reads one of its bills.
+        """
+        found = {match[1] for line in lines if (match := _SHOP_ID.search(line.text))}
+        for shop_id in sorted(found):
+            name = shop_id.decode("utf-8", "replace")
+            if name not in self._numbers and (known := self._facts_of(name)):
+                self.learn(known)
 
 
 def _messages(lines: Iterator[SourceLine], most: int) -> Iterator[list[SourceLine]]:

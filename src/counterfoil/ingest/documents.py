@@ -19,7 +19,7 @@ def is_document(first_line: bytes) -> bool:
 
 
 class Unfinished(Exception):
-    """The array has no end, so records may be missing."""
+    """The array is not closed, so records may be missing."""
 
 
 class DocumentReader:
@@ -53,7 +53,7 @@ class DocumentReader:
         if rest := self._take(b""):
             yield self._started, rest
         if self._is_list and self._depth > 0:
-            raise Unfinished("the array has no end")
+            raise Unfinished("the array is not closed")
 
     def _bracket(self, chunk: bytes, at: int, *, opens: bool) -> tuple[int, bytes] | None:
         """Process a bracket. Return the record or other text that ends at it, with its line number, or None."""

@@ -6,7 +6,6 @@ are read by the same functions as in a load.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -77,7 +76,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    # Every bill has these two fields, so `check_record` checks the values that a load has read, which is faster.
+    # Most bills have these two fields, so `check_record` checks the values that a load has read, which is faster.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),
@@ -195,7 +194,7 @@ class Findings(Struct):
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
     """Return the unknown and unreadable fields of a record, or None if there are none.
 
-    `change` is the change that was made from the record.
+    `change` is the result of converting the record.
     """
     unknown: set[str] = set()
     unreadable: set[str] = set()
@@ -267,6 +266,8 @@ def lacks_amounts(bill: Bill) -> bool:
 
 def suggestion(kind: str, path: str) -> str | None:
     """Return the known field whose name is most similar to that of an unknown field, or None if none is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415 - most loads make no suggestion
+
     start, _, name = path.rpartition(".")
     known: FieldType | None = known_fields(kind)
     for step in start.split(".") if start else ():

@@ -33,8 +33,8 @@ MAX_LINE_BYTES = 2 * 1024 * 1024
 # The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
 MAX_REJECT_BYTES = 2 * MAX_LINE_BYTES + 4096
 
-# Maximum size in bytes of a record as JSON, stored or returned. Pages are never cut short, so a page of 200 records
-# takes at most 100 MiB. An ordinary bill takes 2 KB.
+# Maximum size in bytes of a record as JSON, stored or returned. It limits the size of a page, because a page of a list
+# is never shortened: 200 records take at most 100 MiB. An ordinary bill takes 2 KB.
 MAX_RECORD = 512 * 1024
 # Maximum length in bytes of a name that a bill takes from its shop, or a member from its base. The name may change
 # after the record is loaded, so the size check reserves this many bytes.
@@ -60,7 +60,7 @@ UNREADABLE_VALUE = "unreadable_value"
 REASONS = {
     NOT_JSON: "is not a JSON object",
     NOT_UTF8: "is not valid UTF-8",
-    UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member and bill",
+    UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member or bill",
     NO_ID: "has no usable id",
     NO_SHOP: "is a bill without shopId",
     NO_BASE: "is a member without providerId",
@@ -79,7 +79,7 @@ class SourceLine(Struct, frozen=True, gc=False):
 
 
 class Rejected(Exception):
-    """A line is rejected. `reason` is a key of `REASONS`, and `fields` has the paths of the fields that are wrong."""
+    """A line is rejected. `reason` is a key of `REASONS`, and `fields` lists the paths of the invalid fields."""
 
     def __init__(self, reason: str, fields: Sequence[str] = ()) -> None:
         super().__init__(reason)

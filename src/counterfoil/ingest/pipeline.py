@@ -21,6 +21,7 @@ from counterfoil.domain.load_progress import LoadProgress, RejectedLine
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
+from counterfoil.ingest.converter_connection import ConverterProcess
 from counterfoil.ingest.converters import Converters
 from counterfoil.ingest.fields import (
     OTHER_FIELDS,
@@ -124,7 +125,7 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The file of rejected lines, created by the first reject. It has raw records, so only its owner can read it."""
+    """The file of rejects, created at the first one. It contains raw records, so only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -167,6 +168,7 @@ class Pipeline:
         strict: bool = False,
         finishes_damaged: bool = False,
         processes: int = 0,
+        running: Sequence[ConverterProcess] = (),
     ) -> None:
         self._strict = strict
         # If true, a load counts as finished even if a file was damaged, because the file is moved to quarantine.
@@ -177,7 +179,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
-        self._converters = Converters(pseudonyms, self._facts, processes, batch)
+        self._converters = Converters(pseudonyms, self._facts, processes, batch, running)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
 
@@ -201,7 +203,7 @@ class Pipeline:
         return summary
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
-        """Store the counts of this load. Return the alarms if the load completed a group, otherwise an empty list."""
+        """Store the counts of this load. Return the alarms if the load completed a group of loads."""
         was_compared = False
 
         def change(intake: Intake, now_ms: int) -> Intake:

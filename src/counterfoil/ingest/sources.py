@@ -4,13 +4,11 @@ import io
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import msgspec
-from backports import zstd
 from msgspec import Struct
 
 from counterfoil.ingest.archives import (
@@ -22,6 +20,7 @@ from counterfoil.ingest.archives import (
     packing_by_content,
     spooled,
     unpacked,
+    unpacking_errors,
 )
 from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
@@ -322,7 +321,7 @@ def _bytes_left(raw: BinaryIO) -> int | None:
 
 def _open_file(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        return path.open("rb", buffering=BUFFER_BYTES)
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
@@ -369,11 +368,15 @@ def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iter
             is_first = is_first and not line
             if line:
                 yield SourceLine(name, number, line)
-    except (OSError, EOFError, zlib.error, zstd.ZstdError, Unfinished) as error:
+    except _reading_errors() as error:
         reached = document.line if document else number
         raise SourceError(
             f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
         ) from error
+
+
+def _reading_errors() -> tuple[type[Exception], ...]:
+    return OSError, Unfinished, *unpacking_errors()
 
 
 def _skip_rest(text: IO[bytes]) -> None:

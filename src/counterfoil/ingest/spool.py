@@ -1,12 +1,11 @@
 """A spool folder: which delivered files are complete, and where they go after they are loaded.
 
-Nothing is lost if the process is killed at any time: a file stays in the folder until its records are in the store, and
-loading it again changes nothing.
+Nothing is lost, no matter when the process is killed: a file stays in the folder until its records are in the store,
+and loading it again changes nothing.
 """
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ class Spool:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, which is released when the process ends. Raise if another process holds it."""
+        """Hold the folder's lock, which is also released if the process dies. Raise if another process holds it."""
         try:
             descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -90,6 +89,8 @@ def move(path: Path, folder: Path) -> Path | None:
     If the folder already has a file with this name, the name of the moved file gets a number.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    import shutil  # noqa: PLC0415 - most loads move no file
+
     target, number = folder / path.name, 1
     start, dot, suffix = path.name.partition(".")
     while target.exists() or target.is_symlink():

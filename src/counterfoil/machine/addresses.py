@@ -48,7 +48,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def listening_problem(host: str, port: int) -> OSError | None:
-    """Return the reason why this address cannot be bound, or None."""
+    """Return the reason why this address cannot be bound, or None if it can."""
     try:
         bind_port(host, port)
     except OSError as error:
@@ -73,7 +73,8 @@ class PortReservation:
     """Reserves a free port until `close` is called: the system does not assign the port to other processes.
 
     A process that knows the port number can still listen on the port, because the reserving socket does not listen and
-    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `bind_port` all set this option.
+    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `bind_port` all set this option, and
+    so do PostgreSQL, Valkey and HAProxy.
     """
 
     def __init__(self, host: str) -> None:

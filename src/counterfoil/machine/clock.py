@@ -1,4 +1,4 @@
-"""The clocks and the randomness of this machine. No other module reads the wall clock."""
+"""The clocks and the randomness of this machine. Apart from the client, only this module reads the wall clock."""
 
 import os
 import time

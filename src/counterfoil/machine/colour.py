@@ -4,7 +4,7 @@ import os
 
 
 def wants_colour() -> bool:
-    """Return whether the user allows colours, which NO_COLOR turns off (see no-color.org)."""
+    """Return whether to use colours. The environment variable NO_COLOR turns them off (see no-color.org)."""
     return not os.environ.get("NO_COLOR")
 
 

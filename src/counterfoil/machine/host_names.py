@@ -13,9 +13,10 @@ class HostNames:
     """The names under which a private listener may be reached.
 
     With DNS rebinding, a web page can reach a private address through a domain
-    name of its own. The name in `Host` must therefore be `localhost` or a
-    configured name. IP addresses are safe, because DNS rebinding needs a domain
-    name.
+    name of its own. The name in `Host` must therefore be `localhost`, the
+    listener's own host or a configured name. Loopback addresses are allowed too,
+    and any IP address if the listener's host is a wildcard, because DNS rebinding
+    needs a domain name.
     """
 
     def __init__(self, host: str, names: str) -> None:
@@ -35,6 +36,6 @@ class HostNames:
 
 
 def _name_in(host: str) -> str:
-    """Return the name or address in a Host header, without the port. It is empty if the header is malformed."""
+    """Return the name or address in a Host header without the port, or "" if the header is malformed."""
     found = _HOST.fullmatch(host.strip().lower())
     return (found[1] or found[2]).rstrip(".") if found else ""

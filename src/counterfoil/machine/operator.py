@@ -10,7 +10,7 @@ from counterfoil.domain.audit import Actor
 def operator() -> Actor:
     """Return the user who runs this command, and the user who called sudo if there is one.
 
-    Anyone can set `SUDO_USER`, but whoever can run the command can also write to the store directly.
+    Users can set `SUDO_USER` to any name, but a user who runs this command can also write to the store directly.
     """
     user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
     name = f"{caller} as {user}" if caller not in ("", user) else user

@@ -65,7 +65,7 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
 }
 
 # Contact data, names and IDs of people, and text that staff can type freely: a table may be named after a guest, and a
-# reason or a label can contain anything. A coupon's code can be redeemed by whoever knows it.
+# reason or a label can contain anything. Coupons are withheld, because anyone who knows a coupon's code can redeem it.
 WITHHELD: dict[str, tuple[str, ...]] = {
     "bills": (
         "order_ids",
@@ -93,6 +93,6 @@ WITHHELD: dict[str, tuple[str, ...]] = {
     "coupons": ("member_id", "position", "code", "status", "template_id", "name", "expire_at"),
 }
 
-# Boolean columns that are computed when the copy is read, by table: the name of the new column, and a withheld column.
-# The new column is true if the withheld column is not null.
+# For a table, a Boolean column that is computed when the copy is read, and the withheld column that it is based on: it
+# is true if the withheld column is not null.
 PRESENCE = {"bills": ("has_member", "member_id")}

@@ -15,7 +15,7 @@ FORMAT = 2
 
 
 class UnknownFormat(Exception):
-    """The progress was stored by a later release, in a format that this release cannot read."""
+    """The stored progress has a format that this release cannot read."""
 
 
 class ShopProgress(Struct):
@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the earliest start among the last complete passes of all bases."""
+        """Return the earliest time at which the last complete pass of any base began."""
         return earliest(base.passed for base in self.bases.values())
 
 

@@ -1,6 +1,6 @@
 """The questions that an assistant can ask, and the queries that answer them.
 
-Revenue is `net` without tips, of bills that are not void, as in docs/pull.md.
+Revenue is `net` without tips and without void bills, as in docs/pull.md.
 Days are `bill_date`, the calendar day in the shop's time zone.
 """
 
@@ -38,7 +38,6 @@ _SALES = {
     "revenue": "coalesce(sum(coalesce(b.net, 0) - coalesce(b.tip, 0)) FILTER (b.status <> 'void'), 0)",
     "discounts": "coalesce(sum(b.discount_total) FILTER (b.status <> 'void'), 0)",
 }
-# The columns that products can be grouped by. A bill line in several categories counts in each of them.
 _LINES = """
     bill_items AS i JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id
 """
@@ -48,6 +47,7 @@ _MIX = {
     "total": "coalesce(sum(i.line_total), 0)",
     "bills": "count(DISTINCT (i.shop_id, i.bill_id))",
 }
+# The columns that products can be grouped by. A bill line in several categories counts in each of them.
 PRODUCT_GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "product": (_LINES, {"productId": "i.product_id", "name": "max(i.name)"}),
     "master_product": (_LINES, {"rootId": "i.root_id", "name": "max(i.name)"}),

@@ -23,7 +23,7 @@ from counterfoil.mcp.values import Json
 
 INSTRUCTIONS = """\
 Sales of a restaurant group, from a copy that is refreshed by `counterfoil pull`. Read-only.
-Every result has `asOf`: it includes all changes up to that instant. Tell the user this time.
+Every result has `asOf`: the result includes all changes up to that instant. Tell the user this time.
 Shops in `incompleteShops` are not fully copied yet, so their figures are too low.
 `copyContainsOnly` says which days or shops the copy was limited to.
 Money and quantities are exact decimal strings. Revenue is `net` minus tips, without void bills.
@@ -89,7 +89,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
         shop_ids: ShopIds = None,
         limit: Limit = 100,
     ) -> Json:
-        """Sales by any of day, month, weekday, hour, shop, channel and service type, with totals over all groups.
+        """Sales, with overall totals. They can be grouped by up to 4 criteria, such as day, hour, shop and channel.
 
         Hours are in the shop's time zone. Void bills are counted in `voids` only.
         """
@@ -113,7 +113,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
 
     @server.tool(annotations=READ_ONLY)
     def member_summary(limit: Limit = 100) -> Json:
-        """Number of members, points, credit and visits per membership base and rank. Single members are not shown."""
+        """Number of members, points, credit and visits per membership base and rank, without individual members."""
         return ask(lambda: questions.member_summary(limit))
 
     @server.tool(annotations=READ_ONLY)

@@ -2,7 +2,7 @@
 
 DuckDB allows either one writer or several readers of a file. The copy is
 therefore opened only while a snapshot is made, and only if it has changed since
-the last snapshot, which is also used while a pull is writing.
+the last snapshot. While a pull is writing, the last snapshot is used.
 """
 
 import resource
@@ -71,7 +71,7 @@ class Snapshot:
                 "python_enable_replacements": "false",
             },
         )
-        # DuckDB keeps the file open. Deleting its name now ensures that the file is gone when this process ends.
+        # DuckDB keeps the file open. Unlinking it now ensures that the file is gone when this process ends.
         file.unlink()
         self._db.execute("SET TimeZone = 'UTC'")
         self._db.execute("SET lock_configuration = true")

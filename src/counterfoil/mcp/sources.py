@@ -14,7 +14,7 @@ from counterfoil.mcp.columns import PRESENCE, PUBLISHED
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 DUCKDB_MAGIC_OFFSET, DUCKDB_MAGIC = 8, b"DUCK"
-# The hidden file in a folder of Parquet files that holds the copy itself.
+# In a folder of Parquet files, the copy itself is this hidden file.
 FILE_IN_FOLDER = ".counterfoil.duckdb"
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
@@ -99,7 +99,7 @@ def _missing(table: Table, found: Found) -> Iterator[str]:
 
 
 def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
-    """Copy the tables from a private copy of the file, so that the file itself is locked only for an instant."""
+    """Copy the tables from a private copy of the file, so that the file itself is locked only briefly."""
     private = scratch.with_suffix(".duckdb")
     _copy_locked_file(snapshot, path, private)
     try:
@@ -133,7 +133,7 @@ def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: 
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
         raise CopyError(f"cannot open the copy {path}: {_first_line(error)}") from error
     try:
-        # The log is copied first: when this process closes the database file after copying it, the lock ends.
+        # The log is copied first, because closing the database file after copying it releases the lock.
         for source, target in reversed(list(zip(_files(path), _files(private), strict=True))):
             if source.exists():
                 shutil.copyfile(source, target)

@@ -9,7 +9,7 @@ import msgspec
 
 MONEY_PLACES = 2
 MAX_TEXT = 1_000
-# A language model reads the result, and its cost grows with the length of the result.
+# Results are limited, because a language model reads them and its cost grows with their length.
 MAX_ANSWER_BYTES = 60_000
 
 Json = dict[str, Any]

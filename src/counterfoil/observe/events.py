@@ -24,7 +24,7 @@ class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class HandlerCrashed(Struct, frozen=True, kw_only=True, tag="crash"):
-    """A handler failed unexpectedly. The event gives the location of the error, but no values."""
+    """A handler failed unexpectedly. The event contains the location of the error, but no values."""
 
     request_id: str
     route: str

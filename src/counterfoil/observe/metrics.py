@@ -41,7 +41,7 @@ def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     )
     yield CounterMetricFamily(
         "counterfoil_counts_reseeded",
-        "Daily counts that the shared meter lost and restored from the store. Each may lack one second of requests.",
+        "Daily counts that the shared meter lost and restored from the store. Each may lack up to 1 s of requests.",
         value=sums[layout.reseeded],
     )
     yield CounterMetricFamily(

@@ -1,4 +1,4 @@
-"""The supervisor's periodic chores: advancing the horizon, checkpoints and pruning."""
+"""The supervisor's periodic chores, such as advancing the horizon, computing day totals, checkpoints and pruning."""
 
 import threading
 import time
@@ -16,7 +16,8 @@ PRUNE_SEC = 3600.0
 # Number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
 TOTALS_AT_ONCE = 10
 TOTALS_SEC = 1.0
-# How long to wait for all chores when the service stops. A chore may itself be waiting up to a minute for a load.
+# How long to wait for all chores when the service stops. A load can block a chore for up to a minute, so stopping does
+# not wait for every chore to finish.
 STOP_SEC = 2.0
 
 

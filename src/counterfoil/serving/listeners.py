@@ -9,7 +9,7 @@ LAST_RESERVED_PORT = 1023
 
 
 def require_free_ports(host: str, port: int, admin_host: str, admin_port: int) -> None:
-    """Raise if an address cannot be used. Workers share a port, so another service could silently share it too."""
+    """Raise if an address cannot be used. Otherwise, another service could silently share the port, as workers do."""
     _require_free_port(host, port, "host", "port", "")
     if admin_port:
         _require_free_port(admin_host, admin_port, "admin-host", "admin-port", " (0 turns the admin listener off)")

@@ -212,8 +212,8 @@ def _ends(worker: Any, within_sec: float = 0.0) -> bool:
     """Return whether a worker process ends within this time.
 
     `worker.is_alive` is not reliable here, because a thread of Granian waits for
-    the same process. The system reports the end of a process to only one thread,
-    and until that thread has stored it, `is_alive` returns True in the other.
+    the same process. The system reports the end of a process to only one thread.
+    Until that thread has recorded it, `is_alive` returns True in the other thread.
     """
     return bool(wait([worker.inner.sentinel], max(0.0, within_sec)))
 

@@ -10,7 +10,7 @@ from threading import Thread
 from counterfoil.ports import STOP_SAVE_SEC
 from counterfoil.serving.chores import STOP_SEC
 
-# Time limit for `before_end`, which writes the last line of the log.
+# Time limit for `before_end`, which kills the workers of a service and writes the last line of its log.
 REPORT_SEC = 0.5
 # Additional time for the supervisor's own work while it stops.
 MARGIN_SEC = 1.0
@@ -22,7 +22,7 @@ def requests_limit_sec(grace_sec: int) -> float:
 
 
 def stop_limit_sec(grace_sec: int) -> float:
-    """Return the time limit for stopping the service, including the requests in progress, saving and chores."""
+    """Return the time limit for stopping the service, including time for requests in progress, saving and chores."""
     return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
 
 

@@ -1,8 +1,8 @@
 """Runs the service: the worker processes and the supervisor's chores.
 
 The supervisor does not handle API requests. It advances the horizon while
-nothing is loaded, deletes expired data, runs checkpoints, and serves the admin
-listener.
+nothing is loaded, computes day totals, deletes expired data, runs checkpoints,
+and serves the admin listener.
 """
 
 import os

@@ -34,7 +34,7 @@ class HtmlPage(Struct, frozen=True, kw_only=True):
 
 
 def render(page: HtmlPage) -> bytes:
-    """Return the page as one file, which loads only its scripts. A <meta> element sets the policy."""
+    """Return the page as one file, which loads only its scripts. A <meta> element sets the Content-Security-Policy."""
     policy = content_security_policy(page.style_sheet, runs_scripts=bool(page.scripts), in_header=False)
     head = element(
         "head",

@@ -22,7 +22,7 @@ SESSION_SETTINGS = {
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """Limits on a worker's connections to each server. The defaults are the same as in the settings."""
+    """Limits on a worker's connections to each server. The settings use the same defaults."""
 
     pool_size: int = 8
     pool_wait_ms: int = 2_000

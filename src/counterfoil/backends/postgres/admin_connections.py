@@ -22,7 +22,7 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 CONNECT_SEC = 3
 # Time limit for chores that must not hang, such as advancing the horizon.
 STATEMENT_SEC = 5.0
-# A loader waits up to LOCK_SEC for the write lock, and detects a broken network within SILENCE_MS.
+# A loader waits up to LOCK_SEC for the write lock, and detects a broken connection within SILENCE_MS.
 LOCK_SEC = 60
 SILENCE_MS = 15_000
 
@@ -42,7 +42,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate psycopg's errors to errors of ports.py. Keep only the first line: the other lines may contain data."""
+    """Raise psycopg's errors as errors of ports.py, with only the first line: the other lines may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -132,7 +132,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection. Close it if the work takes longer than `seconds`: the server may not respond."""
+        """Yield the connection. Close it if the work takes longer than `seconds`, as the server may never respond."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

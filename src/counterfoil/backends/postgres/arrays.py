@@ -1,7 +1,7 @@
 """Encodes columns of many rows as binary PostgreSQL arrays.
 
-psycopg encodes a list element by element through an adapter. For the bills of
-a large load, that takes four times as long as these functions.
+psycopg encodes a list element by element through an adapter, which takes four
+times as long for the bills of a large load.
 """
 
 from collections.abc import Sequence

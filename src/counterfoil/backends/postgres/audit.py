@@ -1,4 +1,4 @@
-"""Stores the audit on PostgreSQL. Not even the owner of the tables can change or delete entries."""
+"""Stores the audit on PostgreSQL. Triggers keep even the owner of the tables from changing or deleting entries."""
 
 from collections.abc import Iterable
 

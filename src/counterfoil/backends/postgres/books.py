@@ -1,7 +1,8 @@
 """Reads shops, bills and members from any server that is up to date.
 
-All rows of an answer are read by one statement and therefore from one snapshot.
-The last column of every row is the horizon of that snapshot, on replicas too.
+Apart from the change feed and the digests, all rows of an answer are read by
+one statement and therefore from one snapshot. The last column of every row is
+the horizon of that snapshot, on replicas too.
 Large tables are always queried by shop or base, so that each shop and each base
 can be stored on one shard.
 """
@@ -300,7 +301,7 @@ class PostgresBooks:
         The shops or bases are read first and passed as values instead of
         joined, so that a distributed store reads only their shards. Both
         statements go to the same server, because a record could seem to be
-        missing if the list of shops was outdated.
+        missing if the list of shops or bases were outdated.
         """
 
         async def ask(pool: Pool) -> list[Any]:

@@ -13,7 +13,7 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable
 # Maps each distributed table to its distribution column. Tables with the same column are co-located.
 DISTRIBUTED = {"bills": "shop", "members": "provider_id", "accounts": "provider_id"}
 
-# `taken` is the highest stamp that any writer has taken; `writer` is the Citus process ID of that writer's session.
+# `taken` is the highest stamp that any writer has taken; `writer` is the Citus global PID of that writer's session.
 _ADD_WRITER = """
     ALTER TABLE horizon ADD COLUMN taken bigint NOT NULL DEFAULT 0, ADD COLUMN writer bigint NOT NULL DEFAULT 0
 """
@@ -75,11 +75,11 @@ def _require_citus(connection: Connection) -> None:
             "add the workers with `citus_add_node`, then run `counterfoil migrate --distribute` again."
         )
     if not _value(connection, _WORKERS):
-        raise StoreMismatch("this database has no worker. Add one with `SELECT citus_add_node(host, port)`.")
+        raise StoreMismatch("the Citus cluster has no workers. Add one with `SELECT citus_add_node(host, port)`.")
     others = _other_sessions(connection)
     if others:
         raise StoreMismatch(
-            f"{others} other Counterfoil sessions use this database, and they would keep writing "
+            f"other Counterfoil sessions are using this database ({others}), and they would keep writing "
             "as if the tables were not distributed. "
             "Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
         )

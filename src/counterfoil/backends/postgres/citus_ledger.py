@@ -43,7 +43,7 @@ from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import StoreUnavailable
 
-# Rows per statement. PostgreSQL accepts at most 65,535 values in one statement.
+# Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
 
 # Only one writer at a time holds this lock. It belongs to the session and is released when the session ends.
@@ -64,8 +64,8 @@ _ADVANCE = f"""
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
-# Checks that a dead writer has no session left on any node. Remaining sessions are terminated, and the query waits for
-# them to end.
+# Checks that a dead writer has no session left on any node. Remaining sessions are terminated, and the query waits up
+# to 3 seconds for each of them to end.
 _WRITER_IS_GONE = """
     SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
         'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
@@ -125,7 +125,7 @@ class DistributedLedger(PostgresLedger):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the write lock. Each statement commits on its own; the horizon moves at the end."""
+        """Hold the write lock. The writes commit separately; the horizon moves when all of them have committed."""
         with translated():
             connection = self._line()
             try:
@@ -198,7 +198,7 @@ class DistributedLedger(PostgresLedger):
                 yield from starmap(BillRow, all_rows(found))
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
-        """Return rows from all bases, because a member may have moved.
+        """Return the stored members. All bases are searched, because a member may have moved.
 
         A member may have two rows if a writer died during the move; the newest
         row is last.
@@ -209,9 +209,10 @@ class DistributedLedger(PostgresLedger):
     def _write_small_tables(self, batch: Batch) -> None:
         """Write the tables on the coordinator in one transaction, before any bill.
 
-        If the writer dies before it has written all bills, the feed reads a
-        shop that has not changed, or skips a removal because the bill still
-        exists. If the bills were written first, the feed could miss them.
+        If the writer dies before it has written all bills, nothing is lost: the
+        feed reads a shop that has not changed, or skips a removal because the
+        bill still exists. If the bills were written first, the feed could miss
+        them.
         """
         with self._line().transaction():
             super()._write_small_tables(batch)

@@ -1,4 +1,4 @@
-"""Stores the cursors that clients received. They are on the primary, so that all nodes see them."""
+"""Stores the cursors that were handed out. They are on the primary, so that all nodes see them."""
 
 from collections.abc import Sequence
 from typing import Any

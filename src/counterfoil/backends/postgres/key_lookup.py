@@ -55,7 +55,8 @@ class PostgresKeyLookup:
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
                 if self._as_of is not None and self._as_of < arrived - _REFRESH_US and not self._failure:
-                    # The lookup that just ended began long before this request, so it may have missed a revocation.
+                    # The lookup that just ended began more than REFRESH_SEC before this request, so it may have missed
+                    # a revocation.
                     await asyncio.shield(self._start_lookup())
             if self._failure and not self._trusts_memory:
                 raise self._failure

@@ -9,6 +9,7 @@ from counterfoil.backends.postgres.audit import append
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AuditEntry
+from counterfoil.domain.key_rotation import KeyRotation, RotateKey, successors_of
 from counterfoil.ports import DescribeChange, StoredKey
 
 _ALL = "SELECT body FROM keys"
@@ -66,3 +67,19 @@ class PostgresKeyStore:
             entry = describe(before, changed)
             append(self._connection(), [entry] if entry else [])
             return changed
+
+    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
+        with translated(), self._connection().transaction():
+            connection = self._connection()
+            fingerprint_of(connection)
+            # The lock makes a second rotation of this key wait until this one commits, so it sees the new successor.
+            row = connection.execute(_LOCK, (key_id,)).fetchone()
+            if not row:
+                return None
+            rotation = rotate(_key(row[0]), successors_of(all_keys(connection), key_id))
+            successor = rotation.successor
+            connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
+            connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
+            connection.execute(NEXT_GENERATION)
+            append(connection, rotation.entries)
+            return rotation

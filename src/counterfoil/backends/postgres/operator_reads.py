@@ -1,4 +1,4 @@
-"""Reads keys, requests, copies, loads and shops of a store on PostgreSQL for the operator."""
+"""Reads keys, audit, requests, copies, loads and bill counts of a store on PostgreSQL, for the operator."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +30,7 @@ from counterfoil.operator_reads import (
     Records,
     RequestFilter,
     RequestPage,
+    ShopName,
     copy_states,
     days_of_keys,
     filter_values,
@@ -39,6 +40,7 @@ from counterfoil.operator_reads import (
     plan_search,
     rejected_line,
     request_page,
+    shop_names,
 )
 
 # Records are never updated, so the physical position of a record in its partition does not change. Records with the
@@ -105,6 +107,7 @@ _ALL_COPIES = """
     SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
     ORDER BY lineage, list_name, shop_id
 """
+_SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 _LOADS = """
     SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file
     FROM loads ORDER BY number DESC LIMIT %s
@@ -124,8 +127,7 @@ _BILLS_PER_DAY = """
 
 
 class PostgresOperatorReads:
-    """Reads in transactions that cannot write.
-
+    """Reads in read-only transactions.
     While there is no primary, it reads from the replica that is furthest ahead.
     """
 
@@ -144,6 +146,10 @@ class PostgresOperatorReads:
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         with self._opened() as connection:
             return latest_entries(connection, most, key_id, since)
+
+    def shop_names(self) -> list[ShopName]:
+        with self._opened() as connection:
+            return shop_names(connection.execute(_SHOP_BODIES).fetchall())
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         with self._opened() as connection:
@@ -175,8 +181,8 @@ class PostgresOperatorReads:
         with self._opened() as connection:
             counts = connection.execute(TOTALS, span).fetchall()
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
-        # A shared meter writes the count of the current day to both tables. The rows are sorted so that the higher
-        # count, which is newer, comes last and is used.
+        # After a switch between the store's own meter and a shared meter, both tables may have a count for the same
+        # day. The rows are sorted so that the higher count, which is newer, comes last and is used.
         return days_of_keys(sorted(counts), errors, key_id)
 
     def hours(self, key_id: str, since: int) -> list[HourOfKey]:

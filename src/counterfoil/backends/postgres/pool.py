@@ -17,7 +17,7 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# Time limit for reading keys and counting requests, so that a request fails soon if the primary does not respond.
+# Time limit for reading keys and counting requests, so that a request fails quickly if the primary does not respond.
 GATE_SEC = 1.5
 # A connection that was idle for longer than this is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate asyncpg's errors to errors of ports.py. Keep only the first line: the other lines may contain data."""
+    """Raise asyncpg's errors as errors of ports.py, with only the first line: the other lines may contain data."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:
@@ -93,7 +93,11 @@ def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
 
 
 def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run a coroutine on a new event loop and return its result. The loop that served requests may have stopped."""
+    """Run a coroutine on a new event loop in a separate thread and return its result.
+
+    This also works before the loop that serves requests has started and after it
+    has stopped.
+    """
     outcome: Future[Result] = Future()
 
     async def run() -> None:
@@ -200,7 +204,7 @@ class Pool:
             self._idle.append((connection, asyncio.get_running_loop().time()))
 
     def drop(self) -> None:
-        """Close every connection at once, so that requests waiting for an answer fail immediately."""
+        """Close all connections, so that requests that are waiting for an answer fail immediately."""
         for connection in self._open:
             connection.terminate()
 

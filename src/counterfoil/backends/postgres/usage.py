@@ -24,7 +24,7 @@ from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are deleted.
+# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are dropped.
 RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
@@ -102,7 +102,7 @@ class PostgresUsage:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write pending records and counts, and close the connections. Fail after `within` seconds."""
+        """Write pending records and counts, and close the connections. Raise if writing exceeds `within` seconds."""
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()
@@ -228,7 +228,7 @@ class PostgresUsage:
                 for statement, columns in _tally_statements(tally):
                     await self._servers.primary.do(statement, *columns)
         except StoreUnavailable:
-            # The next admission or the next flush writes these records.
+            # Try again later. The next admission may write the records before that.
             self._flush_soon()
         finally:
             self._flushing = None
@@ -249,7 +249,7 @@ class PostgresUsage:
 
     @contextmanager
     def _tally_to_write(self) -> Iterator[RequestTally]:
-        """Yield the pending counts of errors and passes. If writing them fails, they become pending again."""
+        """Yield the pending error counts and pass progress. If writing them fails, they become pending again."""
         tally, self._tally = self._tally, RequestTally()
         self._tallies_in_flight[id(tally)] = tally
         try:
@@ -290,7 +290,7 @@ class PostgresUsage:
         except StoreUnavailable as error:
             errors = self._tally.errors.total()
             raise type(error)(
-                f"{error}. Not stored: {len(self._records):,} request records and {errors:,} errors"
+                f"{error}. Not stored: {len(self._records):,} request records and the counts of {errors:,} errors"
             ) from error
         self._records.clear()
         self._tally = RequestTally()

@@ -52,7 +52,7 @@ _EXPIRE_CURSORS = """
 
 
 class PostgresUsageAdmin:
-    """Request counts and records. `meter_us` replaces the server's clock for the minute window, in microseconds."""
+    """Request counts and records. `meter_us`, in microseconds, replaces the server's clock for the minute window."""
 
     def __init__(self, url: str, clock: Clock, meter_us: Callable[[], int] | None = None) -> None:
         self._url = url
@@ -80,13 +80,16 @@ class PostgresUsageAdmin:
         return found
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
+        """Return the latest disclosures to one key or to all keys, newest first."""
         with checked_connection(self._url) as connection:
             cursor = connection.cursor(row_factory=kwargs_row(RequestRecord))
             return cursor.execute(_DISCLOSURES, {"most": most, "key_id": key_id}).fetchall()
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and totals older than 400 days; return both counts."""
+        """Delete request records older than 90 days and daily data older than 400 days.
+
+        Return the number of records and the number of daily totals deleted.
+        """
         now = self._clock.now_ms()
         cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
@@ -104,7 +107,7 @@ class PostgresUsageAdmin:
 
 
 class PostgresCursorAdmin:
-    """Deletes expired cursors."""
+    """Expires unused cursors, and deletes those that expired long ago."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._url = url
@@ -122,7 +125,7 @@ class PostgresCursorAdmin:
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
-    """Repeat a statement that changes at most PRUNE_ROWS rows until no rows are left. Return the number of rows."""
+    """Repeat a statement that changes at most PRUNE_ROWS rows until no rows are left. Return the total count."""
     total = 0
     while True:
         changed = connection.execute(statement.encode(), values).rowcount

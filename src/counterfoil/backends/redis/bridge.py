@@ -1,4 +1,4 @@
-"""Stores cursors and disclosures in Valkey while there is no primary.
+"""Stores cursors and disclosures in Valkey (or Redis) while there is no primary.
 
 Both must be stored before an answer is sent. Every cursor is written to Valkey
 as well as to the store. While the store cannot be written, cursors are stored
@@ -26,8 +26,8 @@ from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCurs
 from counterfoil.domain.request_records import ChangeList, RequestRecord
 from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
-# How long Valkey keeps a cursor that is also in the store. In a failover without synchronous replication, the store may
-# lose the cursor.
+# How long Valkey keeps a cursor that is also in the store, because the store may lose the cursor in a failover without
+# synchronous replication.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
 # Lifetime of the mark, renewed by `maintain`. If no worker maintains the bridge, none writes cursors to it either.
@@ -58,7 +58,7 @@ Deferred = DeferredCursor | DeferredDisclosure
 
 
 class Store(Protocol):
-    """The store to which deferred entries are transferred."""
+    """The cursors in the store. Deferred cursors are transferred to it."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None: ...
 
@@ -194,7 +194,7 @@ class Bridge:
             await asyncio.sleep(MAINTAIN_SEC)
 
     async def maintain(self) -> None:
-        """Extend the lifetime of the bridge's mark, and transfer deferred cursors and disclosures to the store."""
+        """Set or renew the bridge's mark, and transfer deferred cursors and disclosures to the store."""
         with translated():
             batch = self._opened().pipeline(transaction=False)
             batch.expire(self._mark, MARK_SEC)
@@ -228,7 +228,7 @@ class Bridge:
 
 
 def _joined(stored: StoredCursor | None, here: StoredCursor | None) -> StoredCursor | None:
-    """Merge the cursor in the store with the one in Valkey: a failover may have lost the store's latest horizons."""
+    """Merge the cursor in the store with the one in Valkey: the store may have lost horizons in a failover."""
     if stored is None or here is None:
         return stored
     return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.ports import StoreUnavailable
 
-# Time limit for a script, including connecting, so that a request fails soon if the server is unreachable.
+# Time limit for a script, including connecting, so that a request fails quickly if the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 # A stopping worker waits this long for its connections to be closed.
@@ -33,7 +33,7 @@ def key_prefix(fingerprint: str) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate the driver's errors to StoreUnavailable."""
+    """Raise the driver's errors as StoreUnavailable."""
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
@@ -67,8 +67,8 @@ def open_clients(url: str) -> list[Any]:
         "socket_connect_timeout": TIMEOUT_SEC,
         # Never retry: if only the answer was lost, the request has already been counted.
         "retry": Retry(NoBackoff(), 0),
-        # With RESP3, redis-py 8.1 hands out pooled connections that the server has closed, so that each of them fails
-        # one request after a restart (redis-py issue 4252). With RESP2 it reconnects them first.
+        # With RESP3, redis-py 8.1 hands out pooled connections that the server has closed, so after a restart each of
+        # them makes one request fail (redis-py issue 4252). With RESP2, it reconnects them first.
         "protocol": 2,
     }
     parts = urlsplit(url)

@@ -77,7 +77,7 @@ class RedisMeter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write counts that are not stored yet and close the connections. Fail after `within` seconds."""
+        """Write counts that are not stored yet and close the connections. Raise if writing exceeds `within` seconds."""
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()

@@ -34,7 +34,7 @@ _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
 class BackupRefused(Exception):
-    """A backup or a restore cannot be done. The message says why and what to do next."""
+    """A backup or a restore is not possible. The message says why and what to do next."""
 
 
 class BackedUpFile(Struct, frozen=True, rename="camel"):

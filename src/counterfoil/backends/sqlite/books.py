@@ -1,9 +1,9 @@
 """Reads shops, bills and members over a read-only connection.
 
 The rows of an answer and its horizon are read by one statement and therefore
-from one snapshot, so the horizon is exact for these rows. The list of shops is
-an exception: it is read after its horizon, from a snapshot that is at least as
-new.
+from one snapshot, so the horizon is exact for these rows. The list of shops,
+the change feed and the digests are exceptions: they are read after their
+horizon, from a snapshot that is at least as new.
 """
 
 import sqlite3
@@ -54,9 +54,9 @@ _COVERS = {
     """,
 }
 
-# SQLite concatenates the rows of a page in the order of the inner query: fetching 200 rows one by one would take twice
-# as long. One statement reads one snapshot, so these rows are consistent with the shop, the horizon, the last position
-# (as one string) and whether the cursor's row still exists.
+# SQLite concatenates the rows of a page, in the order of the inner query, because fetching 200 rows one by one would
+# take twice as long. One statement reads one snapshot, so these rows are consistent with the shop, the horizon, the
+# last position (as one string) and whether the cursor's row still exists.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),

@@ -94,7 +94,7 @@ class SqliteCopySource:
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
         for name in NAMES:
-            # Create a missing file as the service would, without any rows.
+            # Create a missing file without any rows, as the service would.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Stores the cursors that clients received. They are in `usage.sqlite3`, so that all workers see them."""
+"""Stores the cursors that were handed out. They are in `usage.sqlite3`, so that all workers see them."""
 
 import sqlite3
 from pathlib import Path

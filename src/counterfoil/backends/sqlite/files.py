@@ -29,8 +29,8 @@ SLOWEST_RETRY_SEC = 0.005
 # Pages of `books` are large because a request reads many bills. Pages of `usage` are small because an admission writes
 # only one page.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-# How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. Requests wait
-# while `keys` is opened.
+# How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. The limit for
+# `keys` is short, because requests wait while it is opened.
 OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
@@ -207,7 +207,7 @@ class writing:  # noqa: N801 - lowercase like `translated`
 def checkpoint(connection: sqlite3.Connection) -> None:
     """Move committed pages from the log into the main file.
 
-    This saves requests the work and keeps the log short. Lookups in a long log
+    Requests then need not do this, and the log stays short. Lookups in a long log
     are slow, because it contains many copies of the same pages. A passive
     checkpoint does not block other processes, but under load there is always a
     commit that it has not moved yet, so the log keeps growing. A long log is

@@ -53,7 +53,7 @@ _BILLS_BETWEEN = """
     SELECT count(*) FROM bills WHERE shop = ? AND bill_day BETWEEN ? AND ? AND closed_at > ? AND closed_at <= ?
 """
 
-# Each statement reads a few pages, including the last page of a table, so a truncated or overwritten file fails here.
+# Each statement reads a few pages, including the last page of a table, so truncated or overwritten files are detected.
 _PROBES: dict[Name, tuple[str, ...]] = {
     "books": ("SELECT max(number) FROM shops", "SELECT max(number) FROM bills", "SELECT max(number) FROM members"),
     "keys": ("SELECT count(*) FROM keys",),
@@ -187,7 +187,7 @@ class SqliteInspection:
         return found
 
     def _keys_are_in_memory(self) -> bool:
-        """Return whether workers may still use the keys that they have read, although the file is locked."""
+        """Return whether workers may still use the keys that they have read, even though the file is locked."""
         read_at = self._keys_read_at
         return read_at is not None and self._clock.steady_us() < read_at + KEYS_TRUSTED_SEC * 1_000_000
 

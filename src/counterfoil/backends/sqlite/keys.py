@@ -33,6 +33,7 @@ from counterfoil.backends.sqlite.files import (
 )
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.audit import AUTOMATIC, Act, AuditEntry, field_changes
+from counterfoil.domain.key_rotation import KeyRotation, RotateKey, successors_of
 from counterfoil.ports import Clock, DescribeChange, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -118,7 +119,10 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     def _may_bridge(self) -> bool:
-        """Return whether the keys in memory may be used if the file is locked: they are recent, and it is unchanged."""
+        """Return whether the keys in memory may be used while the file is locked.
+
+        They must be recent, and the file must be unchanged.
+        """
         if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()
@@ -281,6 +285,20 @@ class SqliteKeyStore:
             with suppress(StoreUnavailable, StoreMismatch):
                 self._remember([(key_id, changed.revoked_at)])
         return changed
+
+    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
+        # The write lock is taken before anything is read, so a second rotation sees the successor of the first.
+        with translated(), writing(self._connection, WAIT_SEC["keys"]):
+            row = self._connection.execute(_ONE, (key_id,)).fetchone()
+            if not row:
+                return None
+            rotation = rotate(_key(row[0]), successors_of(all_keys(self._connection), key_id))
+            successor = rotation.successor
+            self._connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
+            self._connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
+            self._connection.execute(_NEXT_GENERATION)
+            append(self._connection, rotation.entries)
+        return rotation
 
     def settle_revocations(self) -> None:
         """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""

@@ -24,7 +24,7 @@ from counterfoil.ports import Clock, StoreMismatch
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
 SHOP_SHIFT = 40
-# Number of keys that one statement looks up. One statement per key would take three times as long.
+# Number of rows that one statement looks up by key. One statement per row would take three times as long.
 KEYS_AT_ONCE = 100
 
 _HORIZON = "SELECT at FROM horizon"

@@ -20,9 +20,9 @@ class OpenFiles:
                     self._known.append((name, file, inode))
 
     def problem(self, name: Name | None = None) -> str | None:
-        """Return a problem with one database, or with any database if `name` is None.
+        """Return the first problem found with one database, or with any of them if `name` is None.
 
-        The result is None if there is no problem.
+        Return None if there is no problem.
         """
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:

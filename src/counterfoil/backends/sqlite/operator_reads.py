@@ -1,4 +1,4 @@
-"""Reads keys, requests, copies, loads and shops of an embedded store for the operator."""
+"""Reads keys, audit, requests, copies, loads and bill counts of an embedded store, for the operator."""
 
 import sqlite3
 import time
@@ -32,6 +32,7 @@ from counterfoil.operator_reads import (
     Records,
     RequestFilter,
     RequestPage,
+    ShopName,
     copy_states,
     days_of_keys,
     filter_values,
@@ -41,9 +42,10 @@ from counterfoil.operator_reads import (
     plan_search,
     rejected_line,
     request_page,
+    shop_names,
 )
 
-# SQLite checks the time limit once per this many steps of its virtual machine, which take less than a millisecond.
+# SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
 STEPS = 10_000
 
 _COLUMNS = "number, at, nullif(request_id, ''), key_id, route, status, error, took_us, personal_base, personal_members"
@@ -111,6 +113,7 @@ _ALL_COPIES = """
     SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
     ORDER BY lineage, list_name, shop_id
 """
+_SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 _LOADS = """
     SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file
     FROM loads ORDER BY number DESC LIMIT ?
@@ -119,7 +122,7 @@ _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load =
 
 
 class SqliteOperatorReads:
-    """Reads with connections that cannot write. Each call opens its own connection, so a restored store is noticed."""
+    """Reads over read-only connections. Each call opens a new connection, so a restored store is noticed."""
 
     def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         self._folder = folder
@@ -136,6 +139,10 @@ class SqliteOperatorReads:
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         with self._opened("keys") as connection:
             return latest_entries(connection, most, key_id, since)
+
+    def shop_names(self) -> list[ShopName]:
+        with self._opened("books") as connection:
+            return shop_names(connection.execute(_SHOP_BODIES).fetchall())
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         with self._opened("books") as connection:
@@ -165,7 +172,7 @@ class SqliteOperatorReads:
     def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
         span = (as_number(first), as_number(last))
         with self._opened("usage") as connection:
-            # Both queries may return a count for the same day. The second query has the newer count.
+            # Both queries may return a count for the same day. The newer count, from the second query, is used.
             counts = [row for query in (TOTALS_OF_ALL, DAY_OF_ALL) for row in connection.execute(query, span)]
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
         return days_of_keys(counts, errors, key_id)

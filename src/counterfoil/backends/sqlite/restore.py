@@ -113,7 +113,7 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class SecretPlace(Struct, frozen=True):
-    """The deployment secret itself in `text` or, if that is empty, the `file` that contains it."""
+    """Where to find the deployment secret: in `text` itself or, if that is empty, in `file`."""
 
     text: str
     file: Path
@@ -141,12 +141,12 @@ def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> by
             secret = file.read_bytes().strip()
         except OSError as error:
             raise BackupRefused(
-                f"the backup has no deployment secret, and {file} cannot be read ({error.strerror}). "
+                f"the deployment secret cannot be read from {file} ({error.strerror}). "
                 "Put the secret there, or set COUNTERFOIL_SECRET."
             ) from error
     if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
         raise BackupRefused(
-            "the deployment secret is not the one that the backup was built with: member tokens would change. "
+            "the deployment secret is not the one that the backed-up store was built with: member tokens would change. "
             "Set the original secret in COUNTERFOIL_SECRET or secret_file."
         )
     return secret
@@ -200,7 +200,7 @@ def _copy(source: Path, draft: Path, manifest: BackupManifest) -> None:
 
 
 def _read_replaced(folder: Path) -> Replaced:
-    """Return the data to keep from the store that is replaced. Raise BackupRefused if that store is still in use."""
+    """Return the data to keep from the store being replaced. Raise BackupRefused if that store is still in use."""
     found = Replaced()
     for name in NAMES:
         try:
@@ -265,7 +265,7 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
 
 
 def _record(draft: Path, manifest: BackupManifest, now_ms: int, by: Actor) -> None:
-    detail = f"the backup of {iso_utc(manifest.created_at)}"
+    detail = f"the backup taken at {iso_utc(manifest.created_at)}"
     with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
         append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=by, detail=detail)])
 

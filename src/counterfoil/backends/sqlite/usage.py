@@ -45,12 +45,13 @@ if TYPE_CHECKING:
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
 # An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
-# a record to `requests` changes a page in each of four indexes. Records that are added together share most pages.
-RECENT_RECORDS = 16
+# a record to `requests` changes a page in each of four indexes, and records that are added together share most of
+# these pages.
+RECENT_RECORDS = 128
 RECENT_US = 100_000
 PRUNE_ROWS = 5_000
-# Records written by earlier versions are indexed in transactions of INDEXED_ROWS records, each of which takes a few
-# milliseconds. One call runs such transactions for INDEXING_SEC.
+# Records written by earlier versions are indexed INDEXED_ROWS at a time, in transactions that take a few milliseconds
+# each. One call keeps running such transactions for INDEXING_SEC.
 INDEXED_ROWS = 500
 INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
@@ -346,7 +347,7 @@ class SqliteUsage:
         return self._totals((as_number(span[0]), as_number(span[-1])), TOTALS_OF_ALL, DAY_OF_ALL)
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
+        """Return the latest disclosures to one key or to all keys, newest first."""
         self.flush()
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
@@ -388,7 +389,10 @@ class SqliteUsage:
         return True
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and totals older than 400 days; return both counts."""
+        """Delete request records older than 90 days and daily data older than 400 days.
+
+        Return the number of records and the number of daily totals deleted.
+        """
         self.flush()
         now = self._clock.now_ms()
         records = 0

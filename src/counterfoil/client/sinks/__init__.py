@@ -45,7 +45,7 @@ class ShopDayTotals(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """How many of the rows passed to a sink were new, different from the stored row, or equal to it."""
+    """How many rows were new, different from the stored row, or equal to it."""
 
     added: int = 0
     changed: int = 0
@@ -93,10 +93,10 @@ class Sink(Protocol):
         """Flag all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the flag of a bill."""
 
     def clear_undelivered(self) -> None:
-        """Clear the flag of all bills that are flagged as not delivered."""
+        """Remove the flag from all bills that are flagged as not delivered."""
 
     def delete_undelivered(self) -> int:
-        """Delete the bills that are still flagged as not delivered, and return their number."""
+        """Delete the bills that are still flagged as not delivered; return the number deleted."""
 
     def open_pass(self, provider_id: str) -> None:
         """Begin a pass over the base: clear the list of members that were seen."""
@@ -105,7 +105,7 @@ class Sink(Protocol):
         """Upsert members and mark them as seen by the current pass. `rows` must not contain a member twice."""
 
     def close_pass(self, provider_id: str, now: str) -> int:
-        """Mark as removed all members of the base that the pass has not seen, and return their number."""
+        """Mark members that the pass has not seen as removed; return the number marked."""
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         """Return the bills of a shop from the day `first` to the day `last`, by day."""
@@ -113,7 +113,7 @@ class Sink(Protocol):
     def undated_bills(self, shop_id: str) -> list[CopiedBill]: ...
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
-        """Return totals by shop and day from `since` on or, if `since` is None, for all days and undated bills."""
+        """Return totals by shop and day, from `since` on. If it is None, include all days and the undated bills."""
 
     def publish(self) -> None:
         """Make the written rows visible to readers, if committing them is not enough."""

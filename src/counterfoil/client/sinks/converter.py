@@ -1,4 +1,4 @@
-"""Converts the objects of responses to rows for engines that cannot parse JSON quickly.
+"""Converts objects in responses to rows, for engines that cannot parse JSON quickly.
 
 DuckDB parses the objects in memory. It is started only when the first row
 arrives, because most pulls receive no rows.
@@ -41,7 +41,7 @@ class RowConverter:
         self._json.read(rows, tables)
 
     def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
-        """Yield a CSV file with the rows of each table. While the caller reads a file, the next file is written."""
+        """For each table, yield a CSV file with its rows. While the caller reads a file, the next file is written."""
 
         def write(number: int) -> Path:
             # Two names are enough, because one file is written while the other is read.

@@ -14,8 +14,8 @@ from counterfoil.client.tables import Column, Kind, Table, json_schema
 
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224
-# On two cores, a second thread adds a seventh to the processor time and makes a first pull a tenth faster. More threads
-# only add processor time.
+# On two cores, a second thread uses 14 % more processor time and makes a first pull 10 % faster. More threads only use
+# more processor time.
 THREADS = 2
 # DuckDB's JSON reader accepts rows up to this size. For a longer row, this limit and the memory limit are raised.
 ROW_BYTES = 4 * 1024 * 1024
@@ -37,7 +37,7 @@ Run = Callable[[str], Any]
 
 
 class JsonRows:
-    """Parses rows with a DuckDB connection. `scratch` is a folder for temporary files, which this class creates."""
+    """Parses rows with a DuckDB connection. It creates the folder `scratch` for temporary files."""
 
     def __init__(self, run: Run, scratch: Path) -> None:
         self._run = run

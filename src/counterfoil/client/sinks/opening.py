@@ -1,4 +1,4 @@
-"""Parses the name of a target and opens its sink. The engine is imported only when the target is opened."""
+"""Parses the name of a target and opens its sink. The engine is imported only when it is needed."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ class Destination(Struct, frozen=True):
         self._import_engine()
 
     def exists(self) -> bool:
-        """Return whether the copy exists. A copy in PostgreSQL is assumed to exist, because only the server knows."""
+        """Return whether the copy exists. In PostgreSQL, it is assumed to exist, because a check needs a connection."""
         if not isinstance(self.location, Path):
             return True
         is_folder = self.sink == "ParquetSink"

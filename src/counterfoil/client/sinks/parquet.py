@@ -52,7 +52,7 @@ class ParquetSink(DuckDBSink):
 
 
 def _require_own_folder(folder: Path) -> None:
-    """Raise SinkError if the folder has files with our names but no working file: a pull did not write them."""
+    """Raise SinkError if the folder has files with our names but no working file, which every pull creates."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
     if foreign and not (folder / PARQUET_WORKING_FILE).exists():
         raise SinkError(

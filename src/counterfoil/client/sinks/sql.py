@@ -1,7 +1,7 @@
 """The code that all SQL sinks share. Subclasses implement how an engine receives the rows of a response.
 
-`read` parses the objects of a response, and `fill` inserts the rows of one
-table that are made from them. Everything else is SQL that all engines
+`read` parses the objects of a response, and `fill` inserts the resulting rows
+of one table. Everything else is SQL that all engines
 understand. Shops and members that have not changed are not written, so the
 sink knows which tables changed.
 """
@@ -35,7 +35,7 @@ from counterfoil.client.tables import (
 
 Rows = list[tuple[Any, ...]]
 
-# Columns of a bill that identify it and its version.
+# The columns that identify a bill and its version.
 VERSIONS = Table("bills", tuple(column for column in BILLS.columns if column.name in ("shop_id", "id", "updated_at")))
 _SELECT_BILLS = (
     "SELECT CAST(bill_date AS {text}), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
@@ -46,7 +46,7 @@ _DAY_TOTALS = """
         {net}, {tip}, {hash}
     FROM bills {days} GROUP BY shop_id, bill_date
 """
-# The maximum number of pairs of values that are passed to one statement.
+# The maximum number of pairs of shop ID and bill ID in one statement.
 _PAIRS_PER_STATEMENT = 400
 
 
@@ -65,7 +65,7 @@ class Fill(Struct, frozen=True):
     supplied: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-# How a batch of bills is written. Campaigns and coupons share a table.
+# The inserts that write a batch of bills. Campaigns and coupons share a table.
 _FILLS_OF_BILLS = (
     *(Fill(table) for table in (BILLS, *PARTS_OF_BILL) if table is not PROMOTIONS),
     *(Fill(promotions_of(kind), {"kind": f"'{kind}'"}) for kind in PROMOTION_KINDS),
@@ -73,7 +73,7 @@ _FILLS_OF_BILLS = (
 
 
 class SqlSink(ABC):
-    """The copy's tables in an SQL engine. Statements are written with `?` for values."""
+    """The copy's tables in an SQL engine. Statements use `?` as the placeholder for a value."""
 
     TYPES: Mapping[Kind, str]
     INDEXES: Mapping[str, tuple[str, ...]] = {}
@@ -251,7 +251,7 @@ class SqlSink(ABC):
     def _merge(
         self, table: Table, key: str, supplied: dict[str, str] | None = None, *, parents: str = ""
     ) -> tuple[set[str], set[str]]:
-        """Replace the rows of every key that was read; return the keys that are new and those whose rows changed.
+        """Replace the rows of each key whose rows have changed; return the new keys and the changed keys.
 
         `parents` is SQL that selects all keys that were read. It is needed if the table may have no row for a key.
         """
@@ -304,7 +304,7 @@ class SqlSink(ABC):
         return Written(len(rows) - known, known - same, same)
 
     def _replaced(self) -> tuple[int, int]:
-        """Fill `replaced` with the incoming bills that the copy has; return their number and how many are unchanged."""
+        """Fill `replaced` with incoming bills that the copy has; return the total and the number of unchanged ones."""
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(
             "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "
@@ -396,7 +396,7 @@ class SqlSink(ABC):
 
 
 def column_names(table: Table) -> str:
-    """Return the column names in definition order. An older table may have another order, so SQL must name them."""
+    """Return the column names in definition order. An older table may have a different order, so SQL must name them."""
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 

@@ -64,9 +64,9 @@ class SQLiteSink(SqlSink):
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
-        # By default, SQLite puts temporary tables and sorts into the system's folder for temporary files, which may be
-        # small. They fit into memory: a temporary table has the rows of one batch, and the longest list has only the
-        # IDs of the bills that a full pass did not return.
+        # By default, SQLite stores temporary tables and sort data in the system's folder for temporary files, which may
+        # be small. They fit in memory: a temporary table has the rows of one batch, and the longest list in a query has
+        # only the IDs of a base's members or of the bills that a full pass did not return.
         self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()
 
@@ -114,7 +114,7 @@ class SQLiteSink(SqlSink):
         return "strftime('%Y-%m-%dT%H:%M:%fZ', ?)"
 
     def microseconds(self, column: str) -> str:
-        """Return SQL for whole milliseconds, times 1000: the service's instants have millisecond precision."""
+        """Return SQL for microseconds since 1970, rounded to milliseconds, the precision of the service's instants."""
         return f"CAST(round((julianday({column}) - 2440587.5) * 86400000) AS INTEGER) * 1000"
 
     def hash_number(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Audit: who changed keys or the store, when, and what changed, from the command line and from the console."""
+"""Audit: who changed keys or the store, what changed, and when, from the command line and from the console."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import get_args
 from msgspec import Struct
 
 from counterfoil.console.display import PageColumn, badge, csv_time, key_link, moment, name_of, table, utc_time
+from counterfoil.console.pages.scopes import ScopeNames, scope_names, scope_text
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
@@ -15,6 +16,7 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
+_ARROW, _NO_VALUE = " → ", "–"
 _KINDS = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
 
 
@@ -59,7 +61,7 @@ def _changes(entry: AuditEntry) -> list[str]:
     return [
         f"{name}: {_text(change.after)}"
         if change.before is None and entry.act != Act.KEY_CHANGED
-        else f"{name}: {_text(change.before)} → {_text(change.after)}"
+        else f"{name}: {_text(change.before)}{_ARROW}{_text(change.after)}"
         for name, change in entry.changes.items()
         if change.after != iso_utc(entry.at)
     ]
@@ -67,7 +69,7 @@ def _changes(entry: AuditEntry) -> list[str]:
 
 def _text(value: FieldValue) -> str:
     if value is None:
-        return "–"
+        return _NO_VALUE
     if isinstance(value, int):
         return f"{value:,}"
     return name_of(value if isinstance(value, str) else " ".join(value))
@@ -116,13 +118,15 @@ def audit_table(visit: Visit, rows: Sequence[AuditRow], *, with_key: bool = True
     if with_key:
         columns.append(PageColumn(t("key")))
     columns.append(PageColumn(t("audit.changes")))
-    drawn = [_cells(visit, row, with_key) for row in rows]
+    names = scope_names(visit)
+    drawn = [_cells(visit, row, names, with_key) for row in rows]
     return table(t("audit.caption"), columns, drawn, empty=t("audit.none"))
 
 
 def describe_entry(visit: Visit, row: AuditRow) -> str:
     """Return a sentence about an entry: what was done, by whom, and what changed."""
-    changes = "; ".join(_change_text(visit, change) for change in row.changes) or row.detail
+    names = scope_names(visit)
+    changes = "; ".join(_change_text(visit, names, change) for change in row.changes) or row.detail
     values = {"act": act_name(visit, row.act), "name": name_of(row.actor), "via": _via_name(visit, row)}
     return visit.t("audit.sentence", **values, changes=changes)
 
@@ -131,7 +135,7 @@ def _via_name(visit: Visit, row: AuditRow) -> str:
     return visit.t(f"via.{row.via}") if row.via in get_args(Via) else row.via
 
 
-def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
+def _cells(visit: Visit, row: AuditRow, names: ScopeNames, with_key: bool) -> list[Child]:
     via = _via_name(visit, row)
     cells: list[Child] = [
         moment(row.at),
@@ -140,20 +144,34 @@ def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
     ]
     if with_key:
         cells.append(key_link(row.key_id) if row.key_id else "–")
-    changes = [element("li", _change_text(visit, change)) for change in row.changes]
+    changes = [element("li", _change_text(visit, names, change)) for change in row.changes]
     cells.append(element("ul", changes, class_="changes") if changes else name_of(row.detail or "–"))
     return cells
 
 
-def _change_text(visit: Visit, change: str) -> str:
-    """Return a change with the name of its field in the operator's language."""
+def _change_text(visit: Visit, names: ScopeNames, change: str) -> str:
+    """Return a change with its field, scopes and permissions in the operator's language."""
     name, separator, values = change.partition(": ")
     text_name = f"audit_field.{name}"
-    return f"{visit.t(text_name)}{separator}{values}" if text_name in TABLE else change
+    if text_name not in TABLE:
+        return change
+    if name in ("scope", "permissions"):
+        values = _ARROW.join(_value_text(visit, names, name, value) for value in values.split(_ARROW))
+    return f"{visit.t(text_name)}{separator}{values}"
+
+
+def _value_text(visit: Visit, names: ScopeNames, field: str, value: str) -> str:
+    if value == _NO_VALUE:
+        return value
+    if field == "scope":
+        kind, _, identifier = value.partition(" ")
+        return scope_text(visit.t, names, kind, identifier)
+    texts = {one: f"permission.{one}" for one in value.split()}
+    return ", ".join(visit.t(text) if text in TABLE else one for one, text in texts.items())
 
 
 def act_name(visit: Visit, act: str) -> str:
-    """Return the name of an audited action. A newer version may have stored actions that this version does not know."""
+    """Return the name of an audited action. Actions that a newer version has stored may have no text."""
     return visit.t(f"act.{act}") if act in set(Act) else act.replace("_", " ")
 
 

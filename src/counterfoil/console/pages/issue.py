@@ -1,26 +1,29 @@
 """The form to issue a key. The operator chooses its scope from the loaded shops and franchises."""
 
-from collections import Counter
-
 from msgspec import Struct
 
 from counterfoil.console.display import name_of
 from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
 from counterfoil.console.layout import notice
+from counterfoil.console.pages.scopes import ScopeNames, franchise_text
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
-from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.web.html import element, markup
+from counterfoil.web.html import Html, element, markup
 
 
 class ScopeChoice(Struct, frozen=True, rename="camel"):
-    """A shop or a franchise that a key can be issued for. `shops` is the number of shops of a franchise."""
+    """A shop or a franchise that a key can be issued for.
+
+    `shops` is the number of shops of a franchise, and `shop_names` has their names. A franchise has no name, so its
+    `name` is its ID.
+    """
 
     kind: str
     id: str
     name: str
     shops: int = 1
+    shop_names: list[str] = []
 
     @property
     def value(self) -> str:
@@ -34,15 +37,14 @@ class IssueView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read(visit: Visit) -> IssueView:
-    try:
-        shops = visit.store.shops()
-    except (StoreUnavailable, StoreMismatch):
-        shops = []
-    franchises = Counter(shop.franchise_id for shop in shops if shop.franchise_id)
+    shops = visit.store.shop_names()
     return IssueView(
         scopes=[
-            *(ScopeChoice("franchise", franchise, franchise, count) for franchise, count in sorted(franchises.items())),
-            *(ScopeChoice("shop", shop.shop_id, name_of(shop.name)) for shop in shops),
+            *(
+                ScopeChoice("franchise", franchise, franchise, len(names), names)
+                for franchise, names in ScopeNames(shops).franchises()
+            ),
+            *(ScopeChoice("shop", shop.shop_id, name_of(shop.shop_name)) for shop in shops),
         ]
     )
 
@@ -51,13 +53,13 @@ def draw(visit: Visit, view: IssueView) -> PageContent:
     return draw_form(visit, view, None)
 
 
-def draw_form(visit: Visit, view: IssueView, problem: str | None) -> PageContent:
+def draw_form(visit: Visit, view: IssueView, problem: Html | str | None) -> PageContent:
     """Return the form. After an invalid entry, the form shows the values that the operator entered."""
     t, entered = visit.t, visit.request.form
     groups = {
         "": [FormChoice("", t("issue.choose"))],
         t("issue.franchises"): [
-            FormChoice(one.value, t("issue.franchise", name=name_of(one.name), count=one.shops))
+            FormChoice(one.value, franchise_text(t, one.id, one.shop_names))
             for one in view.scopes
             if one.kind == "franchise"
         ],
@@ -110,6 +112,7 @@ def draw_form(visit: Visit, view: IssueView, problem: str | None) -> PageContent
             ),
         ),
         command="counterfoil keys issue --franchise ID --label TEXT",
+        command_text=t("issue.command"),
     )
 
 

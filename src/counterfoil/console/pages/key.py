@@ -25,20 +25,26 @@ from counterfoil.console.display import (
 from counterfoil.console.pages import key_forms
 from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
 from counterfoil.console.pages.copies import copies_section, copy_tile, loaded_shops
-from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, scope_name, state_badge
+from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, state_badge
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.pages.problems import action_text, what_to_do
+from counterfoil.console.pages.scopes import scope_label, scope_names
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
 from counterfoil.domain.calendar import DAY_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
+from counterfoil.domain.key_rotation import successors_of
 from counterfoil.operator_reads import DayOfKey, HourOfKey, RequestFilter
 from counterfoil.web.html import Html, element, markup
 
 HOUR_MS = 3_600_000
 HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
+# The chart of days begins on the first day with a request, but has at least this many days.
+LEAST_DAYS = 30
+# A chart with at least this many days names the months instead of the days.
+MONTHS_FROM = 90
 ERROR_DAYS = 30
 
 
@@ -96,7 +102,7 @@ def find(visit: Visit) -> tuple[Key, list[str]]:
     found = next((key for key in keys if key.key_id == key_id), None)
     if found is None:
         raise NotFound(visit.t("key.missing", key_id=key_id))
-    return found, [key.key_id for key in keys if key.successor_of == key_id]
+    return found, [key.key_id for key in successors_of(keys, key_id)]
 
 
 def read(visit: Visit) -> OneKeyView:
@@ -173,6 +179,12 @@ def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageConte
             else key_forms.all_forms(visit, key, successors, view.today.requests, view.last_used),
         ),
         command=f"counterfoil keys show {key.key_id}",
+        more_commands=(
+            f"counterfoil usage {key.key_id} --days {DAILY_TOTAL_DAYS}",
+            f"counterfoil usage {key.key_id} --disclosures",
+            f"counterfoil requests --key {key.key_id}",
+            f"counterfoil audit {key.key_id}",
+        ),
     )
 
 
@@ -180,7 +192,7 @@ def _facts(visit: Visit, key: Key, view: OneKeyView) -> Html:
     t = visit.t
     pairs: list[tuple[str, Html | str | list[Html | str]]] = [
         (t("key.id"), element("code", key.key_id)),
-        (t("scope"), scope_name(t, key)),
+        (t("scope"), scope_label(t, scope_names(visit), key.scope)),
         (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
         (t("key.permissions"), permission_names(t, key)),
         (t("key.issued"), moment(view.key.created_at)),
@@ -224,16 +236,31 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
 
 def _use(visit: Visit, view: OneKeyView) -> Html:
     t = visit.t
-    days = [
-        Bar(day.day.isoformat(), month_name(t, day.day) if day.day.day == 1 else "", day.requests, day.errors)
-        for day in view.days
-    ]
+    shown = _days_with_data(view.days)
+    if not any(day.requests for day in shown):
+        return section(t("key.use"), element("p", t("key.no_requests"), class_="empty"))
+    axis = _month_label if len(shown) >= MONTHS_FROM else day_name
+    days = [Bar(day.day.isoformat(), axis(t, day.day), day.requests, day.errors) for day in shown]
     hours = [Bar(*_hour_labels(t, hour.at), hour.requests, hour.errors) for hour in view.hours]
+    caption = t("key.days", count=len(shown))
     return section(
         t("key.use"),
-        bar_chart(t, ChartWords(t("key.days"), t("day"), t("requests"), t("errors")), days),
-        bar_chart(t, ChartWords(t("key.hours"), t("hour"), t("requests"), t("errors")), hours),
+        bar_chart(t, ChartWords(caption, t("day"), t("requests"), t("errors")), days),
+        bar_chart(t, ChartWords(t("key.hours"), t("hour"), t("requests"), t("errors")), hours)
+        if any(hour.requests for hour in view.hours)
+        else element("p", t("key.no_recent_requests", days=HOURS_DAYS), class_="empty"),
     )
+
+
+def _days_with_data(days: list[KeyDay]) -> list[KeyDay]:
+    """Return the days from the first day with a request on, but at least the last LEAST_DAYS days."""
+    first = next((position for position, day in enumerate(days) if day.requests), len(days))
+    return days[min(first, max(0, len(days) - LEAST_DAYS)) :]
+
+
+def _month_label(t: Texts, day: date) -> str:
+    """Return the name of the month below its first day, and no label below the other days."""
+    return month_name(t, day) if day.day == 1 else ""
 
 
 def _hour_labels(t: Texts, time: datetime | None) -> tuple[str, str]:

@@ -17,7 +17,7 @@ WARNINGS: Final = tuple(warning.value for warning in KeyWarning)
 
 
 class KeyView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A key in the console's JSON responses. Except for the scope, it has the fields of `counterfoil keys --json`."""
+    """A key in the console's JSON responses. Except for the scope, it has the fields of `keys list --json`."""
 
     key_id: str
     label: str
@@ -53,7 +53,7 @@ def key_view(key: Key, now: int) -> KeyView:
 
 
 class WeekOfKey(Struct, frozen=True, kw_only=True):
-    """How a key was used: `week` has its requests on each of the last 7 days, oldest first."""
+    """A key's usage. `week` is the number of requests on each of the last 7 days, oldest first."""
 
     use: KeyUse
     week: list[int]
@@ -89,9 +89,3 @@ def key_name(t: Texts, key: Key) -> Html:
     """Return the label of a key and its ID as a link."""
     label = name_of(key.label) if key.label else t("key.no_label")
     return markup(element("span", label, class_="label"), " ", key_link(key.key_id))
-
-
-def scope_name(t: Texts, key: Key) -> str:
-    """Return the kind and the ID of a key's scope."""
-    kind = t(f"scope.{key.scope.kind}")
-    return f"{kind} {name_of(key.scope.id)}"

@@ -31,6 +31,7 @@ def key_version(key: Key, successors: list[str]) -> str:
 def all_forms(visit: Visit, key: Key, successors: list[str], today: int, last_used: datetime | None) -> Html:
     t, path = visit.t, f"/keys/{key.key_id}"
     based_on = element("input", type="hidden", name="version", value=key_version(key, successors))
+    known = element("input", type="hidden", name="successors", value=" ".join(successors))
     overlaps = {"": [FormChoice(name, t(f"rotate.{name}")) for name in OVERLAPS]}
     return section(
         t("key.actions"),
@@ -61,6 +62,7 @@ def all_forms(visit: Visit, key: Key, successors: list[str], today: int, last_us
                 visit,
                 f"{path}/rotate",
                 based_on,
+                known,
                 element("p", t("rotate.text")),
                 select(t("rotate.overlap"), "overlap", overlaps, "7d"),
                 button=t("rotate.button"),
@@ -89,6 +91,7 @@ def all_forms(visit: Visit, key: Key, successors: list[str], today: int, last_us
                     required=True,
                     maxlength=ID_LENGTH,
                     pattern=key.key_id,
+                    title=t("revoke.pattern", key_id=key.key_id),
                     spellcheck="false",
                 ),
                 button=t("revoke.button"),

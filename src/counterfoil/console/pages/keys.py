@@ -23,10 +23,10 @@ from counterfoil.console.pages.key_facts import (
     WeekOfKey,
     key_name,
     key_view,
-    scope_name,
     state_badge,
     week_of,
 )
+from counterfoil.console.pages.scopes import ScopeNames, scope_label, scope_names
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import Key, permissions
 from counterfoil.domain.calendar import days_until, thai_day
@@ -129,7 +129,9 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
         title=t("keys.title"),
         lead=issue,
         main=markup(_cards(visit, view), _table(visit, view)),
-        command="counterfoil keys list",
+        command=f"counterfoil keys list{' --active' if view.show == 'active' else ''}",
+        more_commands=("counterfoil usage",),
+        command_text=None if view.show == "active" else t("keys.command_all"),
     )
 
 
@@ -166,16 +168,17 @@ def _table(visit: Visit, view: KeysView) -> Html:
         PageColumn(t("state")),
     )
     known = {key.key_id: key for key in visit.store.all_keys()}
-    rows = [_row(visit, row, known[row.key.key_id]) for row in view.keys if row.key.key_id in known]
+    names = scope_names(visit)
+    rows = [_row(visit, row, known[row.key.key_id], names) for row in view.keys if row.key.key_id in known]
     return table(t(f"keys.filter.{view.show}.caption"), columns, rows, empty=t("keys.none"))
 
 
-def _row(visit: Visit, row: KeyRow, key: Key) -> tuple[Html | str, ...]:
+def _row(visit: Visit, row: KeyRow, key: Key, names: ScopeNames) -> tuple[Html | str, ...]:
     t = visit.t
     total = sum(row.week)
     return (
         key_name(t, key),
-        markup(scope_name(t, key), [[" ", badge(t(f"permission.{name}"))] for name in permissions(key)]),
+        markup(scope_label(t, names, key.scope), [[" ", badge(t(f"permission.{name}"))] for name in permissions(key)]),
         copy_badge(t, row.copy),
         ago(t, row.last_used, visit.now),
         markup(spark(row.week), " ", number(total)),

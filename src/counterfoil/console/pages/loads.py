@@ -29,14 +29,12 @@ from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.load_progress import RejectedLine
 from counterfoil.ingest.lines import REASONS
-from counterfoil.operator_reads import LoadRow
+from counterfoil.operator_reads import LoadRow, load_state
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST_LOADS, MOST_REJECTS = 100, 200
 # The store remembers at most this many rejected lines of a load. The rejects file has all of them.
 MOST_EXPORTED = 1_000
-# An unfinished load that has not written anything for this long counts as stopped.
-STALLED_MS = 120_000
 
 
 class LoadView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -77,11 +75,10 @@ def read(visit: Visit) -> LoadsView:
 
 
 def _load(one: LoadRow, now: int) -> LoadView:
-    running = "stopped" if now - one.seen_at > STALLED_MS else "running"
     return LoadView(
         number=one.number,
         source=one.source,
-        state=running if one.finished_at is None else "finished",
+        state=load_state(one, now),
         started_at=utc_time(one.started_at),
         seen_at=utc_time(one.seen_at),
         finished_at=utc_time(one.finished_at),
@@ -101,6 +98,12 @@ def read_one(visit: Visit) -> OneLoadView:
             raise NotFound(visit.t("load.missing", number=wanted))
         rejects = reads.rejects(wanted, MOST_REJECTS)
     return OneLoadView(load=_load(found, visit.now), rejects=[_reject(one) for one in rejects])
+
+
+def latest_load_path(visit: Visit) -> str:
+    """Return the path of the latest load, or of the list if nothing has been loaded."""
+    with visit.store.reads() as reads:
+        return next((f"/loads/{one.number}" for one in reads.loads(1)), "/loads")
 
 
 def _reject(one: RejectedLine) -> RejectView:
@@ -124,10 +127,13 @@ def draw(visit: Visit, view: LoadsView) -> PageContent:
     return PageContent(
         title=t("loads.title"),
         main=markup(
+            section(
+                t("loads.latest"),
+                table(t("loads.caption"), columns, [_cells(visit, one) for one in view.loads], empty=t("loads.none")),
+            ),
             _reasons(visit, view),
-            table(t("loads.caption"), columns, [_cells(visit, one) for one in view.loads], empty=t("loads.none")),
         ),
-        command="counterfoil status",
+        command="counterfoil loads",
     )
 
 
@@ -144,14 +150,13 @@ def _reasons(visit: Visit, view: LoadsView) -> Html | None:
 
 
 def _meaning(t: Texts, reason: str) -> Html:
-    return markup(t("load.line_that"), " ", text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
+    return markup(t("load.line_that"), text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
 
 
 def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
     t = visit.t
-    kinds = {"finished": "", "running": "", "stopped": "bad"}
     rejected = (
-        element("a", number(one.rejected), href=f"/loads/{one.number}")
+        element("a", number(one.rejected), href=f"/loads/{one.number}", class_="count warn")
         if one.rejected
         else element("span", "0", class_="muted")
     )
@@ -160,12 +165,21 @@ def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
     return (
         element("a", moment(one.started_at), href=f"/loads/{one.number}"),
         name_of(one.source),
-        badge(t(f"load.{one.state}"), kinds[one.state]),
+        load_badge(t, one),
         took,
         number(one.lines),
         number(one.changed),
         rejected,
     )
+
+
+def load_badge(t: Texts, load: LoadView) -> Html:
+    """Return the state of a load. A finished load whose lines were rejected is a warning, or a problem if all were."""
+    if load.state != "finished" or not load.rejected:
+        return badge(t(f"load.{load.state}"), "bad" if load.state == "stopped" else "")
+    if load.rejected >= load.lines:
+        return badge(t("load.all_rejected"), "bad")
+    return badge(t("load.some_rejected"), "warn")
 
 
 def draw_one(visit: Visit, view: OneLoadView) -> PageContent:
@@ -177,6 +191,7 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
     t, load = visit.t, view.load
     facts: list[tuple[str, Child]] = [
         (t("load.source"), name_of(load.source)),
+        (t("state"), load_badge(t, load)),
         (t("load.started"), moment(load.started_at)),
         (t("load.finished_at"), moment(load.finished_at)),
         (t("load.lines"), number(load.lines)),
@@ -212,6 +227,7 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
             section(t("load.rejects"), table(shown, columns, rows, empty=t("load.no_rejects"))),
             _advice(visit, load) if view.rejects else None,
         ),
+        command=f"counterfoil loads {load.number}",
     )
 
 

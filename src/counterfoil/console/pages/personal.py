@@ -96,7 +96,7 @@ def _by_key(visit: Visit, view: PersonalView) -> Html:
     columns = (
         PageColumn(t("key")),
         PageColumn(t("requests"), is_number=True),
-        PageColumn(t("personal.members"), is_number=True),
+        PageColumn(t("personal.members_sum"), is_number=True),
         PageColumn(t("last")),
     )
     rows = [
@@ -107,6 +107,7 @@ def _by_key(visit: Visit, view: PersonalView) -> Html:
     return section(
         t("personal.by_key"),
         table(t("personal.by_key_caption", days=DAYS), columns, rows, empty=t("personal.none")),
+        element("p", t("personal.counted"), class_="muted") if rows else None,
         partial,
     )
 
@@ -128,7 +129,7 @@ def _list(visit: Visit, view: PersonalView) -> Html | None:
             moment(one.at),
             key_link(one.key_id, one.label),
             element("code", one.route),
-            name_of(one.personal_base),
+            element("code", name_of(one.personal_base)),
             number(one.personal_members),
             request_link(one.request_id),
         )
@@ -148,7 +149,7 @@ def _list(visit: Visit, view: PersonalView) -> Html | None:
 
 def csv(visit: Visit, view: PersonalView) -> CsvExport:
     rows, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
-    columns = ("time_utc", "key_id", "label", "route", "base", "members", "request_id")
+    columns = ("time_utc", "key_id", "label", "route", "base", "members_in_response", "request_id")
     lines: list[tuple[object, ...]] = [
         (
             csv_time(one.at),

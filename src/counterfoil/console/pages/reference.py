@@ -19,10 +19,11 @@ def answer(visit: Visit, path: str) -> ConsoleResponse:
     prefix = visit.settings.prefix
     if path == JSON_PATH:
         return ConsoleResponse(content_type=JSON, body=document(prefix))
-    found = _pages(prefix)[prefix + path]
+    base_url = visit.settings.api_url.rstrip("/") or example_base_url(prefix)
+    found = _pages(prefix, base_url)[prefix + path]
     return ConsoleResponse(content_type=found.content_type, body=found.body, policy=found.policy)
 
 
 @cache
-def _pages(prefix: str) -> dict[str, StaticPage]:
-    return reference_pages(build(prefix, example_base_url(prefix), {}), home=("/", "Counterfoil console"))
+def _pages(prefix: str, base_url: str) -> dict[str, StaticPage]:
+    return reference_pages(build(prefix, base_url, {}), home=("/", "Counterfoil console"))

@@ -142,7 +142,7 @@ def _instant(text: str) -> int | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    # Converted to UTC, a time in the first or last year could be in a year that `datetime` does not support.
+    # Converting a time in the first or last year to UTC could exceed the range of `datetime`.
     if not MINYEAR < found.year < MAXYEAR:
         return None
     return to_ms(found if found.tzinfo else found.replace(tzinfo=THAI_TIME))
@@ -202,7 +202,14 @@ def _search(visit: Visit, view: RequestsView) -> Html:
             "div",
             select(t("key"), "key", {"": [anything, *keys]}, query.get("key", "")),
             select(t("route"), "route", {"": routes}, query.get("route", "")),
-            text_field(t("status"), "status", query.get("status", ""), inputmode="numeric", pattern="[0-9]{3}"),
+            text_field(
+                t("status"),
+                "status",
+                query.get("status", ""),
+                inputmode="numeric",
+                pattern="[0-9]{3}",
+                title=t("requests.status_pattern"),
+            ),
             select(t("error"), "error", {"": errors}, query.get("error", "")),
             text_field(t("requests.slower"), "slower", query.get("slower", ""), type="number", min=0),
             text_field(t("requests.since"), "since", query.get("since", ""), type="datetime-local"),

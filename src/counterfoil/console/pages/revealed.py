@@ -2,7 +2,8 @@
 
 from counterfoil.console.display import duration, fields, key_link, name_of
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.key_facts import permission_names, scope_name
+from counterfoil.console.pages.key_facts import permission_names
+from counterfoil.console.pages.scopes import scope_label, scope_names
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.http.reference import example_base_url
@@ -32,7 +33,7 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
             fields(
                 [
                     (t("key.id"), key_link(key.key_id, key.label)),
-                    (t("scope"), scope_name(t, key)),
+                    (t("scope"), scope_label(t, scope_names(visit), key.scope)),
                     (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
                     (t("key.permissions"), permission_names(t, key)),
                 ]
@@ -40,6 +41,7 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
             element("h2", t("revealed.next")),
             element("p", t("revealed.next_text")),
             element("pre", _first_call(visit), class_="code"),
+            None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
             element(
                 "p", element("a", t("revealed.done"), href=f"/keys/{key.key_id}", class_="button"), class_="buttons"
             ),
@@ -58,6 +60,6 @@ def _old_key(visit: Visit, old: Key) -> Html:
 
 
 def _first_call(visit: Visit) -> str:
-    base = example_base_url(visit.settings.prefix)
+    base = visit.settings.api_url.rstrip("/") or example_base_url(visit.settings.prefix)
     save = "install -m 600 /dev/stdin counterfoil-key"
     return f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops'

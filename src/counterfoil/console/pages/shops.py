@@ -1,4 +1,4 @@
-"""Shops: the last bill and the number of bills of each shop, so that operators notice a till that stopped sending."""
+"""Shops: the last bill and the number of bills of each shop, so that operators notice a till that sends nothing."""
 
 from datetime import date, datetime
 
@@ -7,25 +7,27 @@ from msgspec import Struct
 from counterfoil.console.charts import spark
 from counterfoil.console.display import PageColumn, ago, badge, csv_time, name_of, number, table, utc_time
 from counterfoil.console.layout import notice
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.activity import CLOSED_AFTER_MS, ShopActivity
+from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState, format_usual
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.web.html import Child, Html, element, markup
 
 DAYS = 14
 # The states in the order in which shops are listed. Shops that need attention come first.
-STATES = ("silent", "open", "closed", "empty")
+STATES: tuple[ShopState, ...] = ("silent", "few", "open", "closed", "empty")
 
 
 class ShopLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One shop. `state` is `silent`, `open`, `closed` (no bill for 4 weeks) or `empty` (no bill at all)."""
+    """One shop. `domain/activity.py` explains `state` and the usual numbers, which the state is based on."""
 
     shop_id: str
     name: str
     franchise_id: str | None
     base: str | None
-    state: str
+    state: ShopState
     last_bill_at: datetime | None
+    usual_since_last: float
     today: int
     usual_by_now: float
     days: list[int]
@@ -41,7 +43,7 @@ class ShopsView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read(visit: Visit) -> ShopsView:
     span = days_until(thai_day(visit.now), DAYS)
-    rows = [_row(shop, visit.now, days) for shop, days in _with_days(visit, span)]
+    rows = [_row(shop, days) for shop, days in _with_days(visit, span)]
     rows.sort(key=lambda row: (STATES.index(row.state), row.franchise_id or "~", row.name))
     return ShopsView(
         first_day=span[0], counts={state: sum(row.state == state for row in rows) for state in STATES}, shops=rows
@@ -54,20 +56,15 @@ def _with_days(visit: Visit, span: list[date]) -> list[tuple[ShopActivity, list[
     return [(shop, [found.get((shop.shop_id, day), 0) for day in span]) for shop in visit.store.shops()]
 
 
-def _row(shop: ShopActivity, now: int, days: list[int]) -> ShopLine:
-    if shop.last_bill_at is None:
-        state = "empty"
-    elif shop.is_silent:
-        state = "silent"
-    else:
-        state = "closed" if now - shop.last_bill_at >= CLOSED_AFTER_MS else "open"
+def _row(shop: ShopActivity, days: list[int]) -> ShopLine:
     return ShopLine(
         shop_id=shop.shop_id,
         name=name_of(shop.name),
         franchise_id=shop.franchise_id,
         base=shop.provider_id,
-        state=state,
+        state=shop.state,
         last_bill_at=utc_time(shop.last_bill_at),
+        usual_since_last=shop.usual_since_last,
         today=shop.today,
         usual_by_now=shop.usual_by_now,
         days=days,
@@ -82,35 +79,40 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
         PageColumn(t("shop")),
         PageColumn(t("state")),
         PageColumn(t("shops.last_bill")),
+        PageColumn(t("shops.usual_since"), is_number=True),
         PageColumn(t("shops.today"), is_number=True),
         PageColumn(t("shops.usual"), is_number=True),
         PageColumn(t("shops.days"), is_number=True),
-        PageColumn(t("franchise")),
-        PageColumn(t("base")),
+        PageColumn(t("shops.franchise_and_base")),
     )
     return PageContent(
         title=t("shops.title"),
-        lead=verdict if view.shops else None,
+        lead=markup(verdict, element("p", silent_rule(t))) if view.shops else None,
         main=markup(
             table(t("shops.caption"), columns, [_cells(visit, row) for row in view.shops], empty=t("shops.none")),
-            element("p", t("shops.explained"), " ", t("shops.silent_means"), class_="muted"),
+            element("p", t("shops.explained"), class_="muted"),
         ),
         command="counterfoil shops",
     )
 
 
+def silent_rule(t: Texts) -> str:
+    """Return the rule by which a shop counts as silent, with its number of bills."""
+    return t("shops.silent_means", count=MISSING_BILLS)
+
+
 def _cells(visit: Visit, row: ShopLine) -> tuple[Child, ...]:
     t = visit.t
-    kinds = {"silent": "warn", "open": "", "closed": "quiet", "empty": "quiet"}
+    kinds = {"silent": "warn", "few": "quiet", "open": "", "closed": "quiet", "empty": "quiet"}
     return (
         markup(element("span", row.name, class_="label", id=f"shop-{row.shop_id}"), " ", element("code", row.shop_id)),
         badge(t(f"shops.{row.state}"), kinds[row.state]),
         ago(t, row.last_bill_at, visit.now),
+        format_usual(row.usual_since_last),
         number(row.today),
-        number(row.usual_by_now),
+        format_usual(row.usual_by_now),
         markup(spark(row.days), " ", number(sum(row.days))),
-        _or_dash(row.franchise_id),
-        _or_dash(row.base),
+        markup(_or_dash(row.franchise_id), element("br"), _or_dash(row.base)),
     )
 
 
@@ -126,6 +128,7 @@ def csv(_: Visit, view: ShopsView) -> CsvExport:
         "base",
         "state",
         "last_bill_utc",
+        "usual_since_last_bill",
         "bills_today",
         "usual_by_now",
         "bills_14_days",
@@ -138,6 +141,7 @@ def csv(_: Visit, view: ShopsView) -> CsvExport:
             row.base or "",
             row.state,
             csv_time(row.last_bill_at),
+            row.usual_since_last,
             row.today,
             row.usual_by_now,
             sum(row.days),

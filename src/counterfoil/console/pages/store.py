@@ -81,7 +81,8 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
             _servers(visit, view),
             _sessions(visit, view),
         ),
-        command="counterfoil doctor",
+        command="counterfoil status --json",
+        more_commands=("counterfoil doctor",),
         shows_service=True,
     )
 
@@ -93,7 +94,14 @@ def _facts(visit: Visit, view: StoreView) -> list[tuple[str, Child]]:
         (t("store.size"), size(view.size_bytes) if view.size_bytes is not None else t("unknown")),
         (t("store.schema"), view.schema or t("unknown")),
         (t("store.software"), view.software or t("unknown")),
-        (t("store.meter"), element("code", view.meter) if view.meter else t("store.own_meter")),
+        (
+            t("store.meter"),
+            markup(
+                element("code", view.meter) if view.meter else t("store.own_meter"),
+                " ",
+                element("small", t("store.meter_term")),
+            ),
+        ),
     ]
     if view.free_bytes is not None:
         pairs.append((t("store.free"), size(view.free_bytes)))

@@ -10,6 +10,7 @@ from counterfoil.checks.local import Finding, Status
 from counterfoil.checks.overview import KeyToday, worst_first, worst_status
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
+    LATEST_LOAD,
     PageColumn,
     ago,
     day_name,
@@ -28,8 +29,10 @@ from counterfoil.console.display import (
     utc_time,
 )
 from counterfoil.console.layout import notice
+from counterfoil.console.pages.shops import silent_rule
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -60,6 +63,7 @@ class SilentShop(Struct, frozen=True, rename="camel"):
     shop_id: str
     name: str
     last_bill_at: datetime | None
+    usual_since_last: float
 
 
 class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -95,7 +99,7 @@ def read(visit: Visit) -> TodayView:
         keys=keys,
         near_quota=seen.near_quota,
         silent_shops=[
-            SilentShop(shop.shop_id, name_of(shop.name), utc_time(shop.last_bill_at))
+            SilentShop(shop.shop_id, name_of(shop.name), utc_time(shop.last_bill_at), shop.usual_since_last)
             for shop in seen.shops
             if shop.is_silent
         ],
@@ -156,6 +160,7 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
             element("div", element("div", _chart(t, view), _silent(visit, view)), _keys(visit, view), class_="split"),
         ),
         command="counterfoil status",
+        command_text=t("today.command"),
         shows_service=True,
     )
 
@@ -218,7 +223,7 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
         tile(
             t("today.load"),
             load,
-            element("a", t("today.rejected", count=number(view.last_load_rejected)), href="/loads"),
+            element("a", t("today.rejected", count=number(view.last_load_rejected)), href=LATEST_LOAD),
             "warn" if view.last_load_rejected else "",
         ),
         tile(
@@ -246,11 +251,19 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         return None
     t = visit.t
     rows = [
-        (element("a", shop.name, href=f"/shops#shop-{shop.shop_id}"), ago(t, shop.last_bill_at, visit.now))
+        (
+            element("a", shop.name, href=f"/shops#shop-{shop.shop_id}"),
+            ago(t, shop.last_bill_at, visit.now),
+            format_usual(shop.usual_since_last),
+        )
         for shop in view.silent_shops
     ]
-    columns = (PageColumn(t("shop")), PageColumn(t("shops.last_bill")))
-    return section(t("today.silent"), table(t("shops.silent_means"), columns, rows))
+    columns = (
+        PageColumn(t("shop")),
+        PageColumn(t("shops.last_bill")),
+        PageColumn(t("shops.usual_since"), is_number=True),
+    )
+    return section(t("today.silent"), table(silent_rule(t), columns, rows))
 
 
 def _keys(visit: Visit, view: TodayView) -> Html:

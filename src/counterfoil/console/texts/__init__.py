@@ -14,6 +14,7 @@ from counterfoil.console.texts import (
     keys,
     overview,
     problems,
+    refusals,
     requests,
     shell,
     store_problems,
@@ -29,6 +30,7 @@ TABLE: Final[dict[str, tuple[str, str]]] = {
     **findings.TEXTS,
     **finding_values.TEXTS,
     **problems.TEXTS,
+    **refusals.TEXTS,
     **store_problems.TEXTS,
 }
 _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
@@ -48,7 +50,7 @@ class Texts:
 
 
 def preferred(accept_language: str) -> Language:
-    """Return the first language in an Accept-Language header that the console supports, or English."""
+    """Return the supported language that an Accept-Language header ranks highest, or English if there is none."""
     ranked: list[tuple[float, int, Language]] = []
     for position, part in enumerate(accept_language.split(",")):
         found = _RANGE.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Values within the findings of `status` and `doctor`, such as spans of time and counts."""
+"""Values within the findings of `status` and `doctor`, such as durations and counts."""
 
 from typing import Final
 
@@ -54,7 +54,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "{share} ของบิลไม่มียอดเงิน ({count} จาก {total} ก่อนหน้านี้ไม่เกิน {before})",
     ),
     # --- entries of the lists of names ---
-    "entry.silent": ("{name} (no bill for {span})", "{name} (ไม่มีบิลมา {span})"),
+    "entry.silent": (
+        "{name} (no bill for {span}; usually {usual} or more)",
+        "{name} (ไม่มีบิลมา {span} ปกติมีอย่างน้อย {usual} บิล)",
+    ),
     "entry.near_quota": ("{name} ({count} of {quota})", "{name} ({count} จาก {quota})"),
     "entry.more": ("{entry} and {count} more", "{entry} และอีก {count}"),
 }

@@ -60,7 +60,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "message.service_running": ("A service is running on this store.", "มีบริการทำงานบนที่เก็บข้อมูลนี้"),
     "message.nothing_listens": (
-        "Nothing listens on the port. The horizon has just moved: a load has finished, or a service uses another port.",
+        (
+            "Nothing is listening on the port. The horizon has just moved: a load has finished, or a service uses "
+            "another port."
+        ),
         "ไม่มีโปรแกรมใดรับที่พอร์ตนี้ แต่ horizon เพิ่งเดิน: การนำเข้าเพิ่งเสร็จ หรือบริการใช้พอร์ตอื่น",
     ),
     "message.start_service": (
@@ -162,7 +165,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "message.cannot_write": ("Cannot write to {store}: {reason}.", "เขียนไปยัง {store} ไม่ได้: {reason}"),
     "message.free_or_own": (
-        "Free some disk space, or make the user that runs Counterfoil the owner of the folder.",
+        "Free up some disk space, or make the user that runs Counterfoil the owner of the folder.",
         "เพิ่มพื้นที่ว่างในดิสก์ หรือให้ผู้ใช้ที่รัน Counterfoil เป็นเจ้าของโฟลเดอร์",
     ),
     "message.writable": ("The folder is writable.", "เขียนในโฟลเดอร์ได้"),

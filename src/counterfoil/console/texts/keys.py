@@ -8,6 +8,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "keys.issue": ("Issue a key", "ออกคีย์"),
     "keys.back": ("All keys", "คีย์ทั้งหมด"),
     "keys.cards": ("Choose which keys to show", "เลือกคีย์ที่จะแสดง"),
+    "keys.command_all": ("All keys on the command line, without this filter:", "คีย์ทั้งหมดบนบรรทัดคำสั่ง ไม่มีตัวกรองนี้:"),
     "keys.none": ("There are no such keys.", "ไม่มีคีย์ดังกล่าว"),
     "keys.scope": ("Scope and permissions", "ขอบเขตและสิทธิ์"),
     "keys.copy": ("Copy", "สำเนา"),
@@ -80,7 +81,9 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "key.refused": ("Refused today", "ถูกปฏิเสธวันนี้"),
     "key.refused_note": ("above the rate limit, or after the key was revoked", "เร็วเกินไป หรือหลังถูกเพิกถอน"),
     "key.use": ("Use", "การใช้งาน"),
-    "key.days": ("Requests per day, 400 days", "คำขอต่อวัน 400 วัน"),
+    "key.no_requests": ("There have been no requests with this key yet.", "ยังไม่มีคำขอที่ใช้คีย์นี้"),
+    "key.no_recent_requests": ("No requests in the last {days} days.", "ไม่มีคำขอใน {days} วันที่ผ่านมา"),
+    "key.days": ("Requests per day, {count} days", "คำขอต่อวัน {count} วัน"),
     "key.hours": ("Requests per hour, 7 days", "คำขอต่อชั่วโมง 7 วัน"),
     "key.actions": ("Change this key", "จัดการคีย์นี้"),
     "errors.title": ("Errors", "ข้อผิดพลาด"),
@@ -152,7 +155,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "issue.scope_hint": ("The scope of a key never changes.", "ขอบเขตของคีย์เปลี่ยนไม่ได้"),
     "issue.choose": ("Choose a shop or a franchise", "เลือกร้านหรือแฟรนไชส์"),
     "issue.franchises": ("Franchises", "แฟรนไชส์"),
-    "issue.franchise": ("{name} ({count} shops)", "{name} ({count} ร้าน)"),
+    "issue.franchise": ("{name}, {count}: {shops}", "{name} {count} เช่น {shops}"),
     "issue.shops": ("Shops", "ร้าน"),
     "issue.other": ("Not loaded yet", "ยังไม่ได้นำเข้า"),
     "issue.other_choice": ("Another ID, entered below", "รหัสอื่นที่กรอกด้านล่าง"),
@@ -169,6 +172,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "issue.messaging_lookup": ("May look up members by messaging user ID", "ค้นหาสมาชิกจากบัญชีแชตได้"),
     "issue.button": ("Issue the key", "ออกคีย์"),
+    "issue.command": ("To issue a key on the command line:", "ออกคีย์จากบรรทัดคำสั่ง:"),
     "issue.no_label": (
         "Enter a label, so that you know later who has the key.",
         "กรุณากรอกป้ายชื่อ เพื่อให้ทราบภายหลังว่าคีย์เป็นของใคร",
@@ -193,12 +197,20 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "rotate.7d": ("for 7 more days", "อีก 7 วัน"),
     "rotate.30d": ("for 30 more days", "อีก 30 วัน"),
     "rotate.button": ("Issue the successor", "ออกคีย์สืบต่อ"),
+    "rotate.already": (
+        (
+            "This key was rotated in the meantime. Successor: {successors}. No other key was issued. "
+            "To issue another successor, send the form again."
+        ),
+        "มีการหมุนเวียนคีย์นี้ไปแล้วในระหว่างนี้ คีย์สืบต่อคือ {successors} จึงไม่ได้ออกคีย์ใหม่ หากต้องการออกอีก ให้ส่งแบบฟอร์มอีกครั้ง",
+    ),
     "revoke.title": ("Revoke", "เพิกถอน"),
     "revoke.text": (
         "This cannot be undone. A running service refuses the key within a second. Requests today: {today}.",
         "ย้อนกลับไม่ได้ บริการจะปฏิเสธคีย์นี้ภายในหนึ่งวินาที คำขอวันนี้: {today}",
     ),
     "revoke.confirm": ("To confirm, enter the key ID {key_id}", "ยืนยันโดยกรอกรหัสคีย์ {key_id}"),
+    "revoke.pattern": ("Enter exactly {key_id}.", "กรอก {key_id} ให้ตรงทุกตัวอักษร"),
     "revoke.button": ("Revoke the key", "เพิกถอนคีย์"),
     "revoke.done": (
         "The key is revoked. A running service refuses it within a second.",
@@ -224,6 +236,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "revealed.next_text": (
         "Run the first command, paste the key and press Ctrl-D. Then call the API with the second command.",
         "วางคีย์ในคำสั่งแรกแล้วกด Ctrl-D คำสั่งที่สองคือการเรียกครั้งแรก",
+    ),
+    "revealed.placeholder": (
+        "api.example.com is a placeholder. Replace it with the host name of your service, or set api_url.",
+        "api.example.com เป็นเพียงตัวอย่าง ให้แทนด้วยชื่อโฮสต์ของบริการ หรือตั้งค่า api_url",
     ),
     "revealed.done": ("I have saved it", "เก็บคีย์แล้ว"),
 }

@@ -4,6 +4,7 @@ from typing import Final
 
 TEXTS: Final[dict[str, tuple[str, str]]] = {
     # --- today ---
+    "today.command": ("The findings on the command line:", "ผลการตรวจสอบบนบรรทัดคำสั่ง:"),
     "today.title": ("Today", "วันนี้"),
     "today.well": ("Everything is well.", "ทุกอย่างเรียบร้อย"),
     "today.warn": ("Needs attention:", "ควรตรวจสอบ:"),
@@ -14,8 +15,11 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "today.errors": ("Errors today", "ข้อผิดพลาดวันนี้"),
     "today.usual_errors": ("{share} in the last 7 days", "{share} ใน 7 วันที่ผ่านมา"),
     "today.errors_today": ("Errors today", "ข้อผิดพลาดวันนี้"),
-    "today.horizon": ("Age of the horizon", "อายุของ horizon"),
-    "today.horizon_note": ("how far serverTime is behind the clock", "เวลาที่ serverTime ช้ากว่านาฬิกา"),
+    "today.horizon": ("Delay of new data", "ความล่าช้าของข้อมูลใหม่"),
+    "today.horizon_note": (
+        "until integrators can read it (the age of the horizon)",
+        "กว่าผู้เชื่อมต่อจะอ่านข้อมูลใหม่ได้ (อายุของ horizon)",
+    ),
     "today.load": ("Last load", "การนำเข้าล่าสุด"),
     "today.rejected": ("{count} lines rejected", "บรรทัดที่ถูกปฏิเสธ {count}"),
     "today.near_quota": ("Keys near their quota", "คีย์ที่ใกล้เต็มโควตา"),
@@ -42,23 +46,36 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.none": ("No shops are loaded yet. Run counterfoil load.", "ยังไม่มีร้านที่นำเข้า ให้รัน counterfoil load"),
     "shops.last_bill": ("Last bill", "บิลล่าสุด"),
     "shops.today": ("Bills today", "บิลวันนี้"),
+    "shops.usual_since": ("Usual since then", "ปกติตั้งแต่นั้น"),
     "shops.usual": ("Usual by now", "ปกติถึงเวลานี้"),
+    "shops.franchise_and_base": ("Franchise, membership base", "แฟรนไชส์ ฐานสมาชิก"),
     "shops.days": ("Last 14 days", "14 วันที่ผ่านมา"),
     "shops.silent": ("silent", "เงียบ"),
+    "shops.few": ("too few to tell", "บิลน้อย ยังบอกไม่ได้"),
     "shops.open": ("as usual", "ตามปกติ"),
     "shops.closed": ("closed", "ปิด"),
     "shops.empty": ("no bills", "ไม่มีบิล"),
     "shops.explained": (
-        "Usual: the median by this time of day on the same weekday of the last 4 weeks.",
-        "ปกติ: ค่ามัธยฐานถึงเวลานี้ของวันเดียวกันใน 4 สัปดาห์ที่ผ่านมา",
+        (
+            "Usual numbers are medians of the same time in the last 4 weeks. Usual since then: since the last bill, or "
+            "in the week after it. Too few to tell: fewer than half of the usual bills today, but not silent."
+        ),
+        (
+            "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
+            "ยังบอกไม่ได้: วันนี้มีบิลน้อยกว่าครึ่งของปกติ แต่ยังไม่นับว่าเงียบ"
+        ),
     ),
     "shops.silent_means": (
-        "A shop is silent if it has no bills in a period when it usually has 5 or more. After 4 weeks, it is closed.",
-        "ร้านเงียบหมายถึงไม่มีบิลในช่วงที่ปกติมีอย่างน้อย 5 บิล และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
+        (
+            "A shop is silent if it usually has {count} or more bills in the time since its last bill. "
+            "After 4 weeks without a bill, it is closed."
+        ),
+        "ร้านเงียบหมายถึงปกติมีอย่างน้อย {count} บิลในช่วงเวลาหลังบิลล่าสุด และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
     ),
     # --- loads ---
     "loads.title": ("Loads", "การนำเข้า"),
-    "loads.caption": ("Latest loads", "การนำเข้าล่าสุด"),
+    "loads.latest": ("Latest loads", "การนำเข้าล่าสุด"),
+    "loads.caption": ("Loads, newest first", "การนำเข้า ใหม่สุดก่อน"),
     "loads.none": ("Nothing has been loaded yet. Run counterfoil load.", "ยังไม่มีการนำเข้า ให้รัน counterfoil load"),
     "loads.reasons": ("Rejected lines by reason", "บรรทัดที่ถูกปฏิเสธตามสาเหตุ"),
     "loads.reasons_caption": ("Rejected lines of the latest {count} loads", "บรรทัดที่ถูกปฏิเสธของการนำเข้า {count} ครั้งล่าสุด"),
@@ -72,6 +89,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "load.changed": ("Changed", "เปลี่ยน"),
     "load.rejected": ("Rejected", "ปฏิเสธ"),
     "load.finished": ("finished", "เสร็จแล้ว"),
+    "load.some_rejected": ("finished, lines rejected", "เสร็จแล้ว มีบรรทัดที่ถูกปฏิเสธ"),
+    "load.all_rejected": ("all lines rejected", "ถูกปฏิเสธทุกบรรทัด"),
     "load.running": ("running", "กำลังนำเข้า"),
     "load.stopped": ("stopped", "หยุดกลางคัน"),
     "load.stopped_text": (
@@ -80,7 +99,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "load.reason": ("Reason", "สาเหตุ"),
     "load.means": ("Meaning", "ความหมาย"),
-    "load.line_that": ("The line", "บรรทัด"),
+    "load.line_that": ("The line ", "บรรทัด"),
     "load.rejects": ("Rejected lines", "บรรทัดที่ถูกปฏิเสธ"),
     "load.rejects_caption": ("The first {shown} of {count} rejected lines", "{shown} บรรทัดแรกจากที่ถูกปฏิเสธ {count}"),
     "load.no_rejects": ("No line was rejected.", "ไม่มีบรรทัดที่ถูกปฏิเสธ"),
@@ -113,7 +132,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "store.size": ("Size", "ขนาด"),
     "store.schema": ("Schema", "สคีมา"),
     "store.software": ("Database", "ฐานข้อมูล"),
-    "store.meter": ("Meter", "ตัวนับ"),
+    "store.meter": ("Where requests are counted", "ที่ที่นับคำขอ"),
+    "store.meter_term": ("(meter)", "(ตัวนับ, meter)"),
     "store.own_meter": ("in the store", "ในที่เก็บข้อมูล"),
     "store.free": ("Free disk space", "พื้นที่ดิสก์ว่าง"),
     "store.log": ("Write-ahead log of {name}", "บันทึก WAL ของ {name}"),

@@ -107,7 +107,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "reject.not_json": ("is not a JSON object", "ไม่ใช่ออบเจกต์ JSON"),
     "reject.not_utf8": ("is not valid UTF-8", "ไม่ใช่ข้อความ UTF-8"),
     "reject.unknown_kind": (
-        "has no kind, or a kind other than shop, base, member and bill",
+        "has no kind, or a kind other than shop, base, member or bill",
         "ไม่มี kind หรือ kind ไม่ใช่ shop, base, member หรือ bill",
     ),
     "reject.no_id": ("has no usable id", "ไม่มี id ที่ใช้ได้"),

@@ -12,6 +12,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "requests.more": ("More conditions", "เงื่อนไขเพิ่มเติม"),
     "requests.any": ("any", "ทั้งหมด"),
+    "requests.status_pattern": ("An HTTP status has three digits, such as 404.", "สถานะ HTTP มีตัวเลขสามหลัก เช่น 404"),
     "requests.slower": ("Slower than (ms)", "ช้ากว่า (มิลลิวินาที)"),
     "requests.since": ("From (Thailand time)", "ตั้งแต่ (เวลาประเทศไทย)"),
     "requests.until": ("Until (Thailand time)", "ถึง (เวลาประเทศไทย)"),
@@ -49,7 +50,12 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "personal.partial": ("Only the latest {count} disclosures are counted here.", "นับเฉพาะการเปิดเผย {count} ครั้งล่าสุด"),
     "personal.list": ("Each disclosure", "การเปิดเผยแต่ละครั้ง"),
     "personal.caption": ("Disclosures, newest first", "การเปิดเผย ใหม่สุดก่อน"),
-    "personal.members": ("Members", "สมาชิก"),
+    "personal.members": ("Members in the response", "สมาชิกในการตอบกลับ"),
+    "personal.members_sum": ("Members in all responses", "สมาชิกในการตอบกลับทั้งหมด"),
+    "personal.counted": (
+        "A member counts once for each response that contained the member, so sums can exceed the number of members.",
+        "สมาชิกหนึ่งคนนับหนึ่งครั้งต่อการตอบกลับแต่ละครั้งที่มีสมาชิกคนนั้น ผลรวมจึงอาจมากกว่าจำนวนสมาชิก",
+    ),
     "personal.none": ("No personal data was returned.", "ไม่มีการส่งข้อมูลส่วนบุคคล"),
     "personal.all_of_key": ("All disclosures to this key", "การเปิดเผยทั้งหมดให้คีย์นี้"),
 }

@@ -12,7 +12,7 @@ _ENTRY_SEPARATOR = ", "
 
 def translation(t: Texts, message: str) -> str | None:
     """Return a message in the language of `t`, or None if there is no text for it."""
-    for pattern, name in _templates("message"):
+    for pattern, name in (*_templates("message"), *_templates("refusal")):
         found = pattern.fullmatch(message)
         if found:
             values = {key: _value(t, value) for key, value in found.groupdict().items()}
@@ -25,8 +25,20 @@ def _store_problem(t: Texts, message: str) -> str | None:
     for pattern, name in _templates("store_problem"):
         found = pattern.fullmatch(message) or pattern.fullmatch(message.removesuffix("."))
         if found:
-            return t(name, **found.groupdict())
+            return t(name, **_with_reason(t, found.groupdict()))
     return None
+
+
+def _with_reason(t: Texts, values: dict[str, str]) -> dict[str, str]:
+    """Return the values with their reason translated. A server's message that has no translation stays as it is."""
+    if "reason" not in values:
+        return values
+    reason = values["reason"].removesuffix(".")
+    for pattern, name in _templates("store_reason"):
+        found = pattern.fullmatch(reason)
+        if found:
+            return {**values, "reason": t(name, **_with_reason(t, found.groupdict()))}
+    return {**values, "reason": _store_problem(t, reason) or reason}
 
 
 def _value(t: Texts, value: str) -> str:

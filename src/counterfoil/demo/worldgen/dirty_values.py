@@ -42,7 +42,7 @@ class DirtyWriter:
 
 
 def dirty_lines() -> Iterator[bytes]:
-    """Yield lines that every load rejects, at least one for each reason except the size limits."""
+    """Yield lines that every load rejects, at least one for each reason except the size limits and `--strict`."""
     yield b"*** till 3 restarted ***"
     yield b'{"kind":"bill","id":"cut-off","shopId":'
     yield b"[1,2,3]"

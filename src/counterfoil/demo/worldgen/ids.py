@@ -13,7 +13,7 @@ def stream(seed: int, *purpose: object) -> Random:
 
 
 def opaque(*path: object) -> str:
-    """Return the ID for a path, which starts with the seed or the owner's ID. The same path always has the same ID."""
+    """Return the ID for a path, which starts with the seed or the owner's ID. Equal paths give equal IDs."""
     return _spelled(_digest(15, path))
 
 

@@ -115,7 +115,7 @@ class _MemberGenerator:
     def _accounts(self) -> list[AccountEntry]:
         """Return an empty list, or one messaging account.
 
-        The account is with the base's current bot, an older bot or an unrelated bot, or does not name a bot.
+        The account belongs to the base's current channel, an older channel or an unrelated channel, or has no channel.
         """
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels

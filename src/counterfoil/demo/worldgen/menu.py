@@ -1,4 +1,4 @@
-"""A shop's menu, with the bill line for every way to sell a dish.
+"""A shop's menu, with a bill line for each way in which a dish can be sold.
 
 Generated bills choose from these lines. The lines are encoded as JSON in advance, which
 makes it fast to generate a large world.
@@ -114,7 +114,7 @@ class _MenuBuilder:
         return _serving(price * 100, self._line(dish, 1, price * 100, unit_price=price, options=[choice]))
 
     def _grouped(self, dish: Dish) -> Serving:
-        """Return a line that also lists the category of a promotion, as some tills do."""
+        """Return a line whose categories include a grouping, because some tills record groupings as categories."""
         shelf_ids = [*self._path(dish.shelf), self._category_id("best")]
         return _serving(dish.price * 100, self._line(dish, 1, dish.price * 100, category_ids=shelf_ids))
 

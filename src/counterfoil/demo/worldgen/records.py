@@ -169,6 +169,6 @@ class BillRecord(Record, kw_only=True, tag="bill"):
 
 
 def baht(satang: int) -> Number:
-    """Convert satang to baht. Whole amounts become integers, to avoid rounding errors."""
+    """Convert satang to baht. Whole amounts become integers, so that 120 is not written as 120.0."""
     whole, rest = divmod(satang, 100)
     return satang / 100 if rest else whole

@@ -166,7 +166,7 @@ def _popularity(shop: ShopPlan, habits: Random) -> float:
 
 
 def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
-    """Return the format in which the shop's tills write times. It differs between shops."""
+    """Return a function that formats times as the shop's tills write them. The format differs between shops."""
     styles: tuple[Callable[[int], str | int], ...] = (
         lambda instant: iso(instant, zone),
         iso_utc,
@@ -180,7 +180,7 @@ def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
 
 
 def _day_style(shop: ShopPlan) -> Callable[[date], str | None]:
-    """Return the format in which tills write the trading day. Some tills leave it out."""
+    """Return a function that formats the trading day as the shop's tills write it. Some tills leave the day out."""
     if shop.closing_time is None:
         return lambda _: None
     styles: tuple[Callable[[date], str | None], ...] = (date.isoformat, compact, lambda _: None)

@@ -10,17 +10,20 @@ import msgspec
 
 from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_note
 from counterfoil.demo.worldgen.dirty_values import DirtyWriter
-from counterfoil.demo.worldgen.group import Group, plan_group
+from counterfoil.demo.worldgen.group import Group, ShopPlan, plan_group
 from counterfoil.demo.worldgen.ids import stream
 from counterfoil.demo.worldgen.members import members
-from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
 from counterfoil.demo.worldgen.records import BillRecord
 from counterfoil.demo.worldgen.shop_style import ShopStyle, base_record, shop_record, shop_style
-from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day
 
 LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008
 OFFLINE_CHANCE = 0.03
+# One shop of the demo has had no bills since the beginning of this many days ago. It is silent at any time of the day,
+# because it usually has more than enough bills on two whole days.
+SILENT_DAYS = 2
 
 
 class Delivery(NamedTuple):
@@ -46,12 +49,16 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     The first delivery has the bases, shops, members and history. Then there is
     one delivery each evening, with the day's bills, late changes (voids, and
     members linked afterwards), and bills of shops that were offline the day
-    before.
+    before. If the plan's last day is today, the last delivery is now, and one shop
+    has had no bills for the last two days, so that the console shows a silent shop.
     """
     horizon = min(now_ms, plan.end_ms - 1)
     group = plan_group(plan)
     styles = [shop_style(plan, group, shop) for shop in group.shops]
-    sales = takewhile(lambda sale: sale.closed_ms <= horizon, all_sales(plan, styles))
+    sales: Iterator[Sale] = takewhile(lambda sale: sale.closed_ms <= horizon, all_sales(plan, styles))
+    if thai_day(now_ms) == plan.until:
+        quiet, quiet_from_ms = silent_shop(group, styles).number, midnight_ms(plan.until) - SILENT_DAYS * DAY_MS
+        sales = (sale for sale in sales if sale.shop_number != quiet or sale.closed_ms < quiet_from_ms)
     evenings = _sold_by(_moments(plan, horizon), sales)
     first = next(evenings)
     writer = _dirty_writer(plan, "bills")
@@ -62,6 +69,16 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
         lines = back_office.deliver(evening.sales, is_last=evening.moment_ms == horizon)
         if lines:
             yield Delivery(evening.moment_ms, lines)
+
+
+def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
+    """Return the shop whose till has stopped: the busiest shop in Thailand that is not the first of its franchise.
+
+    The demo's examples read the first shop of a franchise, so that shop must have bills.
+    """
+    first = {franchise.shop_ids[0] for franchise in group.franchises}
+    others = [one for one in styles if one.zone is THAI_TIME and one.shop.franchise_id and one.shop.id not in first]
+    return max(others or styles, key=lambda one: one.popularity).shop
 
 
 class _Evening(NamedTuple):

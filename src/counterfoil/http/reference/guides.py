@@ -85,8 +85,9 @@ environment variables `BASE` and `KEY`. Your operator gives you both.
 """
 
 PAGING = f"""\
-Lists take `limit` ({DEFAULT_LIMIT} rows per page by default, at most {MAX_LIMIT}) and `cursor`. Leave `cursor` out on
-the first page. Then send `nextCursor` back as `cursor`, with all other parameters unchanged, until it is null.
+Lists take `limit` ({DEFAULT_LIMIT} rows per page by default; at most {MAX_LIMIT}, or 1,000 for changes and digests) and
+`cursor`. Leave `cursor` out on the first page. Then send `nextCursor` back as `cursor`, with all other parameters
+unchanged, until it is null.
 
 **Only null ends a list.** A full page may be followed by an empty one. A cursor is valid for
 {LIFETIME_MS // HOUR_MS // 24} days after it was last handed out or used, for the same list and key. On `bad_cursor`,

@@ -208,7 +208,7 @@ def _code_link(code: str) -> Html:
 
 
 def _samples(call: ExampleCall) -> Html:
-    """Return a call in each language. The browser shows one language at a time, without a script."""
+    """Return the code samples of a call. The browser shows one sample at a time, without a script."""
     group = f"{call.operation} {call.title}".strip()
     tabs = [
         element("details", element("summary", sample.label), coloured_code(sample.text), name=group, open=number == 0)

@@ -1,0 +1,35 @@
+"""Tests for `counterfoil loads`."""
+
+import json
+
+from cli.command import SHOPS, Command
+
+REJECTED = (b"not JSON", json.dumps({"kind": "bill", "id": "b_1", "shopId": "nowhere"}).encode())
+
+
+def test_the_latest_loads_are_listed_newest_first(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("load", "-", stdin=b"\n".join(REJECTED), status=3)
+    newest, oldest = counterfoil.json("loads")
+    assert (newest["lines"], newest["changed"], newest["rejected"], newest["state"]) == (2, 0, 2, "finished")
+    assert newest["reasons"] == {"not_json": 1, "unknown_shop": 1}
+    assert (oldest["changed"], oldest["rejected"], oldest["number"]) == (len(SHOPS), 0, newest["number"] - 1)
+    heading, *rows = counterfoil("loads").stdout.splitlines()
+    assert heading.split()[:2] == ["load", "started"]
+    assert [row.split()[0] for row in rows] == [str(newest["number"]), str(oldest["number"])]
+
+
+def test_the_rejected_lines_of_a_load_are_listed_without_their_text(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=b"\n".join(REJECTED), status=3)
+    (load,) = counterfoil.json("loads")
+    found = counterfoil.json("loads", load["number"])
+    assert [(one["line"], one["reason"]) for one in found["rejects"]] == [(1, "not_json"), (2, "unknown_shop")]
+    printed = counterfoil("loads", load["number"]).stdout
+    assert "unknown_shop" in printed
+    assert "not JSON" not in printed
+
+
+def test_a_load_that_does_not_exist_is_refused(counterfoil: Command) -> None:
+    counterfoil("init")
+    assert "nothing has been loaded yet" in counterfoil("loads").stderr
+    assert "there is no load 7" in counterfoil("loads", 7, status=1).stderr

@@ -1,0 +1,168 @@
+"""Names beside IDs, and commands and addresses that fit this console."""
+
+import shlex
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from console.running_console import Operator, RunningConsole
+from counterfoil.demo.history import ERRORS_OF_ROUTES
+from counterfoil.http.openapi.operations import OPERATIONS
+from counterfoil.settings import SettingsError, load
+from records import branch
+
+FIRST_CALL = '"Authorization: Bearer $(cat counterfoil-key)" '
+
+
+def key_id_of(alice: Operator) -> str:
+    (row,) = alice.json("/keys.json")["keys"]
+    return str(row["key"]["keyId"])
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+def test_the_name_of_the_shop_is_beside_the_id_of_a_scope(console: RunningConsole, language: str) -> None:
+    shop = branch(name="Riverside")
+    console.service.load(shop)
+    alice = console.operator("alice", **{"accept-language": language})
+    word = {"en": "Shop", "th": "ร้าน"}[language]
+    label = f"{word} <span>Riverside</span> <code>{shop['id']}</code>"
+    assert label in alice.issue(f"shop:{shop['id']}").text
+    assert label in alice.page("/keys")
+    page = alice.page(f"/keys/{key_id_of(alice)}")
+    assert label in page
+    assert f"{word} Riverside ({shop['id']})" in page
+    assert f"{word} Riverside ({shop['id']})" in alice.page("/audit")
+
+
+def test_a_franchise_is_listed_with_the_number_and_names_of_its_shops(console: RunningConsole, alice: Operator) -> None:
+    shops = [branch(name=name, franchiseId="noodles") for name in ("Ari", "Bang Rak", "Chatuchak")]
+    console.service.load(*shops)
+    assert "noodles, with 3 shops: Ari, Bang Rak, …" in alice.page("/keys/new")
+    assert alice.issue("franchise:noodles").status_code == 200
+    assert "Franchise <span>with 3 shops</span> <code>noodles</code>" in alice.page("/keys")
+
+
+def test_permissions_in_the_audit_are_translated(console: RunningConsole) -> None:
+    shop = branch()
+    console.service.load(shop)
+    alice = console.operator("alice", **{"accept-language": "th"})
+    alice.issue(f"shop:{shop['id']}", personal_data="on", messaging_lookup="on")
+    page = alice.page("/audit")
+    assert "สิทธิ์: ข้อมูลส่วนบุคคล, ค้นหาจากบัญชีแชต" in page
+    assert "messaging-lookup" not in page
+
+
+def test_a_placeholder_in_the_first_call_is_called_a_placeholder(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    console.service.load(shop)
+    page = alice.issue(f"shop:{shop['id']}").text
+    assert f"{FIRST_CALL}https://api.example.com/ext/v1/shops" in unescape(page)
+    assert "api.example.com is a placeholder." in page
+
+
+def test_the_first_call_uses_the_address_that_integrators_use(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, api_url="https://api.noodles.example/ext/v1/")
+    try:
+        shop = branch()
+        console.service.load(shop)
+        alice = console.operator()
+        page = alice.issue(f"shop:{shop['id']}").text
+        assert f"{FIRST_CALL}https://api.noodles.example/ext/v1/shops" in unescape(page)
+        assert "placeholder" not in page
+        assert "https://api.noodles.example/ext/v1" in alice.get("/reference").text
+    finally:
+        console.close()
+
+
+@pytest.mark.parametrize("value", ["api.example.com", "ftp://api.example.com", "https://a.example/'; rm -r x", "x"])
+def test_an_api_url_that_is_not_a_plain_url_is_refused(value: str) -> None:
+    with pytest.raises(SettingsError, match="api_url must be a URL"):
+        load({"api_url": value}, {})
+
+
+def test_the_sign_in_page_shows_the_command_for_this_console(console: RunningConsole) -> None:
+    settings = console.settings
+    words = ["counterfoil", "console", "link", "--store", str(settings.store)]
+    command = shlex.join([*words, "--console-port", str(settings.console_port)])
+    assert f'<code class="command">{command}</code>' in console.stranger().page("/sign-in")
+
+
+def test_the_sign_in_page_does_not_name_the_store_to_other_machines(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, console_names="console.example.com")
+    try:
+        page = console.stranger().page("/sign-in")
+        assert '<code class="command">counterfoil console link</code>' in page
+        assert str(console.settings.store) not in page
+    finally:
+        console.close()
+
+
+def test_the_command_of_a_page_has_the_filter_of_the_page_or_says_that_it_has_none(alice: Operator) -> None:
+    page = alice.page("/keys")
+    assert "The same data on the command line:" in page
+    assert "counterfoil keys list --active</code>" in page
+    assert "counterfoil usage</code>" in page
+    page = alice.page("/keys?show=never_used")
+    assert "All keys on the command line, without this filter:" in page
+    assert "counterfoil keys list</code>" in page
+    assert "The same data on the command line:" not in alice.page("/keys/new")
+
+
+def test_a_load_whose_lines_were_rejected_is_a_warning(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), {"kind": "bill", "id": "b_1"})
+    console.service.load({"kind": "bill", "id": "b_2"})
+    page = alice.page("/loads")
+    assert '<span class="badge bad">all lines rejected</span>' in page
+    assert '<span class="badge warn">finished, lines rejected</span>' in page
+    assert page.index("<h2>Latest loads</h2>") < page.index("<h2>Rejected lines by reason</h2>")
+    assert "counterfoil loads</code>" in page
+    assert "counterfoil loads 2</code>" in alice.page("/loads/2")
+
+
+def test_a_warning_about_rejected_lines_leads_to_that_load(console: RunningConsole, alice: Operator) -> None:
+    assert alice.get("/loads/latest").headers["location"] == "/loads"
+    console.service.load(branch())
+    console.service.load({"kind": "bill", "id": "b_1"})
+    assert 'href="/loads/latest"' in alice.page("/")
+    assert alice.get("/loads/latest").headers["location"] == "/loads/2"
+
+
+def test_thai_reasons_for_rejected_lines_have_no_space_after_the_word_line(console: RunningConsole) -> None:
+    console.service.load(b"not JSON")
+    assert "บรรทัด<span>ไม่ใช่ออบเจกต์ JSON</span>" in console.operator(**{"accept-language": "th"}).page("/loads")
+    assert "The line <span>is not a JSON object</span>" in console.operator("bob").page("/loads")
+
+
+def test_a_key_without_requests_has_no_charts_and_charts_begin_with_the_first_requests(
+    console: RunningConsole, alice: Operator
+) -> None:
+    shop = branch()
+    console.service.load(shop)
+    used, unused = (console.service.key(shop=shop["id"]) for _ in range(2))
+    unused_page = alice.page(f"/keys/{unused.split('_')[2]}")
+    assert "There have been no requests with this key yet." in unused_page
+    assert "<figure" not in unused_page
+    console.service.get("shops", used)
+    console.service.restart()
+    path = f"/keys/{used.split('_')[2]}"
+    assert "Requests per day, 30 days" in alice.page(path)
+    console.clock.advance(60 * 86_400)
+    page = console.operator("bob").page(path)
+    assert "Requests per day, 61 days" in page
+    assert "No requests in the last 7 days." in page
+    assert len(console.operator("carol").json(f"{path}.json")["days"]) == 400
+
+
+def test_a_field_with_a_pattern_says_what_it_expects(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    console.service.load(shop)
+    key_id = console.service.key(shop=shop["id"]).split("_")[2]
+    assert f'pattern="{key_id}" title="Enter exactly {key_id}."' in alice.page(f"/keys/{key_id}")
+    assert 'title="An HTTP status has three digits, such as 404."' in alice.page("/requests")
+
+
+def test_the_demo_invents_only_errors_that_a_route_can_return() -> None:
+    documented = {operation.path: {problem.code for problem in operation.refusals} for operation in OPERATIONS}
+    for route, problems in ERRORS_OF_ROUTES.items():
+        assert {problem.code for problem in problems} <= documented[route]
