@@ -11,6 +11,7 @@ Every method opens its own transaction, changes nothing, and may raise
 from collections.abc import Iterable, Sequence
 from datetime import date
 from enum import Enum
+from itertools import pairwise
 from typing import Any, Protocol
 
 from msgspec import Struct, json
@@ -130,15 +131,24 @@ class ErrorGroup(Struct, frozen=True):
     last_at: int
 
 
+class ReadGap(Struct, frozen=True):
+    """Changes that no pass returned: those after the instant `start`, and before the instant `end`."""
+
+    start: int
+    end: int
+
+
 class CopyState(Struct, frozen=True, kw_only=True):
     """How far a key lineage has read one list of changes.
 
     `list_name` is CHANGES_OF_SHOP or CHANGE_FEED (see `domain/request_records.py`).
     The feed covers all shops in scope, so its `shop_id` is None.
     `server_time` is the newest serverTime that was returned at the end of a
-    pass: everything up to then has been handed out. It is None if no pass has
-    ended yet. `finished` is False if a later pass has begun and has not ended.
-    `at` is the time of the latest request that was part of a pass.
+    pass. It is None if no pass has ended yet. The passes have returned everything
+    from `read_from` up to then, except for the `gaps`, oldest first. `read_from`
+    is 0 if a pass began at the beginning. `finished` is False if a later pass has
+    begun and has not ended. `at` is the time of the latest request that was part
+    of a pass.
     """
 
     list_name: str
@@ -146,6 +156,8 @@ class CopyState(Struct, frozen=True, kw_only=True):
     server_time: int | None
     finished: bool
     at: int
+    read_from: int = 0
+    gaps: Sequence[ReadGap] = ()
 
 
 class LoadRow(Struct, frozen=True, kw_only=True):
@@ -229,6 +241,9 @@ class OperatorReads(Protocol):
 
     def copies(self, lineage: str) -> list[CopyState]:
         """Return how far a lineage has read each list of changes, sorted by list and shop."""
+
+    def all_copies(self) -> dict[str, list[CopyState]]:
+        """Return the same as `copies` for every lineage that has read a list of changes."""
 
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers 100 loads."""
@@ -379,13 +394,24 @@ def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfK
     return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]
 
 
-def copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
+def copy_states(rows: Iterable[Row]) -> dict[str, list[CopyState]]:
+    """Return the state of each list by lineage. A row has a lineage, a list, a shop and the fields of ReadProgress."""
+    found: dict[str, list[CopyState]] = {}
+    for lineage, list_name, shop_id, *progress in rows:
+        found.setdefault(lineage, []).append(_copy_state(list_name, shop_id, ReadProgress(*progress)))
+    return found
+
+
+def _copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
+    ranges = progress.ranges
     return CopyState(
         list_name=list_name,
         shop_id=shop_id or None,
-        server_time=progress.server_time or None,
+        server_time=ranges[-1][1] if ranges else None,
         finished=progress.is_finished,
         at=progress.at,
+        read_from=ranges[0][0] if ranges else 0,
+        gaps=tuple(ReadGap(before[1], after[0]) for before, after in pairwise(ranges)),
     )
 
 

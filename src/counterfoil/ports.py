@@ -269,11 +269,11 @@ class RequestLog(Protocol):
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
         """Count a refused request whose key is known. The count is stored shortly afterwards."""
 
-    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
         """Record that a page of a list of changes was sent. The record is stored shortly afterwards.
 
-        `horizon` is the serverTime of the page, and `is_last` says whether the
-        page ends a pass over the list.
+        The pass over the list returns the changes from `since` to `horizon`, its
+        serverTime. `is_last` says whether the page ends the pass.
         """
 
 

@@ -67,7 +67,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     `data` is finished JSON, or the elements of a list, some of which may
     already be joined. `seal` changes if and only if `data` changes. `mark` is
     set in the change feed only; it is None until the last page of a pass.
-    `change_list` is set if the answer is a page of a list of changes.
+    `change_list` is set if the answer is a page of a list of changes. The pass
+    that the page belongs to returns the changes from `changes_since` to `horizon`.
     """
 
     data: bytes | list[bytes]
@@ -77,6 +78,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     mark: str | UnsetType | None = UNSET
     disclosure: Disclosure | None = None
     change_list: ChangeList | None = None
+    changes_since: int = 0
 
 
 class Reads:
@@ -122,13 +124,19 @@ class Reads:
         next_cursor = None
         if page.last is not None:
             next_cursor = await self._next_cursor(_bill_listing(caller, question), page.last, stored_cursor, horizon)
-        is_change_list = isinstance(question.selection, ByChange)
+        change_list, changes_since = None, 0
+        if isinstance(question.selection, ByChange):
+            change_list, changes_since = (
+                (caller.key.lineage, CHANGES_OF_SHOP, question.shop_id),
+                question.selection.since,
+            )
         return Answer(
             data=[page.bodies] if page.count else [],
             horizon=horizon,
             seal=page.seal,
             next_cursor=next_cursor,
-            change_list=(caller.key.lineage, CHANGES_OF_SHOP, question.shop_id) if is_change_list else None,
+            change_list=change_list,
+            changes_since=changes_since,
         )
 
     async def changes(self, caller: Caller, question: ChangeFeed) -> Answer:
@@ -147,7 +155,10 @@ class Reads:
             seal=page.seal,
             next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
             mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
+            # Only a caller that has read everything up to a mark can have the mark, so with this pass the caller has
+            # read everything from the beginning.
             change_list=(caller.key.lineage, CHANGE_FEED, ""),
+            changes_since=0,
         )
 
     async def digests(self, caller: Caller, question: DigestList) -> Answer:

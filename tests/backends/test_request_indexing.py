@@ -109,7 +109,7 @@ def test_a_database_indexes_existing_months_after_the_migration(interrupted: boo
         old.cursor().executemany(OLD + "(%s, %s, %s, %s, %s, %s, %s, %s)", RECORDS)
     if interrupted:
         server.command(LEFTOVER, name)
-    assert migrate(url) == ["0009_operator_reads.sql"]
+    assert migrate(url) == ["0009_operator_reads.sql", "0010_read_ranges.sql"]
     with psycopg.connect(url) as connection:
         valid = connection.execute(
             "SELECT bool_and(indisvalid) FROM pg_index WHERE indrelid IN "

@@ -36,6 +36,7 @@ def test_migrate_creates_the_schema_and_reports_what_it_ran(bare: str) -> None:
         "0007_day_totals.sql",
         "0008_audit.sql",
         "0009_operator_reads.sql",
+        "0010_read_ranges.sql",
     ]
     assert at(bare).json("migrate")["migrations"] == []
     assert "up to date" in at(bare)("migrate").stdout

@@ -12,7 +12,7 @@ import pytest
 from cli.command import Command
 from console.running_console import Operator, RunningConsole
 from counterfoil.domain.calendar import DAY_MS, iso_utc
-from records import EVER, NEW_YEAR, base, bill, bills, branch, member
+from records import NEW_YEAR, base, bill, bills, branch, member
 
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
 COMMANDS = {
@@ -37,7 +37,7 @@ def used(console: RunningConsole) -> dict[str, Any]:
         "bills": console.service.get("transactions", key, shopId=shop["id"], **NEW_YEAR),
         "members": console.service.get("members", key, providerId=shop["providerId"]),
         "wrong": console.service.get("transactions", key, shopId="elsewhere", **NEW_YEAR),
-        "changes": console.service.get("transactions", key, shopId=shop["id"], updatedSince=EVER),
+        "changes": console.service.get("transactions", key, shopId=shop["id"], updatedSince="1970-01-01T00:00:00Z"),
     }
     # Stopping the service writes the records of its requests.
     console.service.restart()

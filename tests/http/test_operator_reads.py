@@ -1,16 +1,17 @@
 """The operator can look up requests that were served over HTTP, refusals per day, and how fresh each copy is."""
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import pytest
+from httpx import Response
 
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
-from counterfoil.domain.calendar import iso_utc
-from counterfoil.operator_reads import CopyState, DayOfKey, OperatorReads, RequestFilter
-from records import Record, bills, shop
+from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.operator_reads import CopyState, DayOfKey, OperatorReads, ReadGap, RequestFilter
+from records import EVER, Record, bills, shop
 from running_service import RunningService, backend_settings
 
 TODAY = date(2026, 1, 1)
@@ -160,3 +161,85 @@ def test_other_requests_say_nothing_about_a_copy(service: RunningService, query:
     service.get("transactions", key, shopId=of["id"], **query)
     service.get("transactions", key, method="HEAD", shopId=of["id"], updatedSince="2025-01-01T00:00:00Z")
     assert states(service, key) == []
+
+
+def poll(service: RunningService, key: str, of: Record, since: int, **headers: str) -> Response:
+    """Read the changes since an instant, after a second in which the horizon moves."""
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
+    return service.get("transactions", key, shopId=of["id"], updatedSince=iso_utc(since), headers=headers)
+
+
+def ranges(service: RunningService, key: str) -> tuple[int, list[ReadGap], int | None]:
+    (state,) = written(service).copies(id_of(key))
+    return state.read_from, list(state.gaps), state.server_time
+
+
+def server_time(answer: Response) -> int:
+    return to_ms(datetime.fromisoformat(answer.json()["serverTime"]))
+
+
+def test_changes_that_a_poll_skips_are_a_gap_until_they_are_read(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    last_mark = server_time(poll(service, key, of, 0))
+    service.clock.advance(5 * 86_400)
+    an_hour_ago = service.clock.now_ms() - 3_600_000
+    latest = server_time(poll(service, key, of, an_hour_ago))
+    assert ranges(service, key) == (0, [ReadGap(last_mark, an_hour_ago)], latest)
+    latest = server_time(poll(service, key, of, latest))
+    assert ranges(service, key) == (0, [ReadGap(last_mark, an_hour_ago)], latest)
+    latest = server_time(poll(service, key, of, last_mark))
+    assert ranges(service, key) == (0, [], latest)
+
+
+def test_an_unchanged_list_does_not_hide_a_gap(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    last_mark = server_time(poll(service, key, of, 0))
+    service.clock.advance(5 * 86_400)
+    an_hour_ago = service.clock.now_ms() - 3_600_000
+    tag = poll(service, key, of, an_hour_ago).headers["etag"]
+    answer = poll(service, key, of, an_hour_ago, **{"if-none-match": tag})
+    assert answer.status_code == 304
+    assert ranges(service, key) == (0, [ReadGap(last_mark, an_hour_ago)], service.clock.now_ms())
+
+
+def test_a_head_request_does_not_close_a_gap(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    poll(service, key, of, 0)
+    service.clock.advance(5 * 86_400)
+    poll(service, key, of, service.clock.now_ms())
+    with_gap = ranges(service, key)
+    service.get("transactions", key, method="HEAD", shopId=of["id"], updatedSince=EVER)
+    assert ranges(service, key) == with_gap
+    assert len(with_gap[1]) == 1
+
+
+def test_a_shop_that_is_first_read_from_a_mark_was_read_from_there_on(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    service.clock.advance(86_400)
+    mark = service.clock.now_ms() - 3_600_000
+    latest = server_time(poll(service, key, of, mark))
+    assert ranges(service, key) == (mark, [], latest)
+
+
+def test_a_pass_from_a_mark_of_the_feed_continues_the_copy(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    mark = service.get("changes", key).json()["mark"]
+    for _ in range(2):
+        service.clock.advance(5 * 86_400)
+        horizon = service.ledger.advance_horizon()
+        mark = service.get("changes", key, since=mark).json()["mark"]
+    assert ranges(service, key) == (0, [], horizon)
+
+
+def test_a_rotated_key_continues_the_copy_of_its_predecessor(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    mark = server_time(poll(service, key, of, 0))
+    latest = server_time(poll(service, service.rotated(key), of, mark))
+    assert ranges(service, key) == (0, [], latest)

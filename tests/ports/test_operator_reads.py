@@ -1,5 +1,6 @@
 """The operator finds requests by any of their properties, page by page, and sees counts, copies and loads."""
 
+import random
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import thai_midnight
 from counterfoil.domain.load_progress import MAX_REMEMBERED, LoadProgress, RejectedLine
+from counterfoil.domain.read_ranges import MAX_RANGES
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, RequestRecord
 from counterfoil.operator_reads import (
     HOUR_MS,
@@ -18,6 +20,7 @@ from counterfoil.operator_reads import (
     HourOfKey,
     OperatorReads,
     QueryTooSlow,
+    ReadGap,
     RecordedRequest,
     RequestFilter,
     RequestFollower,
@@ -358,11 +361,30 @@ def shop_copy(server_time: int | None, at: int, *, finished: bool) -> CopyState:
     return CopyState(list_name=CHANGES_OF_SHOP, shop_id="sh_1", server_time=server_time, finished=finished, at=at)
 
 
+def read_passes(usage: OpenUsage, recorder: Recorder, *passes: tuple[int, int]) -> None:
+    """Record finished passes, each with the instants of its first and last change, and write them together."""
+
+    def note() -> None:
+        for since, horizon in passes:
+            usage.note_page(SHOP_CHANGES, since, horizon, True, horizon)
+
+    recorder.do(note)
+
+
+def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
+    """Return the ranges of changes that have been read from the list."""
+    (state,) = reads.copies("k_1")
+    assert state.server_time is not None
+    starts = [state.read_from, *(gap.end for gap in state.gaps)]
+    ends = [*(gap.start for gap in state.gaps), state.server_time]
+    return list(zip(starts, ends, strict=True))
+
+
 def test_a_copy_is_as_fresh_as_its_latest_finished_pass(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
     reads = store.operator_reads()
 
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
-        recorder.do(lambda: usage.note_page(SHOP_CHANGES, horizon, is_last, at))
+        recorder.do(lambda: usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
         return reads.copies("k_1")
 
     assert reads.copies("k_1") == []
@@ -378,24 +400,117 @@ def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Rec
     reads = store.operator_reads()
 
     def read() -> None:
-        usage.note_page(SHOP_CHANGES, 1, True, 10)
-        usage.note_page(FEED, 2, True, 20)
-        usage.note_page(("k_2", CHANGES_OF_SHOP, "sh_1"), 3, True, 30)
+        usage.note_page(SHOP_CHANGES, 0, 1, True, 10)
+        usage.note_page(FEED, 0, 2, True, 20)
+        usage.note_page(("k_2", CHANGES_OF_SHOP, "sh_1"), 0, 3, True, 30)
 
     recorder.do(read)
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
     assert reads.copies("k_1") == [shop_copy(1, 10, finished=True), feed]
     assert reads.copies("k_3") == []
+    assert reads.all_copies() == {
+        "k_1": [shop_copy(1, 10, finished=True), feed],
+        "k_2": [shop_copy(3, 30, finished=True)],
+    }
 
 
 def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
     usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
     reads = store.operator_reads()
-    recorder.do(lambda: usage.note_page(FEED, 1, True, clock.now_ms()))
+    recorder.do(lambda: usage.note_page(FEED, 0, 1, True, clock.now_ms()))
     clock.advance(401 * DAY)
     usage.prune()
     assert reads.copies("k_1") == []
+
+
+def test_a_pass_that_begins_after_the_end_of_the_last_pass_leaves_a_gap(
+    usage: OpenUsage, recorder: Recorder, store: Store
+) -> None:
+    reads = store.operator_reads()
+    read_passes(usage, recorder, (0, 100))
+    read_passes(usage, recorder, (300, 400))
+    (state,) = reads.copies("k_1")
+    assert (state.read_from, state.server_time, list(state.gaps)) == (0, 400, [ReadGap(100, 300)])
+    read_passes(usage, recorder, (400, 500), (500, 600))
+    assert read_so_far(reads) == [(0, 100), (300, 600)]
+
+
+def test_a_pass_that_begins_in_time_closes_the_gap(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
+    reads = store.operator_reads()
+    read_passes(usage, recorder, (0, 100), (300, 400), (500, 600))
+    assert read_so_far(reads) == [(0, 100), (300, 400), (500, 600)]
+    read_passes(usage, recorder, (350, 700))
+    assert read_so_far(reads) == [(0, 100), (300, 700)]
+    read_passes(usage, recorder, (100, 800))
+    assert read_so_far(reads) == [(0, 800)]
+
+
+def test_a_gap_is_only_closed_as_far_as_the_pass_went(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
+    reads = store.operator_reads()
+    read_passes(usage, recorder, (0, 100))
+    read_passes(usage, recorder, (300, 400))
+    # A slow worker reports a pass that ended before the gap did.
+    read_passes(usage, recorder, (100, 200))
+    assert read_so_far(reads) == [(0, 200), (300, 400)]
+
+
+def test_a_list_that_is_first_read_from_a_mark_shows_when_that_was(
+    usage: OpenUsage, recorder: Recorder, store: Store
+) -> None:
+    reads = store.operator_reads()
+    # The first page of the pass is not the last one, so at first no change counts as read.
+    recorder.do(lambda: usage.note_page(SHOP_CHANGES, 300, 400, False, 400))
+    read_passes(usage, recorder, (300, 400))
+    assert read_so_far(reads) == [(300, 400)]
+    read_passes(usage, recorder, (0, 500))
+    assert read_so_far(reads) == [(0, 500)]
+
+
+def test_a_pass_that_begins_in_the_future_does_not_count_as_read(
+    usage: OpenUsage, recorder: Recorder, store: Store
+) -> None:
+    reads = store.operator_reads()
+    read_passes(usage, recorder, (9_000, 100), (9_000, 110))
+    (state,) = reads.copies("k_1")
+    assert (state.server_time, state.finished, state.at) == (None, True, 110)
+    read_passes(usage, recorder, (0, 120), (9_000, 130))
+    assert read_so_far(reads) == [(0, 120)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_workers_may_write_the_passes_of_one_caller_in_any_order(
+    store: Store, clock: ManualClock, run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 600)
+    chance = random.Random(seed)  # noqa: S311 - chooses the order of a test
+    workers = [store.usage(clock) for _ in range(4)]
+    passes = [(at, at + 10) for at in range(0, 240, 10)]
+    unread = passes.pop(12)
+    by_worker: list[list[tuple[int, int]]] = [[] for _ in workers]
+    for one in passes:
+        chance.choice(by_worker).append(one)
+    for index in chance.sample(range(len(workers)), len(workers)):
+        read_passes(workers[index], Recorder(workers[index], run), *by_worker[index])
+    assert read_so_far(store.operator_reads()) == [(0, unread[0]), (unread[1], 240)]
+
+
+def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(
+    store: Store, usage: OpenUsage, recorder: Recorder
+) -> None:
+    reads = store.operator_reads()
+    with store.out_of_space(), pytest.raises(StoreUnavailable):
+        read_passes(usage, recorder, (0, 100), (300, 400))
+    read_passes(usage, recorder, (400, 500))
+    assert read_so_far(reads) == [(0, 100), (300, 500)]
+
+
+def test_only_the_newest_ranges_of_a_list_are_kept(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
+    reads = store.operator_reads()
+    passes = [(at, at + 1) for at in range(0, 10 * (MAX_RANGES + 5), 10)]
+    for start in range(0, len(passes), 3):
+        read_passes(usage, recorder, *passes[start : start + 3])
+    assert read_so_far(reads) == passes[-MAX_RANGES:]
 
 
 # --- loads -----------------------------------------------------------------------

@@ -3,13 +3,14 @@
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
 import click
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.cli.key_report import print_report, read_report, report_fields, report_view
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.recent_key_changes import confirm_replacement, recent_values, successors_by_others
 from counterfoil.cli.recording import is_without_store, record_new_store
@@ -21,7 +22,7 @@ from counterfoil.domain.key_rotation import successors_of
 from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.ports import KeyStore
+from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
@@ -168,9 +169,24 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Show one key. Its secret is not stored and cannot be shown again."""
-    with _open_key_store(existing_store(ctx, store)) as key_store:
-        _print_key(key_issuing.find(key_store, keyid), as_json)
+    """Show one key: its use and errors in the last 7 days, and how fresh its copy is.
+
+    The secret of a key is not stored and cannot be shown again.
+    """
+    settings, now = existing_store(ctx, store), _now()
+    with _open_key_store(settings) as key_store:
+        key = key_issuing.find(key_store, keyid)
+    try:
+        report = read_report(settings, key, now)
+    except (StoreUnavailable, StoreMismatch) as error:
+        print_note(f"the use of this key cannot be shown: {error}")
+        _print_key(key, as_json)
+        return
+    if as_json:
+        print_json({**key_view(key), **report_view(report)})
+    else:
+        _print_key(key, as_json=False, more=report_fields(report))
+        print_report(report, now)
 
 
 @command.command()
@@ -373,7 +389,7 @@ def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     _print_key(issued.key, as_json=False)
 
 
-def _print_key(key: Key, as_json: bool) -> None:
+def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) -> None:
     if as_json:
         print_json(key_view(key))
         return
@@ -388,5 +404,6 @@ def _print_key(key: Key, as_json: bool) -> None:
             ("issued", _format_time(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),
             ("state", _state(key) + (f" {_format_time(revoked_at)}" if key.is_revoked(_now()) and revoked_at else "")),
+            *more,
         ]
     )

@@ -106,7 +106,7 @@ KEYS_AND_USAGE = (
     CopiedTable("audit", ("origin", "number"), audit.COLUMNS),
     CopiedTable("daily_totals", ("key_id", "day"), ("count",)),
     CopiedTable("daily_errors", ("key_id", "day", "error"), ("count",)),
-    CopiedTable("passes", ("lineage", "list_name", "shop_id"), ("server_time", "ended_at", "continued_at")),
+    CopiedTable("passes", ("lineage", "list_name", "shop_id"), ("server_time", "ended_at", "continued_at", "covered")),
     CopiedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
     CopiedTable("admissions", ("key_id", "n"), ("at",)),
     CopiedTable(

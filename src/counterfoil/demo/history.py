@@ -111,6 +111,8 @@ async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> 
     if not requests:
         return
     clock.moment_ms = requests[0].at
+    # The end of the latest pass over each list, where the next pass begins. A first pass begins at 0.
+    marks: dict[ChangeList, int] = {}
     ports = bootstrap.serving_ports(settings, lambda _: None, clock)
     try:
         for one in requests:
@@ -121,7 +123,8 @@ async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> 
                 continue
             ports.request_log.note(_record(one, chance))
             for read in _completed_lists(one, key, requests[-1].at):
-                ports.request_log.note_page(read, one.at, is_last=True, at=one.at)
+                ports.request_log.note_page(read, marks.get(read, 0), one.at, is_last=True, at=one.at)
+                marks[read] = one.at
     finally:
         ports.close()
 

@@ -5,6 +5,7 @@ from collections import Counter
 from msgspec import Struct
 
 from counterfoil.domain.calendar import as_number, thai_day
+from counterfoil.domain.read_ranges import NOTHING, ReadRange, as_text, known_ranges, merged
 
 # Between two writes, a worker holds at most this many error counts and this many lists of changes. It drops the rest.
 MAX_PENDING = 10_000
@@ -32,11 +33,14 @@ class ReadProgress(Struct, frozen=True):
     `server_time` is the newest horizon of a pass that has ended. `ended_at` is
     the time of the latest page that ended a pass, and `continued_at` is the time
     of the latest page that did not. Each value is 0 if there was no such page.
+    `covered` is the text of the ranges of changes that passes have returned (see
+    `read_ranges.py`).
     """
 
     server_time: int = 0
     ended_at: int = 0
     continued_at: int = 0
+    covered: str = NOTHING
 
     @property
     def is_finished(self) -> bool:
@@ -46,6 +50,10 @@ class ReadProgress(Struct, frozen=True):
     @property
     def at(self) -> int:
         return max(self.ended_at, self.continued_at)
+
+    @property
+    def ranges(self) -> list[ReadRange]:
+        return known_ranges(self.covered, self.server_time)
 
 
 # A key lineage, the name of a list of changes, and a shop. The change feed covers all shops, so its shop is empty.
@@ -63,7 +71,11 @@ class RequestTally:
 
     def __init__(self) -> None:
         self.errors: Counter[ErrorOfDay] = Counter()
-        self._ended: dict[ChangeList, tuple[int, int]] = {}
+        # The latest range of changes that was read from each list, and the time of the page that ended its latest pass.
+        self._ended: dict[ChangeList, tuple[int, int, int]] = {}
+        # The ranges that do not follow each other. There are none unless a caller skips changes, or another worker
+        # sent the pages between them.
+        self._apart: dict[ChangeList, list[ReadRange]] = {}
         self._continued: dict[ChangeList, int] = {}
 
     def __bool__(self) -> bool:
@@ -74,29 +86,48 @@ class RequestTally:
         if counted in self.errors or len(self.errors) < MAX_PENDING:
             self.errors[counted] += 1
 
-    def add_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
+    def add_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
+        """Add a page of a pass that returns the changes from `since` to `horizon`, both included."""
         if is_last:
+            if since > horizon:
+                # The pass began in the future, so it returned nothing.
+                since = horizon + 1
             known = self._ended.get(read)
-            if known is not None:
-                # An older pass may end after a newer pass, so keep the newest horizon.
-                newest = known[0]
-                self._ended[read] = (newest if newest > horizon else horizon, at)
+            if known is not None and known[0] <= since <= known[1] + 1 <= horizon + 1:
+                self._ended[read] = (known[0], horizon, at)
+            elif known is not None:
+                self._keep_apart(read, known[0], known[1])
+                self._ended[read] = (since, horizon, at)
             elif len(self._ended) < MAX_PENDING:
-                self._ended[read] = (horizon, at)
+                self._ended[read] = (since, horizon, at)
         elif read in self._continued or len(self._continued) < MAX_PENDING:
             self._continued[read] = at
 
+    def _keep_apart(self, read: ChangeList, first: int, last: int) -> None:
+        if first <= last:
+            self._apart[read] = merged([*self._apart.get(read, []), (max(0, first), last)])
+
     def progress(self) -> dict[ChangeList, ReadProgress]:
         """Return the progress of each list."""
-        return {
-            read: ReadProgress(*self._ended.get(read, (0, 0)), self._continued.get(read, 0))
-            for read in {**self._ended, **self._continued}
-        }
+        return {read: self._progress_of(read) for read in {**self._ended, **self._continued}}
+
+    def _progress_of(self, read: ChangeList) -> ReadProgress:
+        first, last, ended_at = self._ended.get(read, (0, -1, 0))
+        ranges = [*self._apart.get(read, ()), (max(0, first), last)] if first <= last else self._apart.get(read, [])
+        covered = merged(ranges)
+        server_time = covered[-1][1] if covered else 0
+        return ReadProgress(server_time, ended_at, self._continued.get(read, 0), as_text(covered))
 
     def add_all(self, other: "RequestTally") -> None:
         """Add the contents of an older tally that could not be written."""
         self.errors.update(other.errors)
-        for read, (horizon, at) in other._ended.items():
-            newest, latest = self._ended.get(read, (0, 0))
-            self._ended[read] = (max(newest, horizon), max(latest, at))
+        for read, (first, last, at) in other._ended.items():
+            known = self._ended.get(read)
+            if known is None:
+                self._ended[read] = (first, last, at)
+            else:
+                self._keep_apart(read, first, last)
+                self._ended[read] = (known[0], known[1], max(known[2], at))
+        for read, ranges in other._apart.items():
+            self._apart[read] = merged([*self._apart.get(read, []), *ranges])
         self._continued = other._continued | self._continued

@@ -208,7 +208,9 @@ class App:
         answer = exchange.answer
         if answer and answer.change_list and exchange.method == "GET":
             # A 304 response also counts as a page: it confirms that the caller has all changes up to the horizon.
-            self._request_log.note_page(answer.change_list, answer.horizon, not answer.next_cursor, record.at)
+            self._request_log.note_page(
+                answer.change_list, answer.changes_since, answer.horizon, not answer.next_cursor, record.at
+            )
         if exchange.refused_key_id and exchange.error:
             self._request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)
         self._observe(

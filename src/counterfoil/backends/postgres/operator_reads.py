@@ -15,7 +15,6 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import as_number, date_of, thai_midnight
 from counterfoil.domain.load_progress import RejectedLine
-from counterfoil.domain.request_records import ReadProgress
 from counterfoil.operator_reads import (
     HOUR_MS,
     QUERY_SEC,
@@ -32,7 +31,7 @@ from counterfoil.operator_reads import (
     RequestFilter,
     RequestPage,
     ShopName,
-    copy_state,
+    copy_states,
     days_of_keys,
     filter_values,
     first_hour,
@@ -101,8 +100,12 @@ _LAST_DAYS = """
     ) AS used GROUP BY key_id
 """
 _COPIES = """
-    SELECT list_name, shop_id, server_time, ended_at, continued_at FROM passes WHERE lineage = %s
+    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes WHERE lineage = %s
     ORDER BY list_name, shop_id
+"""
+_ALL_COPIES = """
+    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
+    ORDER BY lineage, list_name, shop_id
 """
 _SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 _LOADS = """
@@ -207,7 +210,11 @@ class PostgresOperatorReads:
     def copies(self, lineage: str) -> list[CopyState]:
         with self._opened() as connection:
             rows = connection.execute(_COPIES, (lineage,)).fetchall()
-        return [copy_state(name, shop_id, ReadProgress(*progress)) for name, shop_id, *progress in rows]
+        return copy_states(rows).get(lineage, [])
+
+    def all_copies(self) -> dict[str, list[CopyState]]:
+        with self._opened() as connection:
+            return copy_states(connection.execute(_ALL_COPIES).fetchall())
 
     def loads(self, limit: int) -> list[LoadRow]:
         with self._opened() as connection:

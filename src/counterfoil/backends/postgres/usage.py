@@ -55,11 +55,12 @@ _COUNT_ERRORS = """
     ON CONFLICT (key_id, day, error) DO UPDATE SET count = known.count + excluded.count
 """
 _RECORD_PASSES = """
-    INSERT INTO passes AS known (lineage, list_name, shop_id, server_time, ended_at, continued_at)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-        AS read (lineage, list_name, shop_id, server_time, ended_at, continued_at)
+    INSERT INTO passes AS known (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
+        AS read (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
     ORDER BY lineage COLLATE "C", list_name COLLATE "C", shop_id COLLATE "C"
     ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        covered = merge_ranges(known.covered, known.server_time, excluded.covered),
         server_time = greatest(known.server_time, excluded.server_time),
         ended_at = greatest(known.ended_at, excluded.ended_at),
         continued_at = greatest(known.continued_at, excluded.continued_at)
@@ -200,8 +201,8 @@ class PostgresUsage:
         self._tally.add_error(key_id, error, at)
         self._flush_soon()
 
-    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
-        self._tally.add_page(read, horizon, is_last, at)
+    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
+        self._tally.add_page(read, since, horizon, is_last, at)
         self._flush_soon()
 
     async def disclose(self, record: RequestRecord) -> None:

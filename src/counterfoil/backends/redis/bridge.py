@@ -159,8 +159,8 @@ class Bridge:
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
         self._log.note_refusal(key_id, error, at)
 
-    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
-        self._log.note_page(read, horizon, is_last, at)
+    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
+        self._log.note_page(read, since, horizon, is_last, at)
 
     async def disclose(self, record: RequestRecord) -> None:
         try:

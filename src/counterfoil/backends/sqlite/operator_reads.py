@@ -17,7 +17,6 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import as_number, date_of, thai_midnight
 from counterfoil.domain.load_progress import RejectedLine
-from counterfoil.domain.request_records import ReadProgress
 from counterfoil.operator_reads import (
     HOUR_MS,
     QUERY_SEC,
@@ -34,7 +33,7 @@ from counterfoil.operator_reads import (
     RequestFilter,
     RequestPage,
     ShopName,
-    copy_state,
+    copy_states,
     days_of_keys,
     filter_values,
     first_hour,
@@ -107,8 +106,12 @@ _LAST_DAYS = """
     ) GROUP BY key_id
 """
 _COPIES = """
-    SELECT list_name, shop_id, server_time, ended_at, continued_at FROM passes WHERE lineage = ?
+    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes WHERE lineage = ?
     ORDER BY list_name, shop_id
+"""
+_ALL_COPIES = """
+    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
+    ORDER BY lineage, list_name, shop_id
 """
 _SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 _LOADS = """
@@ -198,7 +201,11 @@ class SqliteOperatorReads:
     def copies(self, lineage: str) -> list[CopyState]:
         with self._opened("usage") as connection:
             rows = connection.execute(_COPIES, (lineage,)).fetchall()
-        return [copy_state(name, shop_id, ReadProgress(*progress)) for name, shop_id, *progress in rows]
+        return copy_states(rows).get(lineage, [])
+
+    def all_copies(self) -> dict[str, list[CopyState]]:
+        with self._opened("usage") as connection:
+            return copy_states(connection.execute(_ALL_COPIES).fetchall())
 
     def loads(self, limit: int) -> list[LoadRow]:
         with self._opened("books") as connection:

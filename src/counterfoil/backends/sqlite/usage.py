@@ -35,6 +35,7 @@ from counterfoil.domain.allowance import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
+from counterfoil.domain.read_ranges import merge_texts
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
@@ -98,8 +99,10 @@ _COUNT_ERRORS = """
     ON CONFLICT (key_id, day, error) DO UPDATE SET count = count + excluded.count
 """
 _RECORD_PASSES = """
-    INSERT INTO passes (lineage, list_name, shop_id, server_time, ended_at, continued_at) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO passes (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        covered = merge_ranges(covered, server_time, excluded.covered),
         server_time = max(server_time, excluded.server_time),
         ended_at = max(ended_at, excluded.ended_at),
         continued_at = max(continued_at, excluded.continued_at)
@@ -134,6 +137,7 @@ class SqliteUsage:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._clock = clock
         self._connection: sqlite3.Connection = read_write(folder, "usage")
+        self._connection.create_function("merge_ranges", 3, merge_texts, deterministic=True)
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
@@ -269,8 +273,8 @@ class SqliteUsage:
         if not self._flush_due:
             self._flush_soon()
 
-    def note_page(self, read: ChangeList, horizon: int, is_last: bool, at: int) -> None:
-        self._tally.add_page(read, horizon, is_last, at)
+    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
+        self._tally.add_page(read, since, horizon, is_last, at)
         if not self._flush_due:
             self._flush_soon()
 

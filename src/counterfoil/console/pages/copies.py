@@ -1,149 +1,111 @@
 """Shows how fresh an integrator's copy is: how far a key lineage has read the changes of each shop."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from msgspec import Struct
-
-from counterfoil.console.display import (
-    PageColumn,
-    ago,
-    badge,
-    duration,
-    moment,
-    name_of,
-    section,
-    table,
-    tile,
-    utc_time,
-)
+from counterfoil.checks.copies import CopyRow, CopySummary, summary
+from counterfoil.console.display import PageColumn, ago, badge, duration, moment, name_of, section, table, tile
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
-from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import to_ms
-from counterfoil.domain.request_records import CHANGE_FEED
-from counterfoil.operator_reads import CopyState
+from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.web.html import Html, element
-
-# A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
-FRESH_MS = 26 * 3_600_000
+from counterfoil.web.html import Html, element, markup
 
 
-class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One list of changes, with its progress. `shop_id` is None for the change feed, which covers all shops in scope.
-
-    `state` is `fresh`, `behind`, `reading` (a pass has begun and has not ended) or `never`.
-    """
-
-    list_name: str
-    shop_id: str | None
-    shop_name: str | None
-    complete_until: datetime | None
-    last_read_at: datetime | None
-    state: str
-
-
-def copy_rows(visit: Visit, key: Key, found: list[CopyState]) -> list[CopyRow]:
-    """Return a row for each list that was read. If the feed was not read, include shops that were never read."""
-    shops = _shops_in_scope(visit, key)
-    by_shop = {one.shop_id: one for one in found if one.shop_id is not None}
-    feed = next((one for one in found if one.list_name == CHANGE_FEED), None)
-    rows = [_row(visit, feed, None)] if feed else []
-    for shop_id in {**dict.fromkeys(shops), **dict.fromkeys(by_shop)}:
-        state = by_shop.get(shop_id)
-        if state or not feed:
-            name = shops[shop_id].name if shop_id in shops else None
-            rows.append(_row(visit, state, shop_id, name) if state else _never(shop_id, name))
-    return rows
-
-
-def _shops_in_scope(visit: Visit, key: Key) -> dict[str, ShopActivity]:
+def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
+    """Return the loaded shops, or None if they cannot be read."""
     try:
-        shops = visit.store.overview().store.shops
+        return visit.store.overview().store.shops
     except (StoreUnavailable, StoreMismatch):
-        return {}
-    scope = key.scope
-    return {
-        shop.shop_id: shop
-        for shop in shops
-        if scope.id == (shop.shop_id if scope.kind == "shop" else shop.franchise_id)
-    }
-
-
-def _row(visit: Visit, state: CopyState, shop_id: str | None, name: str | None = None) -> CopyRow:
-    if not state.finished:
-        judged = "reading"
-    elif state.server_time is None:
-        judged = "never"
-    else:
-        judged = "fresh" if visit.now - state.server_time <= FRESH_MS else "behind"
-    return CopyRow(
-        list_name=state.list_name,
-        shop_id=shop_id,
-        shop_name=name,
-        complete_until=utc_time(state.server_time),
-        last_read_at=utc_time(state.at),
-        state=judged,
-    )
-
-
-def _never(shop_id: str, name: str | None) -> CopyRow:
-    return CopyRow(
-        list_name="changes", shop_id=shop_id, shop_name=name, complete_until=None, last_read_at=None, state="never"
-    )
+        return None
 
 
 def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
     t = visit.t
-    kinds = {"fresh": "", "behind": "warn", "reading": "warn", "never": "warn"}
     columns = (
         PageColumn(t("copy.list")),
         PageColumn(t("state")),
         PageColumn(t("copy.complete_until")),
-        PageColumn(t("copy.lag")),
         PageColumn(t("copy.last_read")),
     )
     drawn = [
         (
             t("copy.feed") if row.shop_id is None else f"{name_of(row.shop_name)} ({row.shop_id})",
-            badge(t(f"copy.{row.state}"), kinds[row.state]),
+            _verdict(visit, row),
             moment(row.complete_until),
-            duration(t, visit.now - to_ms(row.complete_until)) if row.complete_until else "–",
             ago(t, row.last_read_at, visit.now),
         )
         for row in rows
     ]
-    fresh = sum(row.state == "fresh" for row in rows)
-    summary = element("p", _sentence(visit, rows, fresh), class_="summary")
     return section(
         t("copy.title"),
-        summary,
+        element("p", _sentence(t, rows), class_="summary"),
         table(t("copy.caption"), columns, drawn, empty=t("copy.none")),
         element("p", t("copy.explained"), class_="muted"),
         anchor="copy",
     )
 
 
+def _verdict(visit: Visit, row: CopyRow) -> Html:
+    """Return the verdict about a list, with notes about changes that were not read from it."""
+    t = visit.t
+    text = t(f"copy.{row.state}")
+    if row.state == "behind" and row.complete_until:
+        text = t("copy.behind_by", span=duration(t, visit.now - to_ms(row.complete_until)))
+    elif row.state == "fresh" and row.read_from:
+        text = t("copy.fresh_since", start=_thai_time(row.read_from))
+    notes: list[str] = []
+    if row.gap_from and row.gap_until:
+        notes = [
+            t("copy.gap_note", start=_thai_time(row.gap_from), end=_thai_time(row.gap_until)),
+            t("copy.gap_expected"),
+            t("copy.close_gap", mark=iso_utc(to_ms(row.gap_from))),
+        ]
+    if row.read_from:
+        notes.append(t("copy.read_from", start=_thai_time(row.read_from)))
+    small = [[" ", element("small", " ".join(notes))]] if notes else None
+    return markup(badge(text, "" if row.state == "fresh" else "warn"), small)
+
+
 def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
     """Return a box that says whether the copy is up to date, with a link to the list."""
-    t = visit.t
-    fresh = sum(row.state == "fresh" for row in rows)
-    is_unused = all(row.state == "never" for row in rows)
-    if is_unused:
+    t, state = visit.t, summary(rows)
+    if state.state is None:
         value = t("copy.never") if rows else "–"
     else:
-        value = t("copy.fresh") if fresh == len(rows) else t("copy.share", fresh=fresh, count=len(rows))
-    note = element("a", _sentence(visit, rows, fresh), href="#copy")
-    return tile(t("copy.title"), value, note, "" if is_unused or fresh == len(rows) else "warn")
+        value = t("copy.fresh") if state.state == "fresh" else _share(t, state)
+    note = element("a", _sentence(t, rows), href="#copy")
+    return tile(t("copy.title"), value, note, "" if state.state in (None, "fresh") else "warn")
 
 
-def _sentence(visit: Visit, rows: list[CopyRow], fresh: int) -> str:
-    t = visit.t
+def copy_badge(t: Texts, state: CopySummary) -> Html:
+    """Return the state of a key's copy in few words, or a dash if the key keeps no copy."""
+    if state.state is None:
+        return element("span", "–", class_="muted", title=t("copy.no_copy"))
+    if state.state == "fresh":
+        since = _thai_time(state.read_from)[:10] if state.read_from else None
+        return badge(t("copy.fresh_since", start=since) if since else t("copy.fresh"))
+    if state.state == "never":
+        return badge(_share(t, state), "warn")
+    return element("span", badge(t(f"copy.{state.state}"), "warn"), title=_share(t, state))
+
+
+def _share(t: Texts, state: CopySummary) -> str:
+    return t("copy.share", fresh=state.fresh, count=state.lists)
+
+
+def _sentence(t: Texts, rows: list[CopyRow]) -> str:
+    state = summary(rows)
     if not rows:
         return t("copy.no_shops")
-    if fresh == len(rows):
-        return t("copy.all_fresh")
-    if all(row.state == "never" for row in rows):
+    if state.state == "fresh":
+        return t("copy.fresh_from" if state.read_from else "copy.all_fresh")
+    if state.state is None:
         return t("copy.none_read")
     has_feed = any(row.shop_id is None for row in rows)
-    return t("copy.some_fresh" if has_feed else "copy.some_shops", fresh=fresh, count=len(rows))
+    return t("copy.some_fresh" if has_feed else "copy.some_shops", fresh=state.fresh, count=state.lists)
+
+
+def _thai_time(time: datetime) -> str:
+    return f"{time.astimezone(THAI_TIME):%Y-%m-%d %H:%M}"

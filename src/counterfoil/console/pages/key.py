@@ -4,6 +4,7 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
+from counterfoil.checks.copies import CopyRow, copy_rows
 from counterfoil.console.charts import Bar, ChartWords, bar_chart, meter_bar
 from counterfoil.console.display import (
     PageColumn,
@@ -23,7 +24,7 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.pages import key_forms
 from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
-from counterfoil.console.pages.copies import CopyRow, copies_section, copy_rows, copy_tile
+from counterfoil.console.pages.copies import copies_section, copy_tile, loaded_shops
 from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, state_badge
 from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.pages.problems import action_text, what_to_do
@@ -124,7 +125,7 @@ def read(visit: Visit) -> OneKeyView:
         errors=[
             ErrorOfKey(one.error, one.route, one.count, utc_time(one.last_at), what_to_do(one.error)) for one in groups
         ],
-        copies=copy_rows(visit, key, copies),
+        copies=copy_rows(key, copies, loaded_shops(visit), visit.now),
         disclosures=[
             DisclosureRow(utc_time(one.at), one.request_id, one.route, one.personal_base, one.personal_members)
             for one in disclosed

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from counterfoil.checks.copies import CopySummary, copy_rows, summary
 from counterfoil.console.charts import spark
 from counterfoil.console.display import (
     PageColumn,
@@ -15,6 +16,7 @@ from counterfoil.console.display import (
     table,
     utc_time,
 )
+from counterfoil.console.pages.copies import copy_badge, loaded_shops
 from counterfoil.console.pages.key_facts import (
     WARNINGS,
     KeyView,
@@ -26,13 +28,16 @@ from counterfoil.console.pages.key_facts import (
 )
 from counterfoil.console.pages.scopes import ScopeNames, scope_label, scope_names
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.access import Key
+from counterfoil.domain.access import Key, permissions
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.domain.key_hygiene import key_warnings
 from counterfoil.web.html import Html, element, markup
 
 WEEK = 7
-SHOWN = ("active", "revoked", *WARNINGS)
+COPY_BEHIND = "copy_behind"
+# The cards about keys that need attention.
+ATTENTION = (COPY_BEHIND, *WARNINGS)
+SHOWN = ("active", "revoked", *ATTENTION)
 
 
 class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -41,6 +46,7 @@ class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     week: list[int]
     errors: int
     warnings: list[str]
+    copy: CopySummary
 
 
 class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -51,16 +57,36 @@ class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
     keys: list[KeyRow]
 
 
-def _collect(visit: Visit) -> list[tuple[Key, WeekOfKey, list[str]]]:
+class _FoundKey(Struct, frozen=True):
+    """A key with its use, the names of the cards that it belongs to, and the state of its copy."""
+
+    key: Key
+    week: WeekOfKey
+    warnings: list[str]
+    copy: CopySummary
+
+    @property
+    def cards(self) -> list[str]:
+        is_behind = self.copy.state not in (None, "fresh")
+        return [COPY_BEHIND, *self.warnings] if is_behind else self.warnings
+
+
+def _collect(visit: Visit) -> list[_FoundKey]:
     today = thai_day(visit.now)
     span = days_until(today, WEEK)
     with visit.store.reads() as reads:
         days = reads.days(today - timedelta(days=WEEK - 1), today)
         last_used, last_disclosed = reads.last_used(), reads.last_disclosed()
+        copies = reads.all_copies()
+    shops = loaded_shops(visit) if copies else None
     found = []
     for key in visit.store.all_keys():
         week = week_of(key, days, span, last_used, last_disclosed)
-        found.append((key, week, [warning.value for warning in key_warnings(key, week.use, visit.now)]))
+        warnings = [warning.value for warning in key_warnings(key, week.use, visit.now)]
+        # A revoked key cannot read anything, so the state of its copy does not matter.
+        read = copies.get(key.lineage, []) if not key.is_revoked(visit.now) else []
+        rows = copy_rows(key, read, shops, visit.now) if read else []
+        found.append(_FoundKey(key, week, warnings, summary(rows)))
     return found
 
 
@@ -68,19 +94,20 @@ def read(visit: Visit) -> KeysView:
     wanted = visit.query.get("show", "active")
     show = wanted if wanted in SHOWN else "active"
     found = _collect(visit)
-    counts = {name: sum(name in about for _, _, about in found) for name in WARNINGS}
-    counts["revoked"] = sum(key.is_revoked(visit.now) for key, _, _ in found)
+    counts = {name: sum(name in one.cards for one in found) for name in ATTENTION}
+    counts["revoked"] = sum(one.key.is_revoked(visit.now) for one in found)
     counts["active"] = len(found) - counts["revoked"]
     rows = [
         KeyRow(
-            key=key_view(key, visit.now),
-            last_used=utc_time(week.use.last_used),
-            week=week.week,
-            errors=week.errors,
-            warnings=about,
+            key=key_view(one.key, visit.now),
+            last_used=utc_time(one.week.use.last_used),
+            week=one.week.week,
+            errors=one.week.errors,
+            warnings=one.warnings,
+            copy=one.copy,
         )
-        for key, week, about in found
-        if _is_shown(show, key, about, visit.now)
+        for one in found
+        if _is_shown(show, one.key, one.cards, visit.now)
     ]
     rows.sort(key=lambda row: (-sum(row.week), row.key.label.lower(), row.key.key_id))
     return KeysView(show=show, counts=counts, keys=rows)
@@ -121,7 +148,7 @@ def _cards(visit: Visit, view: KeysView) -> Html:
                 href="/keys" if name == "active" else f"/keys?show={name}",
                 aria_current="true" if name == view.show else None,
             ),
-            class_="warn" if name in WARNINGS and view.counts[name] else None,
+            class_="warn" if name in ATTENTION and view.counts[name] else None,
         )
         for name in SHOWN
     ]
@@ -132,7 +159,8 @@ def _table(visit: Visit, view: KeysView) -> Html:
     t = visit.t
     columns = (
         PageColumn(t("key")),
-        PageColumn(t("scope")),
+        PageColumn(t("keys.scope")),
+        PageColumn(t("keys.copy")),
         PageColumn(t("keys.last_used")),
         PageColumn(t("keys.week"), is_number=True),
         PageColumn(t("keys.errors"), is_number=True),
@@ -150,7 +178,8 @@ def _row(visit: Visit, row: KeyRow, key: Key, names: ScopeNames) -> tuple[Html |
     total = sum(row.week)
     return (
         key_name(t, key),
-        scope_label(t, names, key.scope),
+        markup(scope_label(t, names, key.scope), [[" ", badge(t(f"permission.{name}"))] for name in permissions(key)]),
+        copy_badge(t, row.copy),
         ago(t, row.last_used, visit.now),
         markup(spark(row.week), " ", number(total)),
         percent(row.errors, total),
@@ -181,6 +210,7 @@ def csv(_: Visit, view: KeysView) -> CsvExport:
         "requests_7_days",
         "errors_7_days",
         "warnings",
+        "copy",
     )
     return CsvExport("keys", columns, [_csv_row(row, row.key) for row in view.keys])
 
@@ -204,6 +234,7 @@ def _csv_row(row: KeyRow, key: KeyView) -> tuple[object, ...]:
         sum(row.week),
         row.errors,
         " ".join(row.warnings),
+        row.copy.state or "",
     )
 
 

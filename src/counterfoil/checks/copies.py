@@ -1,0 +1,126 @@
+"""Judges how fresh an integrator's copy is: how far a key lineage has read the changes of each shop."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from counterfoil.domain.access import Key
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.calendar import from_ms
+from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP
+from counterfoil.operator_reads import CopyState
+
+# A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
+FRESH_MS = 26 * 3_600_000
+# A gap is reported until it is this old. A copy that is not read for longer cannot be continued from its mark either.
+GAP_REPORTED_MS = REMOVALS_KEPT_MS
+
+# The verdict about one list, from the most to the least urgent.
+ListVerdict = Literal["behind", "gap", "reading", "never", "fresh"]
+VERDICTS: tuple[ListVerdict, ...] = ("behind", "gap", "reading", "never", "fresh")
+
+
+class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far one list of changes was read. `shop_id` is None for the change feed, which covers all shops in scope.
+
+    `state` is the verdict:
+    - `fresh`: a pass has ended within the last 26 hours.
+    - `behind`: no pass has ended for longer than that.
+    - `gap`: the list is read regularly, but no pass has returned the changes between `gap_from` and `gap_until`.
+    - `reading`: the list would be behind, but a pass has begun and has not ended.
+    - `never`: no pass has ended.
+
+    Everything from `read_from` to `complete_until` was read. `read_from` is None
+    if the list was read from the beginning.
+    """
+
+    list_name: str
+    shop_id: str | None
+    shop_name: str | None
+    state: ListVerdict
+    read_from: datetime | None = None
+    complete_until: datetime | None = None
+    gap_from: datetime | None = None
+    gap_until: datetime | None = None
+    last_read_at: datetime | None = None
+
+
+class CopySummary(Struct, frozen=True, rename="camel"):
+    """The state of the copy that a key keeps: the most urgent verdict, and the number of lists that are up to date.
+
+    `state` is None if the key has read none of its lists, for example the key of
+    a chat bot, which keeps no copy. `read_from` is the latest `read_from` of the lists.
+    """
+
+    state: ListVerdict | None
+    fresh: int
+    lists: int
+    read_from: datetime | None
+
+
+def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity] | None, now: int) -> list[CopyRow]:
+    """Return a row for each list that was read. If the feed was not read, include shops that were never read.
+
+    `shops` are the loaded shops, or None if they are not known. Shops that the
+    key can no longer read are left out.
+    """
+    names = {shop.shop_id: shop.name for shop in shops or () if _covers(key, shop)}
+    by_shop = {
+        one.shop_id: one
+        for one in found
+        if one.shop_id is not None and (shops is None or one.shop_id in names or one.shop_id == key.scope.id)
+    }
+    feed = next((one for one in found if one.list_name == CHANGE_FEED), None)
+    rows = [_row(feed, None, now)] if feed else []
+    for shop_id in {**names, **by_shop}:
+        state = by_shop.get(shop_id)
+        if state:
+            rows.append(_row(state, names.get(shop_id), now))
+        elif not feed:
+            rows.append(
+                CopyRow(list_name=CHANGES_OF_SHOP, shop_id=shop_id, shop_name=names.get(shop_id), state="never")
+            )
+    return rows
+
+
+def summary(rows: Sequence[CopyRow]) -> CopySummary:
+    states = {row.state for row in rows}
+    fresh = sum(row.state == "fresh" for row in rows)
+    read_from = max((row.read_from for row in rows if row.read_from), default=None)
+    if states <= {"never"}:
+        return CopySummary(None, fresh, len(rows), read_from)
+    return CopySummary(next(one for one in VERDICTS if one in states), fresh, len(rows), read_from)
+
+
+def _covers(key: Key, shop: ShopActivity) -> bool:
+    return key.scope.id == (shop.shop_id if key.scope.kind == "shop" else shop.franchise_id)
+
+
+def _row(state: CopyState, name: str | None, now: int) -> CopyRow:
+    gaps = [gap for gap in state.gaps if gap.end > now - GAP_REPORTED_MS]
+    return CopyRow(
+        list_name=state.list_name,
+        shop_id=state.shop_id,
+        shop_name=name,
+        state=_verdict(state, has_gap=bool(gaps), now=now),
+        read_from=_time(state.read_from) if state.read_from else None,
+        complete_until=_time(gaps[0].start if gaps else state.server_time),
+        gap_from=_time(gaps[0].start) if gaps else None,
+        gap_until=_time(gaps[-1].end) if gaps else None,
+        last_read_at=_time(state.at),
+    )
+
+
+def _verdict(state: CopyState, *, has_gap: bool, now: int) -> ListVerdict:
+    if state.server_time is not None and now - state.server_time <= FRESH_MS:
+        return "gap" if has_gap else "fresh"
+    if not state.finished:
+        return "reading"
+    return "never" if state.server_time is None else "behind"
+
+
+def _time(instant: int | None) -> datetime | None:
+    return None if instant is None else from_ms(instant, UTC)

@@ -1,0 +1,154 @@
+"""What `counterfoil keys show` adds to a key: its requests and errors of the last 7 days, and the state of its copy."""
+
+from contextlib import closing
+from datetime import UTC, date, datetime
+from typing import Any
+
+import click
+from msgspec import Struct, to_builtins
+
+from counterfoil import bootstrap
+from counterfoil.checks.copies import CopyRow, copy_rows
+from counterfoil.checks.local import format_duration, printable
+from counterfoil.cli.terminal import DisplayColumn, print_table
+from counterfoil.domain.access import Key
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.calendar import DAY_MS, days_until, from_ms, iso_utc, thai_day, to_ms
+from counterfoil.operator_reads import DayOfKey
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings
+
+DAYS = 7
+_VERDICTS = {
+    "fresh": "up to date",
+    "behind": "behind",
+    "gap": "gap",
+    "reading": "pass not finished",
+    "never": "never read",
+}
+_COPY_COLUMNS = (
+    DisplayColumn("shop"),
+    DisplayColumn("copy"),
+    DisplayColumn("complete until"),
+    DisplayColumn("last read"),
+)
+_ERROR_COLUMNS = (
+    DisplayColumn("error"),
+    DisplayColumn("route"),
+    DisplayColumn("count", align_right=True),
+    DisplayColumn("last"),
+)
+
+
+class ReportedDay(Struct, frozen=True, rename="camel"):
+    """The requests of a key on one day (Thailand time): see `DayOfKey`."""
+
+    day: date
+    requests: int
+    errors: int
+    rate_limited: int
+    over_quota: int
+    refused: int
+
+
+class ReportedError(Struct, frozen=True, rename="camel"):
+    error: str
+    route: str
+    count: int
+    last_at: datetime
+
+
+class KeyReport(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The use of a key. Its JSON has the names of the console's page about the key."""
+
+    last_used: datetime | None
+    days: list[ReportedDay]
+    errors: list[ReportedError]
+    copies: list[CopyRow]
+
+
+def read_report(settings: Settings, key: Key, now: int) -> KeyReport:
+    today = thai_day(now)
+    span = days_until(today, DAYS)
+    with closing(bootstrap.operator_reads(settings)) as reads:
+        days = {one.day: one for one in reads.days(span[0], today, key.key_id)}
+        errors = reads.errors(now - DAYS * DAY_MS, key.key_id)
+        last_used = reads.last_used().get(key.key_id)
+        copies = reads.copies(key.lineage)
+    return KeyReport(
+        last_used=None if last_used is None else from_ms(last_used, UTC),
+        days=[_day(days.get(day, DayOfKey(key_id=key.key_id, day=day))) for day in span],
+        errors=[ReportedError(one.error, one.route, one.count, from_ms(one.last_at, UTC)) for one in errors],
+        copies=copy_rows(key, copies, _loaded_shops(settings, now), now),
+    )
+
+
+def _day(one: DayOfKey) -> ReportedDay:
+    return ReportedDay(one.day, one.requests, one.errors, one.rate_limited, one.over_quota, one.refused)
+
+
+def _loaded_shops(settings: Settings, now: int) -> list[ShopActivity] | None:
+    try:
+        return bootstrap.inspection(settings).shops(now, count_all=False)
+    except (StoreUnavailable, StoreMismatch):
+        return None
+
+
+def report_view(report: KeyReport) -> dict[str, Any]:
+    """Return the report as `--json` prints it."""
+    found: dict[str, Any] = to_builtins(report)
+    return found
+
+
+def report_fields(report: KeyReport) -> list[tuple[str, str]]:
+    """Return the use of the key as names and values."""
+    requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
+    refused = sum(day.rate_limited + day.refused for day in report.days)
+    counted = f"{requests:,} requests in the last {DAYS} days, {errors:,} of them with an error; {refused:,} refused"
+    return [("last used", _time(report.last_used) if report.last_used else "never"), ("use", counted)]
+
+
+def print_report(report: KeyReport, now: int) -> None:
+    """Print a table of the errors, a table of the copy's lists, and notes about changes that were not read."""
+    if report.errors:
+        click.echo()
+        rows = [(one.error, one.route, f"{one.count:,}", _time(one.last_at)) for one in report.errors]
+        print_table(_ERROR_COLUMNS, rows)
+    if report.copies:
+        click.echo()
+        print_table(_COPY_COLUMNS, [_copy_cells(row, now) for row in report.copies])
+        for row in report.copies:
+            for note in _notes(row):
+                click.echo(f"{_name(row)}: {note}")
+
+
+def _copy_cells(row: CopyRow, now: int) -> tuple[str, str, str, str]:
+    verdict = _VERDICTS[row.state]
+    if row.state == "behind" and row.complete_until:
+        verdict = f"behind by {format_duration(now - to_ms(row.complete_until))}"
+    elif row.state == "fresh" and row.read_from:
+        verdict = f"up to date from {_time(row.read_from)} on"
+    return _name(row), verdict, _time(row.complete_until), _time(row.last_read_at)
+
+
+def _notes(row: CopyRow) -> list[str]:
+    notes = []
+    if row.gap_from and row.gap_until:
+        notes.append(
+            f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read through the change list. "
+            "If the copy was started again in that time, this is expected. To close the gap, the integrator reads "
+            f"this shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
+        )
+    if row.read_from:
+        notes.append(f"Changes before {_time(row.read_from)} were not read through the change list.")
+    return notes
+
+
+def _name(row: CopyRow) -> str:
+    if row.shop_id is None:
+        return "all shops (change feed)"
+    return f"{printable(row.shop_name)} ({row.shop_id})" if row.shop_name else row.shop_id
+
+
+def _time(time: datetime | None) -> str:
+    return "-" if time is None else f"{time:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,43 @@
+"""Both back ends merge the ranges of changes that were read in the same way."""
+
+import random
+
+import psycopg
+import pytest
+
+import servers
+from counterfoil.domain.read_ranges import MAX_RANGES, as_text, from_text, known_ranges, merge_texts, merged
+
+MERGE = "SELECT counterfoil.merge_ranges(%s, %s, %s)"
+
+
+def some_ranges(chance: random.Random, number: int) -> str:
+    starts = (chance.randrange(0, 400) for _ in range(number))
+    return as_text(merged((start, start + chance.randrange(0, 6)) for start in starts))
+
+
+@pytest.mark.parametrize("known", ["{}", "{[0,101)}", "{[0,101),[200,301)}"])
+def test_the_text_of_ranges_can_be_read_again(known: str) -> None:
+    assert as_text(from_text(known)) == known
+
+
+def test_a_row_of_an_earlier_version_counts_as_read_up_to_its_server_time() -> None:
+    assert known_ranges("{}", 0) == []
+    assert known_ranges("{}", 100) == [(0, 100)]
+    # An earlier version went on writing while a cluster was upgraded.
+    assert known_ranges("{[0,51),[60,71)}", 100) == [(0, 50), (60, 100)]
+    assert merge_texts("{}", 100, "{[100,121)}") == "{[0,121)}"
+    assert merge_texts("{}", 100, "{[111,121)}") == "{[0,101),[111,121)}"
+
+
+def test_postgresql_merges_ranges_as_the_domain_does() -> None:
+    chance = random.Random(7)  # noqa: S311 - chooses the values of a test
+    with psycopg.connect(servers.postgres(18).fresh_database()[1]) as connection:
+        for _ in range(300):
+            known = some_ranges(chance, chance.choice((0, 1, 2, 5, 60)))
+            read = some_ranges(chance, chance.choice((0, 1, 2, 60)))
+            last = from_text(known)[-1][1] if known != "{}" else 0
+            server_time = last + chance.choice((0, 0, 1, 40))
+            (found,) = connection.execute(MERGE, (known, server_time, read)).fetchone() or (None,)
+            assert found == merge_texts(known, server_time, read)
+            assert len(from_text(found)) <= MAX_RANGES
