@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.cli.main import EXTRAS
+from counterfoil.mcp.sources import SQLITE_MAGIC
 
 pytestmark = pytest.mark.programs
 
@@ -56,8 +57,10 @@ def test_a_copy_without_its_packages_names_the_extra_that_installs_them(
 
 
 @pytest.mark.parametrize("package", ["mcp", "mcp_types"])
-def test_the_mcp_server_without_its_packages_names_the_extra_that_installs_them(package: str) -> None:
-    done = without(package, "mcp", "--copy", "copy.duckdb")
+def test_the_mcp_server_without_its_packages_names_the_extra_that_installs_them(package: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(SQLITE_MAGIC)
+    done = without(package, "mcp", "--copy", str(copy))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")

@@ -42,38 +42,33 @@ def reading(feed: Feed) -> Iterator[ChangeReader]:
         feed.allowed.release(PAGES)
 
 
-def test_the_reader_says_whether_the_next_page_has_arrived_and_keeps_it() -> None:
+def test_the_reader_returns_nothing_until_the_next_page_has_arrived() -> None:
     feed = Feed()
     with reading(feed) as reader:
-        assert not reader.has_next(0)
-        assert not reader.has_next(0.05)
+        assert reader.next_page(0) is None
+        assert reader.next_page(0.05) is None
         feed.allowed.release()
-        assert reader.has_next(SOON_SEC)
-        assert reader.has_next(0)
-        page = reader.next_page(0)
+        page = reader.next_page(SOON_SEC)
         assert page is not None
         assert page.server_time == "0"
         assert reader.next_page(0) is None
 
 
-def test_pages_come_in_the_order_of_the_feed_whether_or_not_the_reader_was_asked_before() -> None:
+def test_pages_come_in_the_order_of_the_feed() -> None:
     feed = Feed()
     feed.allowed.release(PAGES)
     with reading(feed) as reader:
         times = []
-        for number in range(PAGES):
-            assert number == 1 or reader.has_next(SOON_SEC)
+        for _ in range(PAGES):
             page = reader.next_page(SOON_SEC)
             assert page is not None
             times.append(page.server_time)
     assert times == ["0", "1", "2"]
 
 
-def test_the_error_of_a_request_counts_as_arrived_and_is_raised_instead_of_the_page() -> None:
+def test_the_error_of_a_request_is_raised_instead_of_the_page() -> None:
     feed = Feed()
     feed.bodies[0] = {"ok": True}
     feed.allowed.release()
-    with reading(feed) as reader:
-        assert reader.has_next(SOON_SEC)
-        with pytest.raises(NotThisService):
-            reader.next_page(0)
+    with reading(feed) as reader, pytest.raises(NotThisService):
+        reader.next_page(SOON_SEC)

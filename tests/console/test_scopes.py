@@ -88,6 +88,13 @@ def test_the_sign_in_page_shows_the_command_for_this_console(console: RunningCon
     assert f'<code class="command">{command}</code>' in console.stranger().page("/sign-in")
 
 
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via"])
+def test_the_sign_in_page_does_not_name_the_store_behind_a_proxy(console: RunningConsole, header: str) -> None:
+    page = console.stranger().page("/sign-in", **{header: "for=192.0.2.1"})
+    assert '<code class="command">counterfoil console link</code>' in page
+    assert str(console.settings.store) not in page
+
+
 def test_the_sign_in_page_does_not_name_the_store_to_other_machines(tmp_path: Path) -> None:
     console = RunningConsole(tmp_path, console_names="console.example.com")
     try:

@@ -7,19 +7,21 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec import msgpack
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.demo.worldgen.dirty_values import dirty_lines
-from counterfoil.ingest import converters, pipeline
+from counterfoil.ingest import converter_process, converters, pipeline
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill
-from counterfoil.ingest.converter_connection import ConverterProcess, ConverterStopped, forked
+from counterfoil.ingest.converter_connection import ConverterProcess, forked, spawned
+from counterfoil.ingest.converter_process import LinesToConvert
 from counterfoil.ingest.converters import Converters, running_converters
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from ingest.loaders import IterableSource, lines_of_a_world
@@ -193,17 +195,67 @@ def test_no_process_is_left_after_an_interrupted_load(tmp_path: Path, started: S
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
-def test_a_killed_process_ends_the_load_with_a_message(tmp_path: Path, started: Started) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_load_converts_the_bills_of_a_killed_process_itself(tmp_path: Path, started: Started, processes: int) -> None:
     def killing() -> Iterator[Any]:
         yield from [SHOP, *map(bill, range(100))]
         os.kill(started[0].pid, signal.SIGKILL)
         started[0].wait()
-        yield from map(bill, range(500))
+        yield from map(bill, range(100, 500))
 
-    with pytest.raises(ConverterStopped, match="Run the same command to resume"):
-        loaded(tmp_path, killing(), 1)
-    again = loaded(tmp_path, [SHOP, *map(bill, range(500))], 1)
-    assert again[0].lines == again[0].outcomes.total()
+    summary = loaded(tmp_path, killing(), processes)[0]
+    assert (summary.lines, summary.outcomes.total()) == (501, 501)
+    assert not summary.rejected
+
+
+@pytest.mark.parametrize("start", [spawned, forked])
+def test_a_process_ignores_signals_that_the_loader_handles(start: Callable[..., list[ConverterProcess]]) -> None:
+    (process,) = start(bytes(32), 1)
+    try:
+        assert process.answer() is not None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(process.process.pid, number)
+        process.queues.send(msgpack.encode(LinesToConvert()))
+        assert process.answer() is not None
+    finally:
+        process.close()
+
+
+def test_a_process_runs_where_its_priority_cannot_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "nice", refuse)
+    (process,) = forked(bytes(32), 1)
+    try:
+        assert process.answer() is not None
+    finally:
+        process.close()
+
+
+def test_a_fork_that_fails_reports_the_place_and_no_data(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("a secret")
+
+    monkeypatch.setattr(converter_process, "run", fail)
+    (process,) = forked(bytes(32), 1)
+    assert process.answer() is None
+    process.close()
+    error = capfd.readouterr().err
+    assert "converter: ValueError in fail:" in error
+    assert "a secret" not in error
+
+
+def test_a_fork_is_ended_even_if_the_loader_ignores_the_end_of_its_children() -> None:
+    script = (
+        "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        "from counterfoil.ingest.converter_connection import forked;"
+        "(process,) = forked(bytes(32), 1); process.answer(); process.close(); print('ended')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ended\n", "")
 
 
 @pytest.mark.parametrize("start", ["spawned", "forked"])

@@ -20,7 +20,6 @@ from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.ingest.checking import RejectExamples
-from counterfoil.ingest.converter_connection import ConverterStopped
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ingest.spool import Spool
@@ -130,7 +129,7 @@ def _load(settings: Settings, given: LoadOptions) -> int:
     )
     try:
         run_load(settings, report, strict=given.strict)
-    except (SourceError, StoreUnavailable, ConverterStopped) as error:
+    except (SourceError, StoreUnavailable) as error:
         if not (quarantine and isinstance(error, SourceError) and records.unreadable):
             if report.summary.lines:
                 print_report(report, given.as_json)

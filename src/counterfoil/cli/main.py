@@ -63,7 +63,6 @@ EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
     "ImportFailed": "",
-    "ConverterStopped": "",
     "KeyIssuingError": "",
     "CopyRefused": "",
     "BackupRefused": "",

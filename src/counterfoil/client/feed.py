@@ -50,28 +50,19 @@ class ChangeReader:
         self._client = client
         self._since, self._cursor, self._limit = since, cursor, limit
         self._pages: Queue[ChangePage | BaseException] = Queue(PAGES_AHEAD)
-        self._next: ChangePage | BaseException | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed-reader", daemon=True)
         self._thread.start()
 
     def next_page(self, timeout_sec: float | None = None) -> ChangePage | None:
         """Wait for the next page and return it, or None after the timeout. If the request failed, raise its error."""
-        self._await(timeout_sec)
-        page, self._next = self._next, None
+        try:
+            page = self._pages.get(timeout=timeout_sec) if timeout_sec != 0 else self._pages.get_nowait()
+        except Empty:
+            return None
         if isinstance(page, BaseException):
             raise page
         return page
-
-    def has_next(self, timeout_sec: float) -> bool:
-        """Wait for the next page or for an error; return False if neither arrives in time."""
-        self._await(timeout_sec)
-        return self._next is not None
-
-    def _await(self, timeout_sec: float | None) -> None:
-        if self._next is None:
-            with suppress(Empty):
-                self._next = self._pages.get(timeout=timeout_sec) if timeout_sec != 0 else self._pages.get_nowait()
 
     def close(self) -> None:
         """Stop the thread. Wait for it only briefly, in case the service hangs."""

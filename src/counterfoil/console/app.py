@@ -22,6 +22,8 @@ from counterfoil.web.style import shared_style_sheet, style_sheet, text_file
 MAX_NAME = 200
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.
 REFRESH_HEADER = "x-background-refresh"
+# Headers that proxies add to the requests that they pass on.
+PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 
 class ConsoleApp:
@@ -129,19 +131,20 @@ class ConsoleApp:
         self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None, session: Session | None = None
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
-        form = sign_in_form(t, self._link_command(), message, operator)
+        form = sign_in_form(t, self._link_command(request), message, operator)
         body = signed_out_page(t, request, t("sign_in.title"), form)
         return ConsoleResponse(status=status, body=body)
 
-    def _link_command(self) -> str:
+    def _link_command(self, request: ConsoleRequest) -> str:
         """Return the command that makes a link.
 
-        It contains the path of the store only if the console can be reached from this machine alone, because everybody
-        who can reach the console can read the sign-in page.
+        It contains the path of the store only if the console can be reached from this machine alone and no proxy has
+        passed the request on, because everybody who can reach the console can read the sign-in page.
         """
         settings = self._settings
         is_private = not settings.console_names and not settings.console_proxy
-        if is_private and is_loopback(settings.console_host):
+        is_direct = not any(request.header(name) for name in PROXY_HEADERS)
+        if is_private and is_direct and is_loopback(settings.console_host):
             return link_command(settings)
         return "counterfoil console link"
 

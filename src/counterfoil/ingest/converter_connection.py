@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     import subprocess
 
 
-class ConverterStopped(Exception):
-    """A converter process ended during the load."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a process that converts bills for this load was killed or failed. Every batch written so far is "
-            "complete. Run the same command to resume, or add --converters 0 to load without such processes."
-        )
-
-
 class ForkedProcess:
     """A fork of the loader. It has the methods of `subprocess.Popen` that a load needs."""
 
@@ -37,16 +27,23 @@ class ForkedProcess:
     def kill(self) -> None:
         # After `wait`, the PID may belong to another process.
         if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
         if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            try:
+                self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            except ChildProcessError:  # The system keeps no exit status if the parent ignores SIGCHLD.
+                self.returncode = 0
         return self.returncode
 
 
 class ConverterProcess:
-    """A process that converts bills for the loader. `told` is the number of facts that it has received."""
+    """A process that converts bills for the loader. `told` is the number of facts that it has received.
+
+    `is_lost` is true once the loader has noticed that the process has ended.
+    """
 
     def __init__(self, process: ForkedProcess | subprocess.Popen[bytes], connection: socket.socket) -> None:
         self.process = process
@@ -54,6 +51,7 @@ class ConverterProcess:
         self._queues: MessageQueues | None = None
         self._is_closed = False
         self.told = 0
+        self.is_lost = False
 
     @property
     def queues(self) -> MessageQueues:
@@ -63,13 +61,13 @@ class ConverterProcess:
         return self._queues
 
     def has_answer(self) -> bool:
-        return self.queues.has_message()
+        """Return whether `answer` returns at once."""
+        return self.is_lost or self.queues.has_message()
 
-    def answer(self) -> bytes:
-        """Wait for the next answer and return it."""
-        answer = self.queues.receive()
-        if answer is None:
-            raise ConverterStopped
+    def answer(self) -> bytes | None:
+        """Wait for the next answer and return it, or None if the process has ended."""
+        answer = None if self.is_lost else self.queues.receive()
+        self.is_lost = answer is None
         return answer
 
     def close(self) -> None:
@@ -79,17 +77,15 @@ class ConverterProcess:
         self._is_closed = True
         self.process.kill()
         self.process.wait()
-        self.queues.close()
+        if self._queues is None:
+            self._connection.close()
+        else:
+            self._queues.close()
 
 
 def spawned(secret: bytes, count: int) -> list[ConverterProcess]:
     """Start new processes; return those that could be started. Without them, a load only takes longer."""
-    processes: list[ConverterProcess] = []
-    with suppress(OSError):
-        for _ in range(count if sys.executable else 0):
-            processes.append(_spawn())
-            processes[-1].queues.send(secret)
-    return processes
+    return _greeted([_spawn() for _ in range(count if sys.executable else 0)], secret)
 
 
 def forked(secret: bytes, count: int) -> list[ConverterProcess]:
@@ -99,20 +95,28 @@ def forked(secret: bytes, count: int) -> list[ConverterProcess]:
     connection. The result is empty if this process has several threads: another
     thread may hold a lock, which would stay locked in the fork.
     """
-    processes: list[ConverterProcess] = []
     # On macOS, system libraries may fail in a fork.
     if sys.platform != "linux" or threading.active_count() > 1:
-        return processes
-    with suppress(OSError):
-        for _ in range(count):
-            processes.append(_fork())  # noqa: PERF401 - keeps the processes that could be forked
-    # Start threads only after the last fork.
-    for process in processes:
-        process.queues.send(secret)
-    return processes
+        return []
+    # All forks are made before the first thread is started.
+    return _greeted([_fork() for _ in range(count)], secret)
 
 
-def _spawn() -> ConverterProcess:
+def _greeted(started: list[ConverterProcess | None], secret: bytes) -> list[ConverterProcess]:
+    """Send the secret to the processes that could be started, and return them."""
+    greeted = []
+    for process in started:
+        if process is None:
+            continue
+        try:
+            process.queues.send(secret)
+            greeted.append(process)
+        except RuntimeError:  # The system allows no more threads.
+            process.close()
+    return greeted
+
+
+def _spawn() -> ConverterProcess | None:
     import subprocess  # noqa: PLC0415 - a load that forks starts faster without this module
 
     # The process has the same module search path as this one. It has its own process group, so that only the loader
@@ -128,20 +132,24 @@ def _spawn() -> ConverterProcess:
                 env={**os.environ, "PYTHONPATH": path},
                 process_group=0,
             )
-        except BaseException:
+        except OSError:
             ours.close()
-            raise
+            return None
     return ConverterProcess(process, ours)
 
 
-def _fork() -> ConverterProcess:
+def _fork() -> ConverterProcess | None:
     ours, theirs = socket.socketpair()
-    with theirs:
-        try:
-            pid = os.fork()
-        except OSError:
-            ours.close()
-            raise
+    # A signal must not run a handler of the loader in the fork. The fork allows these signals when it ignores them.
+    allowed = signal.pthread_sigmask(signal.SIG_BLOCK, converter_process.IGNORED_SIGNALS)
+    try:
+        pid = os.fork()
         if pid == 0:
             converter_process.run_fork(theirs)
+    except OSError:
+        ours.close()
+        return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, allowed)
+        theirs.close()
     return ConverterProcess(ForkedProcess(pid), ours)

@@ -8,6 +8,7 @@ ends when the loader closes the socket, so it never outlives the loader.
 import gc
 import os
 import signal
+import traceback
 from contextlib import suppress
 from queue import SimpleQueue
 from socket import MSG_WAITALL, socket
@@ -24,6 +25,8 @@ from counterfoil.ingest.lines import SourceLine
 
 _LENGTH_BYTES = 8
 NICENESS = 5
+# The loader handles these signals and then ends the process. systemd sends SIGTERM to all processes of a unit.
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 
@@ -221,13 +224,14 @@ def run_fork(connection: socket) -> NoReturn:
     """Run in a fork of the loader and then end the fork, without running any code that belongs to the loader."""
     status = 1
     try:
-        # Only the loader receives Ctrl-C and handles signals.
+        # Only the loader receives Ctrl-C.
         os.setpgid(0, 0)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
         _close_all_except(connection.fileno())
         _run_until_closed(connection)
         status = 0
+    except BaseException as error:  # noqa: BLE001 - the message may contain data, so only the place is reported
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        os.write(STDERR, f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n".encode())
     finally:
         os._exit(status)
 
@@ -242,11 +246,13 @@ def _close_all_except(kept: int) -> None:
 
 
 def _run_until_closed(connection: socket) -> None:
-    # Ignore Ctrl-C: the loader handles it and then ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in IGNORED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
     # Run with low priority, so that the service comes first. If this process is slow, the loader itself converts more
-    # bills.
-    os.nice(NICENESS)
+    # bills. Some systems, for example a strict systemd unit, do not allow changing the priority.
+    with suppress(OSError):
+        os.nice(NICENESS)
     # The bills form no reference cycles.
     gc.disable()
     run(connection)

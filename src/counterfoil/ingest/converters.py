@@ -74,8 +74,10 @@ class _Sent(Struct, gc=False):
     def is_done(self) -> bool:
         return self.process.has_answer()
 
-    def converted(self) -> ConvertedLines:
-        return _decode(self.process.answer()).converted(self.lines, self.facts)
+    def converted(self) -> ConvertedLines | None:
+        """Wait for the answer and return the result, or None if the process has ended without an answer."""
+        answer = self.process.answer()
+        return None if answer is None else _decode(answer).converted(self.lines, self.facts)
 
 
 class _Done(Struct, gc=False):
@@ -84,9 +86,6 @@ class _Done(Struct, gc=False):
     result: ConvertedLines
     process: None = None
     is_done: bool = True
-
-    def converted(self) -> ConvertedLines:
-        return self.result
 
 
 class Converters:
@@ -163,12 +162,17 @@ class Converters:
                 return
 
     def _are_ready(self) -> bool:
-        """Return whether the processes are ready, and take the answers with which they said so."""
-        if not self._processes or not all(process.has_answer() for process in self._processes):
+        """Return whether the processes are ready, and take the answers with which they said so.
+
+        Processes that have ended are removed, so the result is False if none is left.
+        """
+        if not all(process.has_answer() for process in self._processes):
             return False
-        for process in self._processes:
-            process.answer()
-        return True
+        for process in list(self._processes):
+            if process.answer() is None:
+                self._processes.remove(process)
+                process.close()
+        return bool(self._processes)
 
     def _converted(self, lines: Iterator[SourceLine], bills: list[ConvertedBill | None]) -> Iterator[SourceLine]:
         """Yield the lines. Convert each of them when it is read, and add the result to `bills`."""
@@ -184,18 +188,25 @@ class Converters:
         turns = cycle(self._processes)
         unanswered, most = 0, MAX_WAITING * len(self._processes)
         for some in _messages(lines, self._most_lines):
-            if unanswered < most:
-                waiting.append(self._sent(some, next(turns)))
+            process = next(turns)
+            if unanswered < most and not process.is_lost:
+                waiting.append(self._sent(some, process))
                 unanswered += 1
             else:
-                # The processes have enough to do, so convert these lines here instead of waiting.
+                # The processes have enough to do, or this one has ended, so convert these lines here.
                 waiting.append(_Done(self._converted_here(some)))
             while waiting and (waiting[0].is_done or len(waiting) > 2 * most):
                 unanswered -= waiting[0].process is not None
-                yield waiting.popleft().converted()
+                yield self._result(waiting.popleft())
         while waiting:
             self._convert_last(waiting)
-            yield waiting.popleft().converted()
+            yield self._result(waiting.popleft())
+
+    def _result(self, group: _Sent | _Done) -> ConvertedLines:
+        """Return the converted lines. If their process has ended, convert them here."""
+        if isinstance(group, _Done):
+            return group.result
+        return group.converted() or self._converted_here(group.lines)
 
     def _convert_last(self, waiting: deque[_Sent | _Done]) -> None:
         """Convert the last lines here until the first lines are done, instead of waiting for the processes.

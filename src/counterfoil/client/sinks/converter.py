@@ -99,7 +99,13 @@ class RowConverter:
             raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
         database = engine.connect(config={"autoinstall_known_extensions": False})
         self._ahead = database.cursor()
-        self._json = JsonRows(partial(self._run_on, database), partial(self._run_on, self._ahead), self._scratch.path)
+        run, run_ahead = partial(self._run_on, database), partial(self._run_on, self._ahead)
+        try:
+            self._json = JsonRows(run, run_ahead, self._scratch.path)
+        except BaseException:
+            database.close()
+            self._scratch.close()
+            raise
         self._db = database
 
     def _run(self, statement: str) -> None:

@@ -93,7 +93,8 @@ class JsonRows:
     def release(self) -> None:
         """Free the memory of the batches that were used. The transaction that used them must have ended."""
         while self._used:
-            self._run(f"DETACH {self._used.pop()}")
+            self._run(f"DETACH {self._used[-1]}")
+            self._used.pop()
 
     def _parse(self, run: Run, file: Path, rows: Sequence[bytes], tables: Sequence[Table]) -> str:
         """Write objects to a file, and return a SELECT that parses them."""

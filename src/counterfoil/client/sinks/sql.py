@@ -166,9 +166,9 @@ class SqlSink(ABC):
             self.run("COMMIT")
         except BaseException:
             self._has_undelivered = True  # The rollback may restore undelivered bills.
-            with suppress(SinkError):  # Report the original error, not the one that the rollback raises.
-                self.run("ROLLBACK")
-                self.release()
+            for clean_up in (lambda: self.run("ROLLBACK"), self.release):
+                with suppress(SinkError):  # Report the original error, not one that is raised here.
+                    clean_up()
             raise
         self.release()
 

@@ -16,9 +16,11 @@ from counterfoil.web.html import Html, element, markup
 def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
     """Return the loaded shops, or None if they cannot be read."""
     try:
-        return visit.store.overview().store.shops
+        status = visit.store.overview().store
     except (StoreUnavailable, StoreMismatch):
         return None
+    # If the store has a problem, only the findings about it are known.
+    return None if status.extent is None else status.shops
 
 
 def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
