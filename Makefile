@@ -75,6 +75,8 @@ test: $(READY) ## run the test suite
 	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
 	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the Singer tap in Meltano (make test-meltano)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
+	@# Otherwise, every test process of a new clone compiles all modules.
+	@$(BIN)/python -m compileall -q -j 0 src
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not long and not programs and not browser' $(ARGS)
 
 test-programs: $(READY) ## run the tests that run whole programs or other tools
