@@ -221,6 +221,7 @@ def test_a_check_converts_everything_and_writes_nothing(
     assert "--check writes no files" in counterfoil(*arguments, "-o", tmp_path / "new", status=2).stderr
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("many", "memory_mib"), LARGE)
 def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path, many: int, memory_mib: int) -> None:
     """Each bill has three lines, and the file with the lines is in reverse order."""

@@ -13,6 +13,8 @@ from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import date_of
 
+pytestmark = pytest.mark.programs
+
 LINES = list(world(WorldPlan(until=date_of(20260930), bills=600, members=120, seed=3)))
 ENVIRONMENT = os.environ | {"COUNTERFOIL_SECRET": "the-same-secret-in-every-store-of-this-test"}
 

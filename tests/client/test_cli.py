@@ -318,6 +318,7 @@ def told(process: "subprocess.Popen[str]") -> Any:
     return json.loads(process.stdout.readline())
 
 
+@pytest.mark.programs
 def test_a_repeated_pull_copies_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1s") as process:
         assert told(process)["billsWritten"] == 19
@@ -329,6 +330,7 @@ def test_a_repeated_pull_copies_new_data_until_it_is_stopped(copy_owner: CopyOwn
         assert process.wait(10) == 130
 
 
+@pytest.mark.programs
 def test_a_terminated_pull_closes_its_copy_and_dies_of_the_signal(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1h", *DUCKDB) as process:
         told(process)
@@ -337,6 +339,7 @@ def test_a_terminated_pull_closes_its_copy_and_dies_of_the_signal(copy_owner: Co
     assert not list(copy_owner.folder.glob("*.scratch"))
 
 
+@pytest.mark.programs
 def test_the_file_can_be_read_between_two_runs(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1h", *DUCKDB) as process:
         told(process)
@@ -344,6 +347,7 @@ def test_the_file_can_be_read_between_two_runs(copy_owner: CopyOwner) -> None:
             assert db.sql("FROM bills").shape[0] == 19
 
 
+@pytest.mark.programs
 def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=3, per_day=1000)
     command = [*PYTHON, *copy_owner.words("pull", "--limit", "5", "--json", *DUCKDB)]
@@ -398,6 +402,7 @@ def test_a_command_that_failed_is_run_again_even_if_nothing_has_changed_since(
     assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 
+@pytest.mark.programs
 def test_a_command_is_run_for_changes_of_a_run_that_was_killed(copy_owner: CopyOwner) -> None:
     command = shlex.join([sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"])
     killed = subprocess.run([*PYTHON, *copy_owner.words("pull", "--then", command)], check=False, capture_output=True)
@@ -406,6 +411,7 @@ def test_a_command_is_run_for_changes_of_a_run_that_was_killed(copy_owner: CopyO
     assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 
+@pytest.mark.programs
 def test_a_command_that_failed_is_run_again_in_the_next_round(copy_owner: CopyOwner) -> None:
     fails_once = "import os, sys; path = sys.argv[1]; os.path.exists(path) or sys.exit(open(path, 'w').close() or 1)"
     then = shlex.join([sys.executable, "-c", f"{fails_once}; open('done', 'a').write('x')", "tried"])

@@ -14,6 +14,8 @@ import pytest
 from records import bill, bills, branch, removal
 from running_service import RunningService
 
+pytestmark = pytest.mark.programs
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
 

@@ -16,6 +16,8 @@ from counterfoil.machine.addresses import free_port
 from records import branch
 from running_service import SECRET, RunningService
 
+pytestmark = pytest.mark.programs
+
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 
