@@ -18,6 +18,8 @@ from bench.workloads import Workload
 from bench.world import World
 from bench.wrk import phrased
 
+# The name of the comparison with the other contestants, among the parts of a run.
+ROUNDS = "rounds"
 WRK_MISSING = "wrk is not installed: `apt-get install wrk` (Debian), `brew install wrk` (macOS)."
 
 
@@ -25,7 +27,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Compare Counterfoil with its alternatives.")
     parser.add_argument("profile", choices=sorted(PROFILES))
     parser.add_argument("--folder", type=Path, help="folder for the data; existing data is reused")
-    parser.add_argument("--parts", nargs="+", choices=sorted(PARTS), help="rerun only these parts of the last run")
+    parser.add_argument(
+        "--parts", nargs="+", choices=sorted([ROUNDS, *PARTS]), help="rerun only these parts of the last run"
+    )
     given = parser.parse_args()
     if not shutil.which("wrk"):
         raise SystemExit(WRK_MISSING)
@@ -56,8 +60,7 @@ def ran(profile: Profile, folder: Path) -> report.Run:
     made = world.made(folder, profile.bills, profile.days)
     copies.fill_sqlite(made)
     if profile.groups:
-        run.measured = rounds(profile, made, contestants, run)
-        run.conclude(judged(run.measured))
+        add_rounds(run, profile, made, contestants)
     add_parts(run, profile, made, profile.parts)
     return run
 
@@ -67,8 +70,17 @@ def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
     run = report.read(profile.name)
     made = world.made(folder, profile.bills, profile.days)
     copies.fill_sqlite(made)
-    add_parts(run, profile, made, parts)
+    if ROUNDS in parts:
+        run.machine, run.versions = machine.described(), machine.versions()
+        add_rounds(run, profile, made, field())
+    add_parts(run, profile, made, [part for part in parts if part != ROUNDS])
     return run
+
+
+def add_rounds(run: report.Run, profile: Profile, made: World, contestants: dict[str, Contestant]) -> None:
+    measured = rounds(profile, made, contestants, run)
+    run.measured |= measured
+    run.conclude(judged(measured))
 
 
 def add_parts(run: report.Run, profile: Profile, made: World, parts: Sequence[str]) -> None:
