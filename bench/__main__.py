@@ -50,12 +50,10 @@ def ran(profile: Profile, folder: Path) -> report.Run:
         command=profile.command,
         machine=machine.described(),
         versions=machine.versions(),
-        left_out=[f"{one.title}: {one.missing}" for one in contestants.values() if one.missing],
+        left_out=[],
         facts={"bills": f"{profile.bills:,}"},
-        titles={one.name: one.title for one in contestants.values()},
+        titles={},
     )
-    for reason in run.left_out:
-        say(f"left out: {reason}")
     say(f"generating and loading {profile.bills:,} bills")
     made = world.made(folder, profile.bills, profile.days)
     copies.fill_sqlite(made)
@@ -78,6 +76,10 @@ def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
 
 
 def add_rounds(run: report.Run, profile: Profile, made: World, contestants: dict[str, Contestant]) -> None:
+    run.titles |= {one.name: one.title for one in contestants.values()}
+    run.left_out = [f"{one.title}: {one.missing}" for one in contestants.values() if one.missing]
+    for reason in run.left_out:
+        say(f"left out: {reason}")
     measured = rounds(profile, made, contestants, run)
     run.measured |= measured
     run.conclude(judged(measured))
