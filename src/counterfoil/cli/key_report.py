@@ -1,7 +1,7 @@
 """What `counterfoil keys show` adds to a key: its requests and errors of the last 7 days, and the state of its copy."""
 
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -9,12 +9,12 @@ from msgspec import Struct, to_builtins
 
 from counterfoil import bootstrap
 from counterfoil.checks.copies import CopyRow, copy_rows
+from counterfoil.checks.key_days import KeyDay, key_days
 from counterfoil.checks.local import format_duration, printable
 from counterfoil.cli.terminal import DisplayColumn, print_table
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import DAY_MS, days_until, from_ms, iso_utc, thai_day, to_ms
-from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -40,17 +40,6 @@ _ERROR_COLUMNS = (
 )
 
 
-class ReportedDay(Struct, frozen=True, rename="camel"):
-    """The requests of a key on one day (Thailand time): see `DayOfKey`."""
-
-    day: date
-    requests: int
-    errors: int
-    rate_limited: int
-    over_quota: int
-    refused: int
-
-
 class ReportedError(Struct, frozen=True, rename="camel"):
     error: str
     route: str
@@ -62,7 +51,7 @@ class KeyReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The use of a key. Its JSON has the names of the console's page about the key."""
 
     last_used: datetime | None
-    days: list[ReportedDay]
+    days: list[KeyDay]
     errors: list[ReportedError]
     copies: list[CopyRow]
 
@@ -71,20 +60,16 @@ def read_report(settings: Settings, key: Key, now: int) -> KeyReport:
     today = thai_day(now)
     span = days_until(today, DAYS)
     with closing(bootstrap.operator_reads(settings)) as reads:
-        days = {one.day: one for one in reads.days(span[0], today, key.key_id)}
+        days = key_days(reads.days(span[0], today, key.key_id), span)
         errors = reads.errors(now - DAYS * DAY_MS, key.key_id)
         last_used = reads.last_used().get(key.key_id)
         copies = reads.copies(key.lineage)
     return KeyReport(
         last_used=None if last_used is None else from_ms(last_used, UTC),
-        days=[_day(days.get(day, DayOfKey(key_id=key.key_id, day=day))) for day in span],
+        days=days,
         errors=[ReportedError(one.error, one.route, one.count, from_ms(one.last_at, UTC)) for one in errors],
         copies=copy_rows(key, copies, _loaded_shops(settings, now), now),
     )
-
-
-def _day(one: DayOfKey) -> ReportedDay:
-    return ReportedDay(one.day, one.requests, one.errors, one.rate_limited, one.over_quota, one.refused)
 
 
 def _loaded_shops(settings: Settings, now: int) -> list[ShopActivity] | None:

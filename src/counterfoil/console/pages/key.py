@@ -5,6 +5,7 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from counterfoil.checks.copies import CopyRow, copy_rows
+from counterfoil.checks.key_days import KeyDay, key_days
 from counterfoil.console.charts import Bar, ChartWords, bar_chart, meter_bar
 from counterfoil.console.display import (
     PageColumn,
@@ -35,7 +36,7 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
 from counterfoil.domain.calendar import DAY_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
 from counterfoil.domain.key_rotation import successors_of
-from counterfoil.operator_reads import DayOfKey, HourOfKey, RequestFilter
+from counterfoil.operator_reads import HourOfKey, RequestFilter
 from counterfoil.web.html import Html, element, markup
 
 HOUR_MS = 3_600_000
@@ -46,15 +47,6 @@ LEAST_DAYS = 30
 # A chart with at least this many days names the months instead of the days.
 MONTHS_FROM = 90
 ERROR_DAYS = 30
-
-
-class KeyDay(Struct, frozen=True, rename="camel"):
-    day: date
-    requests: int
-    errors: int
-    rate_limited: int
-    over_quota: int
-    refused: int
 
 
 class KeyHour(Struct, frozen=True, rename="camel"):
@@ -110,7 +102,7 @@ def read(visit: Visit) -> OneKeyView:
     today = thai_day(visit.now)
     span = days_until(today, DAILY_TOTAL_DAYS)
     with visit.store.reads() as reads:
-        days = {one.day: one for one in reads.days(span[0], today, key.key_id)}
+        days = key_days(reads.days(span[0], today, key.key_id), span)
         hours = reads.hours(key.key_id, _first_hour(visit.now))
         groups = reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)
         last_used = reads.last_used().get(key.key_id)
@@ -120,7 +112,7 @@ def read(visit: Visit) -> OneKeyView:
         key=key_view(key, visit.now),
         successors=successors,
         last_used=utc_time(last_used),
-        days=[_day(days.get(day, DayOfKey(key_id=key.key_id, day=day))) for day in span],
+        days=days,
         hours=_hours(hours, visit.now),
         errors=[
             ErrorOfKey(one.error, one.route, one.count, utc_time(one.last_at), what_to_do(one.error)) for one in groups
@@ -132,10 +124,6 @@ def read(visit: Visit) -> OneKeyView:
         ],
         audit=audit_rows(visit.store.audit(MOST_AUDIT, key.key_id)),
     )
-
-
-def _day(one: DayOfKey) -> KeyDay:
-    return KeyDay(one.day, one.requests, one.errors, one.rate_limited, one.over_quota, one.refused)
 
 
 def _first_hour(now: int) -> int:
