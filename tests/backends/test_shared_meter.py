@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import servers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
-from counterfoil.backends.redis.meter import RedisMeter
+from counterfoil.backends.redis.meter import Instant, RedisMeter
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.calendar import thai_day
@@ -24,15 +24,15 @@ KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
 
 
 class MeterAndStore:
-    """A meter and its store, using the machine's own clock."""
+    """A meter and its store, using the machine's own clock unless another one is given."""
 
-    def __init__(self, meter_url: str) -> None:
+    def __init__(self, meter_url: str, instant: Instant | None = None) -> None:
         self.database, url = servers.postgres(18).borrow_database()
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
         self.servers = Servers(url, SystemClock())
         self.totals = PostgresUsage(self.servers)
-        self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append, self.servers)
+        self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append, self.servers, instant)
 
     def admit(self, key: Key = KEY) -> Admitted | TooFast:
         async def ask() -> Admitted | TooFast:
@@ -81,6 +81,22 @@ def test_a_flushed_meter_continues_with_the_count_of_the_day_and_reports_it(
     assert [event for event in metered.events if isinstance(event, CountsReseeded)] == [
         CountsReseeded(key_id="k_1", day=thai_day(SystemClock().now_ms()).strftime("%Y%m%d"), count=4)
     ]
+
+
+def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_the_day_before(own: Valkey) -> None:
+    monday, tuesday = date(2026, 6, 1), date(2026, 6, 2)
+    midnight = 1_780_333_200_000_000
+    instants = iter([(midnight - 1_000 * n, monday) for n in (5, 4, 3, 2, 1)] + [(midnight, tuesday)] * 3)
+    metered = MeterAndStore(own.url, lambda: next(instants))
+    try:
+        assert counts(metered, 3) == [1, 2, 3]
+        metered.meter.flush()
+        own.command("FLUSHALL")
+        # The meter reads Monday's count from the store, and is asked again on Tuesday.
+        assert metered.admit() == Admitted(tuesday, 1)
+        assert metered.events == []
+    finally:
+        metered.close()
 
 
 def test_the_first_request_of_a_day_is_not_mistaken_for_lost_data(metered: MeterAndStore) -> None:

@@ -4,9 +4,9 @@
 -- KEYS: the log of admissions, the meter's state, the daily counts, and the floor of the key's lineage. They have the
 --       same hash tag, so that a Redis cluster stores them in one slot.
 -- ARGV: perMin; the instant in microseconds and the day, both empty except in tests that use their own
---       clock; the day's total in the store, empty if it has not been read yet; the horizon that every
---       server has reached, empty with a single server; the primary's horizon, empty if it has not been
---       read yet.
+--       clock; a day's total in the store and this day, both empty if no total has been read yet; the
+--       horizon that every server has reached, empty with a single server; the primary's horizon, empty
+--       if it has not been read yet.
 -- Returns {wait in microseconds} if the request is refused, {0, day, count, horizon} if it is admitted, or
 -- {-1, day, 1 or 0, 1 or 0} if the caller must supply the day's total (first flag) or the primary's horizon
 -- (second flag).
@@ -40,11 +40,13 @@ end
 
 local total_missing = redis.call('HEXISTS', KEYS[3], day) == 0
 local horizon, horizon_missing = 0, false
-if ARGV[5] ~= '' then
+if ARGV[6] ~= '' then
     horizon = tonumber(redis.call('GET', KEYS[4]))
     horizon_missing = not horizon
 end
-if (total_missing and ARGV[4] == '') or (horizon_missing and ARGV[6] == '') then
+-- A new day may have begun since the caller read the total.
+local has_total = tonumber(ARGV[5]) == day
+if (total_missing and not has_total) or (horizon_missing and ARGV[7] == '') then
     return { -1, day, total_missing and 1 or 0, horizon_missing and 1 or 0 }
 end
 
@@ -70,8 +72,8 @@ for _ = 1, 3 do
 end
 -- A lineage is never given an older horizon than before. If its floor is not known, the primary's horizon is used,
 -- because no client can have been given a newer one.
-if ARGV[5] ~= '' then
-    local given = math.max(horizon or tonumber(ARGV[6]), tonumber(ARGV[5]))
+if ARGV[6] ~= '' then
+    local given = math.max(horizon or tonumber(ARGV[7]), tonumber(ARGV[6]))
     if given ~= horizon then
         redis.call('SET', KEYS[4], string.format('%.0f', given), 'EX', 600)
         horizon = given

@@ -1,11 +1,11 @@
 """Stores cursors and disclosures in Valkey (or Redis) while there is no primary.
 
 Both must be stored before an answer is sent. Every cursor is written to Valkey
-as well as to the store. While the store cannot be written, cursors are stored
-in Valkey only, under new random IDs. No client can hold such an ID yet, so
-there is no need to check whether it is taken. When the store can be written
-again, these cursors and the disclosures made in the meantime are transferred to
-it.
+as well as to the store. While the store cannot be written to, cursors are
+stored in Valkey only, under new random IDs. No client can hold such an ID yet,
+so there is no need to check whether it is taken. When the store can be written
+to again, these cursors and the disclosures made in the meantime are transferred
+to it.
 
 A cursor is looked up in both places. While the primary is unreachable, a
 replica is read instead; it may lack the latest cursors and horizons. The
@@ -26,11 +26,12 @@ from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCurs
 from counterfoil.domain.request_records import ChangeList, RequestRecord
 from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
-# How long Valkey keeps a cursor that is also in the store, because the store may lose the cursor in a failover without
-# synchronous replication.
+# Valkey keeps a cursor that is also in the store for this long, because the store may lose its copy in a failover
+# without synchronous replication.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
-# Lifetime of the mark, renewed by `maintain`. If no worker maintains the bridge, none writes cursors to it either.
+# Lifetime of the mark. `maintain` renews it. If no worker does so, none is writing cursors to the bridge either, so the
+# mark must expire.
 MARK_SEC = 60
 # A new mark is this far above the horizon, so that requests in progress finish before the horizon reaches the mark.
 SETTLING_MS = 10_000
@@ -130,8 +131,8 @@ class Bridge:
             return fresh
         if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
             return cursor
-        # In a failover, the store has lost the position that this ID stands for. `find` restores that position, and the
-        # caller tries another ID.
+        # The ID already stands for another position, which the store lost in a failover. `find` restores that position,
+        # and the caller tries another ID.
         await self.find(listing, cursor)
         return None
 

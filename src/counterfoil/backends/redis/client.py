@@ -1,4 +1,4 @@
-"""Connects to Redis or Valkey, and translates the errors of the driver."""
+"""Connects to Redis or Valkey, and translates the driver's errors."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,11 @@ from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.ports import StoreUnavailable
 
-# Time limit for a script, including connecting, so that a request fails quickly if the server is unreachable.
+# Time limit for scripts and for the meter's other commands, including connecting, so that a request fails quickly if
+# the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
-# A stopping worker waits this long for its connections to be closed.
+# A stopping worker waits up to this long for its connections to close.
 DISCONNECT_SEC = 0.5
 CONNECTIONS = 32
 PORT, SENTINEL_PORT = 6379, 26379
@@ -122,7 +123,7 @@ class RedisClient:
 
 
 async def disconnect(clients: Sequence[Any]) -> None:
-    """Close all connections. Errors are ignored, because the worker must still save its counts and records."""
+    """Close all connections. Errors are ignored, so that a stopping worker can still save its counts and records."""
     for client in clients:
         with suppress(RedisError, OSError):
             await client.aclose()

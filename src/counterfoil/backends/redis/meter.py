@@ -1,8 +1,9 @@
 """The shared meter on Redis or Valkey. It is exact across all nodes and usually takes one round trip per request.
 
-The daily counts are written to the store within a second. If Redis or Valkey
-loses its data, the meter continues with the counts in the store, so at most the
-counts of one second are lost. The event `counts_reseeded` reports this.
+The daily counts are normally written to the store within a second. If Redis or
+Valkey loses its data, the meter continues with the counts in the store, so
+usually no more than one second of counts is lost. The event `counts_reseeded`
+reports that this has happened.
 """
 
 import asyncio
@@ -19,6 +20,9 @@ from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 
+# An admission is repeated at most this often. It finds other data missing if a new day begins, a floor expires or the
+# meter loses its data before it is repeated.
+MAX_REPEATS = 3
 # Delay before changed counts are written to the store.
 SAVE_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -77,7 +81,11 @@ class RedisMeter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write counts that are not stored yet and close the connections. Raise if writing exceeds `within` seconds."""
+        """Close the connections and write the counts that are not stored yet.
+
+        Raise StoreUnavailable if the counts cannot be written within `within`
+        seconds.
+        """
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()
@@ -86,10 +94,12 @@ class RedisMeter:
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         verdict = await self._ask(key)
-        if verdict[0] < 0:
+        for _ in range(MAX_REPEATS):
+            if verdict[0] >= 0:
+                break
             verdict = await self._ask_with_seeds(key, *verdict[1:])
         if verdict[0] < 0:
-            raise StoreUnavailable("meter: the day changed twice while one request was admitted")
+            raise StoreUnavailable("meter: other data was missing each time the admission was repeated")
         if verdict[0] > 0:
             return TooFast(retry_after(verdict[0]))
         _, day, count, horizon = verdict
@@ -118,16 +128,19 @@ class RedisMeter:
             total = (await self._totals.counts(key, [day])).get(day, 0)
         if horizon_missing:
             newest = await self._horizons.newest()
-        verdict = await self._ask(key, total if total_missing else None, newest)
+        verdict = await self._ask(key, (total, number) if total_missing else None, newest)
         if total and verdict[:3] == [0, number, total + 1]:
             self._observe(CountsReseeded(key_id=key.key_id, day=compact(day), count=total))
         return verdict
 
-    async def _ask(self, key: Key, total: int | None = None, newest: int | None = None) -> list[int]:
+    async def _ask(self, key: Key, seed: tuple[int, int] | None = None, newest: int | None = None) -> list[int]:
+        """Run the script once. `seed` is a day's total in the store, and the day."""
         now, day = self._instant() if self._instant else (None, None)
         offered = await self._horizons.offered()
         number = None if day is None else _number(day)
-        asked = ["" if value is None else value for value in (key.per_min, now, number, total, offered, newest)]
+        total, total_day = seed or (None, None)
+        values = (key.per_min, now, number, total, total_day, offered, newest)
+        asked = ["" if value is None else value for value in values]
         tag = self._tag(key.key_id, key.lineage)
         names = (f"{tag}:log", f"{tag}:state", f"{tag}:days", f"{self._prefix}:{{{key.lineage}}}:horizon")
         verdict: list[int] = await _ADMIT.run(self._client.opened(), names, asked)
@@ -163,8 +176,8 @@ class RedisMeter:
             for key_and_day, count in counts.items():
                 if self._unsaved.get(key_and_day) == count:
                     del self._unsaved[key_and_day]
-            # Usually another node has already reported a later count. Otherwise the meter was restored from an old
-            # snapshot.
+            # A stored count is usually higher because another worker has already written a later one. Otherwise the
+            # meter has lost counts, for example because it was restored from an old snapshot.
             for (key_id, day), count in higher.items():
                 with suppress(StoreUnavailable):
                     await self._raise(key_id, day, count)

@@ -111,8 +111,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "store_problem.meter": ("meter: {reason}", "ตัวนับคำขอแจ้งว่า: {reason}"),
     "store_problem.meter_day": (
-        "meter: the day changed twice while one request was admitted",
-        "ตัวนับคำขอ: วันเปลี่ยนสองครั้งระหว่างรับคำขอเดียว",
+        "meter: other data was missing each time the admission was repeated",
+        "ตัวนับคำขอ: ยังขาดข้อมูลอื่นเมื่อตรวจคำขออีกครั้ง",
     ),
     "store_problem.not_stored": (
         "{reason}. Not stored: {count} daily counts",
