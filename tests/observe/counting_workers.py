@@ -9,7 +9,7 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import CounterFile, Layout
 from counterfoil.observe.events import RequestServed
 
-LAYOUT = Layout(["shops", "transactions", "openapi.json", "unknown"])
+LAYOUT = Layout(["shops", "transactions"], ["openapi.json", "reference", "unknown"])
 
 
 def served(**fields: Any) -> RequestServed:

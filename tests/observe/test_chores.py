@@ -35,7 +35,7 @@ def test_the_supervisor_checkpoints_what_workers_write_to_the_usage_log(store: S
         with writing(worker, 10):
             rows = [(f"key-{number:060}", 20_990_101) for number in range(ROWS)]
             worker.executemany("INSERT INTO daily_totals (key_id, day, count) VALUES (?, ?, 1)", rows)
-        until(lambda: path_of(store.store, "usage").stat().st_size > before + 60 * ROWS, "the log is moved")
+        until(lambda: path_of(store.store, "usage").stat().st_size > before + 60 * ROWS, "the log was checkpointed")
 
 
 def test_the_usage_log_is_checkpointed_while_a_load_writes_the_books(store: Settings) -> None:

@@ -110,6 +110,7 @@ def test_admission_metrics_exclude_requests_refused_earlier(tmp_path: Path) -> N
         served(status=503, error="auth_unavailable"),
         served(route="unknown", status=404, error="not_found"),
         served(route="openapi.json"),
+        served(route="reference"),
     )
     name = "counterfoil_admissions_total"
     verdicts = {key[1][0][1]: value for key, value in found.items() if key[0] == name}

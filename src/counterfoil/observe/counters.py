@@ -28,16 +28,21 @@ _ROW_LENGTH = _SENT_OFFSET + 1
 
 
 class Layout:
-    """The index of each value in a counter file."""
+    """The index of each value in a counter file.
 
-    def __init__(self, routes: Iterable[str]) -> None:
-        self.routes = tuple(routes)
+    Requests need an API key, except those to `public_routes`.
+    """
+
+    def __init__(self, routes: Iterable[str], public_routes: Iterable[str]) -> None:
+        self.public_routes = tuple(public_routes)
+        self.routes = (*routes, *self.public_routes)
         self.rows = {route: index * _ROW_LENGTH for index, route in enumerate(self.routes)}
         self.crashes = _ROW_LENGTH * len(self.routes)
         self.store_failures = self.crashes + 1
         self.reseeded = self.store_failures + 1
         self.server_changes = self.reseeded + 1
-        # Time of the last store failure in milliseconds, or 0 if a request with a valid key has succeeded since.
+        # Time of the last store failure in milliseconds. It is 0 if there was none, or if a request with a known key
+        # has since been answered without a server error.
         self.failed_at = self.server_changes + 1
         self.slots = self.failed_at + 1
 
@@ -99,7 +104,7 @@ def totals(folder: Path, layout: Layout) -> list[int]:
 
 
 def last_store_failure_ms(folder: Path, layout: Layout) -> int:
-    """Return the time of the latest store failure, or 0. A worker's next successful request clears its failure."""
+    """Return the time of the latest store failure, or 0. A failure counts until its worker can use the store again."""
     return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
 
 

@@ -41,7 +41,7 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The service started or stopped, or a periodic task of the supervisor succeeded, failed or recovered."""
+    """The service became ready, stopped or failed, a worker failed, or a chore failed, recovered or deleted data."""
 
     what: str
     detail: str = ""
@@ -56,7 +56,7 @@ class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
 
 
 class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
-    """A server of the store has a new role, because of a failover or because a replica was lost or came back."""
+    """A server of the store has a new role, for example after a failover, or was checked for the first time."""
 
     server: str
     role: str

@@ -24,7 +24,8 @@ def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
             count = sums[layout.outcome(route, int(status) if status != "other" else 0, error)]
             if count:
                 requests.add_metric([route, status, error], count)
-                _count_verdict(verdicts, route, error, count)
+                if route not in layout.public_routes:
+                    _count_verdict(verdicts, error, count)
         _add_latency(latency, layout, sums, route)
         sent.add_metric([route], sums[layout.sent(route)])
     for verdict, count in verdicts.items():
@@ -66,10 +67,10 @@ def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[
 _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
 
 
-def _count_verdict(verdicts: dict[str, int], route: str, error: str, count: int) -> None:
+def _count_verdict(verdicts: dict[str, int], error: str, count: int) -> None:
     if error in ("rate_limited", "quota_exceeded"):
         verdicts[error] += count
-    elif error not in _BEFORE_ADMISSION and route not in ("unknown", "openapi.json"):
+    elif error not in _BEFORE_ADMISSION:
         verdicts["admitted"] += count
 
 

@@ -17,7 +17,10 @@ from counterfoil.serving.log_output import log_to, open_log
 from counterfoil.serving.server import Worker
 from counterfoil.settings import Settings, SettingsError
 
-LAYOUT = Layout([*(route.path for route in ROUTES), PAGE_ROUTE, NO_ROUTE])
+LAYOUT = Layout(
+    [route.path for route in ROUTES if route.handler],
+    [*(route.path for route in ROUTES if not route.handler), PAGE_ROUTE, NO_ROUTE],
+)
 
 
 def worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None = None) -> Worker:
