@@ -1,4 +1,7 @@
-"""`python -m bench quick | full | growth`: run the benchmark and write its results. `make bench` calls this."""
+"""`python -m bench quick | full | growth`: run the benchmark and write its results.
+
+`make bench`, `make bench-quick` and `make bench-growth` call this.
+"""
 
 import argparse
 import shutil
@@ -18,7 +21,7 @@ from bench.workloads import Workload
 from bench.world import World
 from bench.wrk import phrased
 
-# The name of the comparison with the other contestants, among the parts of a run.
+# The name that selects the comparison with the other contestants in `--parts`.
 ROUNDS = "rounds"
 WRK_MISSING = "wrk is not installed: `apt-get install wrk` (Debian), `brew install wrk` (macOS)."
 

@@ -33,7 +33,7 @@ def hand_out(world: World, keys: list[str]) -> None:
 
 
 def _positions(world: World) -> Iterator[tuple[str, str, StoredCursor]]:
-    """Yield the list and position of every page except the first page of each list."""
+    """Yield the list and position of every page that the workloads request, except first pages."""
     with closing(sqlite3.connect(f"file:{world.books}?mode=ro", uri=True)) as books:
         (horizon,) = books.execute(_HORIZON).fetchone()
         questions = {question for workload in drawn(world).values() for question in workload.questions}

@@ -1,4 +1,4 @@
-"""Measures the cost of a poll in the source tree on the import path. bench.versions runs this in a separate process.
+"""Measures the cost of a poll. bench.versions runs this in a process of its own for each source tree.
 
 Each line of standard input is a number of polls. The module runs that many polls, one
 after the other, and prints the processor time per poll in microseconds. Between

@@ -7,8 +7,8 @@
 
 Generates, loads and serves a restaurant group, issues a key with practically no
 limits, and runs the command in a separate process: a first pull, and then idle
-pulls. With `--against`, the command of another source tree is measured in turn,
-and the ratios are printed. Prints a table on standard error and one line of JSON
+pulls. With `--against`, the command from another source tree is measured too, in
+alternating rounds, and the ratios are printed. Prints a table on standard error and one line of JSON
 on standard output. Other load on the machine affects the wall time, so processor
 time is measured as well.
 """

@@ -13,22 +13,23 @@ from slowest_files import SLOWEST_FIRST
 
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest creates a new folder in it
 ENOUGH_BYTES = 2_000_000_000
-# Python's default of 700 objects made garbage collection a fifth of the processor time of the tests.
+# With Python's default of 700 objects, garbage collection took a fifth of the processor time of the tests.
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 def pytest_configure() -> None:
-    # Everything that collecting the tests creates stays until the end, so a search for garbage would find none.
+    # Nearly all objects created while tests are collected are needed until the end, so there is little garbage to find.
     gc.disable()
     # These health checks would fail: a busy machine generates examples slowly, and all examples of a test share one
     # store.
     tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None)
     settings.load_profile("counterfoil")
-    # Shells start background jobs with SIGINT ignored, and the commands that a test interrupts would inherit that
-    # setting.
+    # A shell without job control starts background jobs with SIGINT ignored, and the commands that a test interrupts
+    # would inherit that setting.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Tests do not use HTTPS, and a client takes longer to load all certificate authorities than to send its requests.
+    # A client takes longer to load all certificate authorities than to send its requests. Tests do not connect over
+    # HTTPS, so clients get a folder without certificates.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
     # Creating and filling a store waits for the disk about thirty times, and tests create thousands of stores, so keep
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # A collection of garbage then examines only the objects of the tests that have run, not those of all tests.
+    # Frozen objects are not examined again, so a garbage collection looks only at objects that are created later.
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     gc.enable()

@@ -11,7 +11,7 @@ from counterfoil.client.sinks.duckdb import DuckDBSink
 
 
 def with_empty_copy(path: Path) -> Path:
-    """Return the path, at which there is an empty copy if there was no file."""
+    """Create an empty copy at this path unless there is a file already; return the path."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_empty_copy())

@@ -9,7 +9,7 @@ Identity = tuple[str, str]
 
 
 class FeedCopy(Struct):
-    """A copy of shops and bills. `away` has the IDs of shops that have left the key's scope."""
+    """A copy of shops and bills. `away` contains the IDs of shops that have left the key's scope."""
 
     shops: dict[str, Json] = field(default_factory=dict)
     bills: dict[Identity, Json] = field(default_factory=dict)

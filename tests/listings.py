@@ -1,4 +1,4 @@
-"""The three paginated lists, for tests: load rows, move a row to the end of its list, read page by page.
+"""The three paginated lists, with methods that load rows, move rows to the end of a list, and read it page by page.
 
 Rows are numbered 1, 2, 3 in the order in which the list first returns them.
 """
@@ -13,8 +13,8 @@ from running_service import RunningService
 FIRST_SLOT = datetime.fromisoformat("2026-01-01T00:00:00+07:00")
 UNLIMITED = 10**9
 DAY_SEC = 86_400
-# Checking a page of 200 rows against the OpenAPI document takes longer than reading it, so only pages with at most this
-# limit are checked.
+# Checking a page of 200 rows against the OpenAPI document takes longer than reading it, so pages with a higher limit
+# than this are not checked.
 CHECKED_LIMIT = 10
 
 
@@ -140,7 +140,7 @@ class Listing:
         raise AssertionError(f"the pass does not end within {most} pages")
 
     def rows(self, limit: int, cursor: str | None = None, *, key: str | None = None) -> list[int]:
-        """Return the rows of the remaining pages."""
+        """Return the numbers of the rows from a cursor, or from the start, to the end of the list."""
         return [number for page in self.pages(limit, cursor, key=key) for number in page.rows]
 
     def changed_since(self, mark: datetime) -> set[int]:

@@ -268,7 +268,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """Yield a port that no other program gets for the duration of the block, but on which a server can listen."""
+    """Reserve a port for the duration of the block and yield it. A server with SO_REUSEPORT can still listen on it."""
     with socket.socket() as placeholder:
         placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         placeholder.bind(("127.0.0.1", 0))

@@ -1,8 +1,8 @@
 """Real servers for the tests, installed from wheels: PostgreSQL 18 and 16, and Valkey. They need neither root nor
 containers.
 
-Each is started on a free port when a test first needs it, once per test process,
-and stopped when that process ends.
+Tests share one server of each kind per test process, which is started when a test
+first needs it, or start their own. All servers are stopped when the process ends.
 """
 
 import atexit
@@ -32,7 +32,7 @@ PATIENCE_SEC = 20.0
 HIGHEST_PORT = 55_535
 # No data outlives the tests, so nothing needs to be flushed to disk.
 NO_FSYNC = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
-# The wheel contains two major versions, each in its own folder.
+# The wheel contains two major versions of PostgreSQL, each in its own folder.
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 
@@ -50,7 +50,8 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Tables are truncated, which gives each a new file, because tests search the files for data that must never be written.
+# Tables that are empty after the migrations are truncated, which gives each a new file, because tests search the files
+# for data that must never be written.
 EMPTY = """
     SET lock_timeout = '5s';
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -245,7 +246,7 @@ class Postgres(Server):
     def borrow_database(self) -> tuple[str, str]:
         """Return the name and address of an empty database. Reuse a database that a test has returned, if there is one.
 
-        Emptying a database takes a tenth as long as creating a database.
+        Emptying a database takes a tenth as long as creating one.
         """
         while self._returned:
             name = self._returned.pop()
@@ -257,7 +258,7 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Empty a database; return whether that succeeded.
+        """Empty a database; return whether that succeeded and its schema is that of the template.
 
         The connection is kept open, because opening a connection takes a long time.
         """
@@ -271,7 +272,7 @@ class Postgres(Server):
             return False
 
     def files_of(self, database: str) -> dict[str, bytes]:
-        """Return the files of a database's tables on disk, keyed by table."""
+        """Return the contents of the files of a database's tables and indexes, keyed by name."""
         self.command("CHECKPOINT")
         tables = self.command(
             "SELECT relname, pg_relation_filepath(oid) FROM pg_class "

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-# This can be changed, because 30 seconds may be too short on a machine that is busy with other work.
+# If 30 seconds are too short, for example on a busy machine, set TEST_PATIENCE_SEC.
 PATIENCE_SEC = float(os.environ.get("TEST_PATIENCE_SEC", "30"))
 PAUSE_SEC = 0.01
 

@@ -16,8 +16,8 @@ def run() -> None:
     # a background job of a shell, it stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Modules are not garbage. Looking for garbage while they are imported takes a tenth of the time of a short command,
-    # so `cli/main.py` enables the collector when the module of the command is imported.
+    # Imported modules are never garbage, and looking for garbage while they are imported takes a tenth of the time of a
+    # short command. `cli/main.py` enables the collector again once it has imported the module of the command.
     gc.disable()
     from counterfoil.cli import main
 

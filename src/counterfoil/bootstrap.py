@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    # The inspection imports psycopg, which a worker with a secret does not need.
+    # The inspection imports psycopg, which a worker does not need unless the secret is missing.
     return read_secret(settings, lambda: inspection(settings).is_built())
 
 

@@ -1,8 +1,8 @@
 """The interface through which the operator's pages and commands read a store.
 
 All times are milliseconds since 1970 UTC. Days are in Thailand time, except for
-the days of bills, which are in the shop's time zone. Nothing here contains a
-parameter of a request, a returned value, a secret or a value of a source record.
+the days of bills, which are in the shop's time zone. No result contains a secret,
+the data of a member or a bill, the text of a rejected line, or a query string.
 Every method opens its own transaction, changes nothing, and may raise
 `StoreUnavailable`; a query that takes longer than its time limit raises
 `QueryTooSlow`.
@@ -57,7 +57,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     error: str | None = None
     slower_than_us: int | None = None
     personal_data: bool = False
-    """If true, select only responses that contained personal data (disclosures)."""
+    """If true, select only the records of disclosures."""
     since: int | None = None
     until: int | None = None
     before: RecordPosition | None = None
@@ -83,7 +83,7 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
 
 
 class RequestPage(Struct, frozen=True):
-    """Some request records, newest first.
+    """A page of request records, newest first.
 
     `next` is the position after which the next page begins, or None if there
     are no more records. A search for something rare stops after a limited
@@ -132,7 +132,7 @@ class ErrorGroup(Struct, frozen=True):
 
 
 class ReadGap(Struct, frozen=True):
-    """Changes that no pass returned: those after the instant `start`, and before the instant `end`."""
+    """Changes that no pass returned: those after the instant `start` and before the instant `end`."""
 
     start: int
     end: int
@@ -145,10 +145,10 @@ class CopyState(Struct, frozen=True, kw_only=True):
     The feed covers all shops in scope, so its `shop_id` is None.
     `server_time` is the newest serverTime that was returned at the end of a
     pass. It is None if no pass has ended yet. The passes have returned everything
-    from `read_from` up to then, except for the `gaps`, oldest first. `read_from`
-    is 0 if a pass began at the beginning. `finished` is False if a later pass has
-    begun and has not ended. `at` is the time of the latest request that was part
-    of a pass.
+    from `read_from` to `server_time`, except for the `gaps`, which are sorted
+    oldest first. `read_from` is 0 if a pass began at the beginning. `finished` is
+    False if a later pass has begun but not ended. `at` is the time of the latest
+    request that was part of a pass.
     """
 
     list_name: str
@@ -195,7 +195,7 @@ class BillsOfDay(Struct, frozen=True):
 
 
 class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A loaded shop with its name and its franchise, without its bills."""
+    """The name and the franchise of a loaded shop."""
 
     shop_id: str
     shop_name: str | None = None
@@ -246,7 +246,7 @@ class OperatorReads(Protocol):
         """Return the same as `copies` for every lineage that has read a list of changes."""
 
     def loads(self, limit: int) -> list[LoadRow]:
-        """Return the latest loads, newest first. The store remembers 100 loads."""
+        """Return the latest loads, newest first. The store remembers the last 100 loads."""
 
     def rejects(self, load: int, limit: int) -> list[RejectedLine]:
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""

@@ -444,5 +444,5 @@ class Inspection(Protocol):
         ...
 
     def is_built(self) -> bool:
-        """Return whether the store already has a secret. Return True if an embedded store cannot be read."""
+        """Return whether the store was built with a secret, or True if an embedded store cannot be read."""
         ...

@@ -46,14 +46,15 @@ TABLE = (
     Setting(
         "store",
         "counterfoil-data",
-        "Folder of the embedded store (created by `init`, `load` and `keys issue` with mode 0700), "
+        "Folder of the embedded store (commands such as `init` and `load` create it with mode 0700), "
         "postgresql://... for a PostgreSQL server, or "
         "postgresql://user@a:5432,b:5432/db for a primary and its replicas.",
     ),
     Setting(
         "meter",
         "",
-        "Shared meter on Redis or Valkey: redis://, rediss://, redis+sentinel:// or redis+cluster://. "
+        "Address of a shared meter on Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://; "
+        "for TLS, rediss instead of redis. "
         "If empty, the store counts requests.",
     ),
     Setting(
@@ -92,8 +93,8 @@ TABLE = (
     Setting(
         "secret_file",
         "",
-        "File with the deployment secret, mode 0600. If empty, it is `secret` in the store's folder and is created "
-        "when it is first needed.",
+        "File with the deployment secret. It is created with mode 0600 when it is first needed. If empty, the file is "
+        "`secret` in the store's folder (with PostgreSQL, in counterfoil-data).",
     ),
     Setting("host", "127.0.0.1", "Address the API listens on."),
     Setting("port", 8000, "Port the API listens on."),
@@ -114,7 +115,7 @@ TABLE = (
     Setting(
         "admin_names",
         "",
-        "Host names that clients use to reach the admin listener, separated by commas, such as the node's DNS name. "
+        "Comma-separated host names that clients use to reach the admin listener, such as the node's DNS name. "
         "Loopback names and admin_host itself need not be listed.",
     ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
@@ -142,7 +143,7 @@ TABLE = (
         "auto",
         "Format of the log: json, text (human-readable), or auto (text on a terminal and json elsewhere).",
     ),
-    Setting("batch", 500, "Number of source records that `load` writes per transaction."),
+    Setting("batch", 500, "Maximum number of source records that `load` writes per transaction."),
     Setting(
         "silent_folder_min",
         1500,
@@ -151,8 +152,8 @@ TABLE = (
     Setting(
         "converters",
         3,
-        "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per free "
-        "core; 0 turns them off.",
+        "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per core, "
+        "not counting its own core; 0 turns them off.",
     ),
     Setting("tick_ms", 250, "How often the service advances the horizon while nothing is loaded, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
@@ -288,7 +289,8 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
     if not settings.secret and not file.exists() and is_built():
         raise SettingsError(
             f"the deployment secret {file} is missing, but this store was built with a secret. "
-            "Restore the file from a backup: a new secret would change every member token."
+            "Restore the file from a backup, or set COUNTERFOIL_SECRET to the original secret: "
+            "a new secret would change every member token."
         )
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create(file)
@@ -361,11 +363,11 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
 
 
 def _check_proxy(values: Mapping[str, Any]) -> None:
-    """Require the address of the proxy, because a header alone would let anyone who can reach the console sign in."""
+    """Check the proxy settings. With a header but no address, anyone who can reach the console could sign in."""
     address, header = values["console_proxy"], values["console_proxy_header"]
     if bool(address) != bool(header):
         raise SettingsError(
-            "Set both console_proxy and console_proxy_header, or neither of them.",
+            "console_proxy and console_proxy_header belong together. Set both or neither.",
             "console_proxy",
             "console_proxy_header",
         )

@@ -427,7 +427,7 @@ def test_a_copy_of_an_older_release_that_lacks_a_column_can_be_read(file: Path) 
 
 
 def as_sqlite(source: Path, target: Path) -> None:
-    """Write the tables of a DuckDB copy to SQLite, with decimals, instants and lists as text."""
+    """Write the tables of a DuckDB copy to SQLite, with every value as text and lists as JSON."""
     columns: dict[str, list[tuple[str, Kind]]] = {"pull_state": [("state", Kind.TEXT)]}
     for table in TABLES:
         columns[table.name] = [(column.name, column.kind) for column in table.columns]
@@ -454,7 +454,7 @@ def test_a_copy_in_sqlite_gives_the_same_answers(file: Path, tmp_path: Path) -> 
         assert ask_other.member_summary(10) == ask.member_summary(10)
 
 
-# The path of each kind of local target, relative to the folder of the test.
+# The path of each kind of local target, relative to the folder that the target is created in.
 PATHS = {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}
 
 
@@ -501,4 +501,4 @@ def test_the_command_reports_a_missing_copy_and_exits(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
-    assert "Run `counterfoil pull` first" in done.stderr
+    assert "run `counterfoil pull` first" in done.stderr

@@ -1,4 +1,4 @@
-"""Several nodes that use a primary and lagging replicas, with the real clock, and readers that keep a copy."""
+"""Nodes that share a primary and lagging replicas and use the real clock, and readers that keep copies."""
 
 import itertools
 import secrets
@@ -177,7 +177,7 @@ class Reader:
     def ask(self, path: str, **query: Any) -> Json | None:
         """Return the body of a response, or record the error and return None.
 
-        Without a cursor, the reported serverTime must not go backwards.
+        For requests without a cursor, also check that the reported serverTime does not go backwards.
         """
         node = self.fleet.nodes[next(self._turns)]
         url = f"http://127.0.0.1:{node.port}{self.fleet.settings.prefix}/v1/{path}"

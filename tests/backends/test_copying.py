@@ -454,8 +454,8 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         there,
     )
     settled_at_the_end = {"migrations", "deployment", "horizon", "generation"}
-    # `floors` may start empty, because the target then uses its own horizon, which is never below the source's. A
-    # watcher reports its folder again to the store that it uses.
+    # `floors` may start empty, because the target then uses its own horizon, which is never below the source's.
+    # `watched_folders` may start empty, because each watcher reports its folder again to the store that it uses.
     starts_empty = {"floors", "watched_folders"}
     assert {name for (name,) in tables} == {table.name for table in TABLES} | settled_at_the_end | starts_empty
 

@@ -1,4 +1,4 @@
-"""Cursors issued by the previous version are refused with bad_cursor, and their IDs are not reused too early."""
+"""After the migration, cursors issued by an earlier version are no longer found, and their IDs stay reserved."""
 
 import asyncio
 import sqlite3

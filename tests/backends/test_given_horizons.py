@@ -1,4 +1,4 @@
-"""A key's floor is stored with its count and survives rotation, a change of node and a flushed meter.
+"""No key is given an older horizon than before, even after rotation, on another node, or if the meter has lost data.
 
 The tests use real servers.
 """
@@ -67,7 +67,7 @@ class TwoNodes:
         return verdict.horizon
 
     def forget(self) -> None:
-        """Delete the floors from the meter."""
+        """Delete the floor of `KEY` from the meter."""
         if self.shared:
             servers.valkey().command(f"DEL {self.prefix}:{{k_1}}:horizon")
         else:

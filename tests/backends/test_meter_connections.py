@@ -1,4 +1,4 @@
-"""A meter whose connections cannot be closed in time does not prevent a worker from saving its records."""
+"""If a connection to the meter cannot be closed in time, the others are still closed, and no error is raised."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from counterfoil.backends.redis.client import disconnect
 
 
 class NeverClosed(Redis):
-    """A client whose server does not react in time when the connection is closed."""
+    """A client that times out when it closes its connections."""
 
     async def aclose(self, *_: Any, **__: Any) -> None:
         raise RedisTimeoutError("Timed out closing connection after 1.0")

@@ -161,7 +161,7 @@ def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of
 
 
 def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) -> None:
-    """The page may also contain later changes, which the next page may lack."""
+    """The page may also contain later changes, which may be missing when it is read again."""
     fleet = fleet_of()
     fleet.delay(1, 1_000)
     reader = Reader(fleet, fleet.key())
@@ -181,7 +181,7 @@ def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) 
 
 
 def test_a_lineage_keeps_its_floor_whatever_a_node_offers(fleet_of: Make) -> None:
-    """The reader requests only the usage, from both nodes in turn, while bills change."""
+    """The reader requests only its usage, alternating between the two nodes, while bills change."""
     fleet = fleet_of(nodes=2)
     reader = Reader(fleet, fleet.key())
     given = []

@@ -101,7 +101,7 @@ def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path
 
 @pytest.fixture
 def shared(server: Postgres) -> dict[str, str]:
-    """The addresses of a database, keyed by role. Each of the three roles has its own login."""
+    """The addresses of a database, keyed by role: one for the owner, and one for a login in each of the three roles."""
     database, url = server.fresh_database()
     make_roles(url)
     make_roles(url)

@@ -1,4 +1,4 @@
-"""Both back ends merge the ranges of changes that were read in the same way."""
+"""PostgreSQL and Python give the same result when they merge the ranges of changes that have been read."""
 
 import random
 
@@ -24,7 +24,7 @@ def test_the_text_of_ranges_can_be_read_again(known: str) -> None:
 def test_a_row_of_an_earlier_version_counts_as_read_up_to_its_server_time() -> None:
     assert known_ranges("{}", 0) == []
     assert known_ranges("{}", 100) == [(0, 100)]
-    # An earlier version went on writing while a cluster was upgraded.
+    # During an upgrade, a node with an earlier version may have stored a later server time without its range.
     assert known_ranges("{[0,51),[60,71)}", 100) == [(0, 50), (60, 100)]
     assert merge_texts("{}", 100, "{[100,121)}") == "{[0,121)}"
     assert merge_texts("{}", 100, "{[111,121)}") == "{[0,101),[111,121)}"

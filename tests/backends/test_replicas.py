@@ -367,7 +367,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refuse
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
     assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    # After this, neither the cursor nor the floor of the key is stored anywhere.
+    # After this, no server that the service can reach has the cursor or the floor of the key.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"

@@ -1,4 +1,4 @@
-"""Request records written by an earlier version are indexed in the background, and can then be found by key."""
+"""Request records written by an earlier version are indexed after an upgrade, and can then be found by key."""
 
 import sqlite3
 from contextlib import closing

@@ -64,7 +64,7 @@ def same_key(services: list[RunningService], scope: Scope) -> str:
 
 
 def agreed(services: list[RunningService], key: str, path: str, **query: Any) -> dict[str, Any]:
-    """Check that all services return the same response, byte for byte; return its body."""
+    """Check that all services return the same response, byte for byte except for `serverTime`; return its body."""
     answers = [service.get(path, key, **query) for service in services]
     assert len({answer.status_code for answer in answers}) == 1
     assert len({_without_time(answer.content) for answer in answers}) == 1
@@ -89,7 +89,7 @@ def read_all(services: list[RunningService], key: str, path: str, **query: Any) 
 
 
 def shops_of(services: list[RunningService]) -> list[tuple[str, dict[str, Any]]]:
-    """Return every shop, each with a key that can read it."""
+    """Return the shops of all franchises, each with a key that can read it."""
     franchises = {record.get("franchiseId") for record in of_kind(lines_of_a_world(), "shop")} - {None}
     keys = [same_key(services, Scope("franchise", str(franchise))) for franchise in sorted(map(str, franchises))]
     return [(key, shop) for key in keys for shop in agreed(services, key, "shops")["data"]]

@@ -51,7 +51,7 @@ def divided(major: int) -> str:
 
 
 class Group:
-    """Two franchises on a partitioned store. The tests use keys for the first franchise."""
+    """Two franchises on a partitioned store. The tests use keys for the first franchise and one of its shops."""
 
     def __init__(self, folder: Path, store: str) -> None:
         self.service = RunningService(folder, store=store)

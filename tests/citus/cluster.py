@@ -25,7 +25,7 @@ from counterfoil.backends.postgres.migrate import migrate
 from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")
-# Fewer shards than Citus's default, because every test empties every shard.
+# Fewer shards than Citus's default, because every shard is emptied before a database is used again.
 SHARDS = 4
 
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0 ORDER BY nodeport"

@@ -1,4 +1,4 @@
-"""Rows are committed before the horizon: whatever fails, no reported horizon is above a row that is not visible yet."""
+"""The horizon advances only past committed rows: whatever fails, no row appears below a horizon already reported."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every read uses only the shards of its scope. The tests let Citus plan the statements of every endpoint."""
+"""Every read uses only the shards of its scope. The tests check the plans that Citus makes for the statements."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -24,7 +24,7 @@ from running_service import SECRET, backend_settings
 
 @pytest.fixture
 def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """A command with free ports and a store that has two shops and a key."""
+    """A command whose settings name free ports, and whose store has two shops and a key."""
     monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))

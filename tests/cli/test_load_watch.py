@@ -22,7 +22,7 @@ pytestmark = pytest.mark.programs
 
 
 def bills(first: int, number: int) -> bytes:
-    """Return bills for a shop that has been loaded."""
+    """Return bills for the first of `SHOPS`, one per line."""
     records = ({"kind": "bill", "id": f"b_{n}", "shopId": "sh_1"} for n in range(first, first + number))
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
@@ -199,7 +199,7 @@ def test_a_second_watcher_refuses_and_names_the_first(
 ) -> None:
     watch = start()
     told = counterfoil("load", "--watch", spool, status=1).stderr
-    assert f"another process already watches {spool} (process {watch.process.pid})" in told
+    assert f"another process is watching {spool} (process {watch.process.pid})" in told
     watch.stop(signal.SIGKILL)
     start()
 

@@ -41,7 +41,7 @@ class Served:
 def on_a_terminal(store: Path, **environment: str) -> Iterator[tuple[Served, list[str]]]:
     """Run a service with a terminal as standard error and send it a request; yield the service and its output.
 
-    The output is the only item of a list, because it grows.
+    The output is the only item of a list, so that the caller also sees text that is added later.
     """
     main_end, child_end = pty.openpty()
     os.set_blocking(main_end, False)

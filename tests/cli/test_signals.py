@@ -1,4 +1,4 @@
-"""Tests for signals: Ctrl-C at any time, and a terminal that is closed."""
+"""Tests for signals: Ctrl-C while a command starts, and SIGHUP when its terminal is closed."""
 
 import os
 import pty

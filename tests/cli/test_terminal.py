@@ -51,7 +51,7 @@ def _everything(terminal: int) -> bytes:
     while True:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # on Linux, reading fails once the other end is closed
+        except OSError:  # On Linux, reading fails once the other end is closed.
             return shown
         if not piece:
             return shown

@@ -23,7 +23,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The folder of a service with the branch and of a copy in DuckDB that was pulled from it at this port."""
+    """A service with the branch, and a copy in DuckDB that was pulled from it at this port. Both are in `folder`."""
 
     folder: Path
     port: int
@@ -60,7 +60,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 
 @pytest.fixture(params=DEPLOYMENTS)
 def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningService]:
-    """An empty deployment on each back end in turn. With `pulled_copy`, the one on SQLite is a `DuplicatedService`."""
+    """An empty deployment on each back end in turn.
+
+    On SQLite, a test that uses `pulled_copy` gets a `DuplicatedService` instead.
+    """
     if request.param == "sqlite" and "pulled_copy" in request.fixturenames:
         with closing(DuplicatedService(request.getfixturevalue("prepared"), tmp_path)) as service:
             yield service

@@ -52,7 +52,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
-    """Check that the copy and the service have the same objects, field for field. The message names a difference."""
+    """Check that the copy and the service have the same objects, field for field. The error shows what differs."""
     only_here, only_there = held.keys() - served.keys(), served.keys() - held.keys()
     assert not only_here, f"only in the copy: {only_here}"
     assert not only_there, f"only in the service: {only_there}"

@@ -17,7 +17,7 @@ from client.scripted_service import Answer, scripted_service
 from running_service import RunningService
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
-# This date saves time: there are three windows per shop instead of thirteen, and each page runs curl and jq.
+# This leaves three windows per shop instead of thirteen. The curl client starts curl and jq for every page.
 FIRST_DAY = "2025-12-01"
 PATIENCE_SEC = 120
 

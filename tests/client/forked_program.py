@@ -1,6 +1,6 @@
 """Runs Python programs in new processes that have already imported `requests`.
 
-This module imports little, because every such process imports it.
+This module imports little, because the fork server imports it before it starts the first process.
 """
 
 import os

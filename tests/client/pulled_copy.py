@@ -80,7 +80,7 @@ class Copy:
             sink.close()
 
     def _ask(self, path: str, **query: Any) -> Json:
-        """Return a response body without checking it against the OpenAPI document, which is slow for whole copies."""
+        """Return a response body. It is not checked against the OpenAPI document: that is slow for whole copies."""
         headers = {"authorization": f"Bearer {self.key}"}
         answer = self.service.server.client.get(f"{self.service.url}/ext/v1/{path}", params=query, headers=headers)
         assert answer.status_code == 200, answer.text

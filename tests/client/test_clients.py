@@ -1,4 +1,4 @@
-"""Tests for the blocking and the async client against the real service. Every test runs with both clients."""
+"""Tests for the blocking and the async client. Most of them run with both clients, against the real service."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Tests for pulling into DuckDB: the order of requests, and resuming after an interruption."""
+"""Tests for pulls, with DuckDB as the target: shops that come and go, interruptions, other keys, and selections."""
 
 import subprocess
 import sys

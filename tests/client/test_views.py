@@ -17,7 +17,10 @@ VIEWS = ("daily_sales", "product_mix", "member_activity")
 
 
 def source_records() -> tuple[list[r.Record], list[r.Record]]:
-    """Return two shops, and bills with tips, voids, cancelled lines, tip lines and missing amounts."""
+    """Return two shops, and bills with a tip line each.
+
+    Some bills are void, or have a tip, a cancelled line or a member.
+    """
     one = r.branch()
     shops = [one, r.branch(franchiseId=one["franchiseId"])]
     bills = [

@@ -1,4 +1,4 @@
-"""Names beside IDs, and commands and addresses that fit this console."""
+"""Pages show names beside IDs, and commands and addresses that apply to this console."""
 
 import shlex
 from html import unescape

@@ -147,7 +147,7 @@ def test_values_within_a_finding_are_translated(message: str, thai: str) -> None
 STORE_ERRORS = {"StoreUnavailable", "StoreUnreachable", "StoreBusy", "StoreMismatch", "kind"}
 # Functions that return the reason why a store cannot be used.
 STORE_REASONS = {"mismatch", "is_missing", "is_damaged"}
-# Modules whose errors only a command prints: they create, fill or copy a store.
+# Modules whose errors only a command prints: they distribute, fill, copy, back up or restore a store.
 COMMANDS_ONLY = {"copy_source.py", "copy_target.py", "citus_layout.py", "ledger.py", "backup.py", "restore.py"}
 # Only `init --recreate` reports this error, and the console has no such command.
 NOT_IN_CONSOLE = {"7.sqlite3 is not missing, so it was not recreated."}
@@ -252,7 +252,7 @@ def test_every_text_about_a_refused_change_belongs_to_a_refusal() -> None:
 
 
 def test_refused_values_of_the_forms_come_from_the_table_of_texts() -> None:
-    """A form returns such a message unchanged, so a string in the code would be in English."""
+    """The console shows such a message unchanged, so a string in the code would be in English on a Thai page."""
     raised = [
         node
         for file in (CHECKS.parent / "console").rglob("*.py")

@@ -20,7 +20,7 @@ from counterfoil import bootstrap
 from raw_http import Headers
 from running_service import RunningService
 
-# Called with a connection and the name of the database that the connection was opened on.
+# A function that is called with a new connection and the name of its database.
 Watch = Callable[[sqlite3.Connection, str], None]
 
 TRIES = 3

@@ -18,7 +18,7 @@ from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
 
 MESSAGING_USER = "U" + 32 * "7"
-# Tables with a single row, and tables that are read only when a process starts or keys have changed.
+# Tables that stay small, and tables that are read only when a process starts or keys have changed.
 SMALL = {
     "horizon",
     "feed",
@@ -183,7 +183,7 @@ def _each(name: str, value: object) -> list[tuple[str, object]]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[psycopg.Connection[Any]]:
-    """A new database on which PostgreSQL scans a table only if no index can be used."""
+    """A connection to a new database, on which PostgreSQL scans a table only if no index can be used."""
     with closing(ReconnectingConnection(servers.postgres(18).fresh_database()[1])) as connection:
         connection().execute("SET enable_seqscan = off")
         yield connection()

@@ -1,4 +1,4 @@
-"""Shell completion: real shells load the script, and completions are fast and need no store."""
+"""Shell completion: real shells accept the script, and completing a command name imports little and needs no store."""
 
 import os
 import subprocess

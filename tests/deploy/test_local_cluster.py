@@ -21,7 +21,7 @@ from cli.command import PYTHON
 from e2e.serve_process import alive
 from waiting import until
 
-# These tests start six servers, so they run only in `make test-long`.
+# Each of these tests starts a whole cluster, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +100,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
         shops = [httpx.get(f"{node}/ext/v1/shops", headers=asked).json()["data"] for node in addresses(told)]
         assert shops[0] == shops[1]
         assert {shop["shopId"] for shop in shops[0]} == set(key["shopIds"])
-        # The replica has the same data as the primary.
+        # The replica receives the data from the primary.
         with psycopg.connect(address(told, "replica")) as replica:
             (standby,) = replica.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
             assert standby

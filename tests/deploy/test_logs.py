@@ -1,4 +1,4 @@
-"""Tests for log files: the systemd drop-ins are valid, and a service keeps writing to its log after logrotate."""
+"""Tests for log files: the systemd drop-ins are valid, and a service keeps writing after logrotate has run."""
 
 import re
 import shutil

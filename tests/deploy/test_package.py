@@ -176,7 +176,7 @@ def test_another_builder_at_another_time_and_place_produces_the_same_bytes(
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A clean virtual environment, initially without the `server` extra."""
+    """A new virtual environment, in which the package is not installed yet."""
     folder = tmp_path_factory.mktemp("clean") / "venv"
     output_of(sys.executable, "-m", "venv", folder)
     yield folder

@@ -97,7 +97,7 @@ def test_promtool_accepts_the_scrape_configuration_and_the_rules() -> None:
 
 
 class Prometheus:
-    """A client of a real Prometheus."""
+    """A client for a real Prometheus server."""
 
     def __init__(self, port: int) -> None:
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1/", timeout=10)

@@ -1,4 +1,4 @@
-"""A worker's tally keeps every range of changes that was read until the store can be written."""
+"""Until the store can be written, a worker's tally keeps the newest ranges of changes that were read."""
 
 import random
 

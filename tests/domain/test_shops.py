@@ -120,7 +120,7 @@ anything = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(RIVERSIDE.keys() - {"id"}, anything)))
-@settings(deadline=None)  # the first example with a time zone also loads the list of time zones
+@settings(deadline=None)  # The first example with a time zone also loads the list of time zones.
 def test_a_shop_with_any_field_values_can_be_published_and_stored(fields: dict[str, Any]) -> None:
     published, kept = shop_from({**fields, "id": "sh_01"})
     assert msgspec.json.decode(msgspec.json.encode(published), type=Shop) == published

@@ -1,4 +1,4 @@
-"""One running demo service, shared by all third-party programs in a test process."""
+"""A running service with the demo's data, shared by all tests in a test process that run third-party programs."""
 
 from collections.abc import Iterator
 

@@ -35,7 +35,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "unread": {"per_day": 100},
     "full disk": {"per_min": 1000},
 }
-# With this many new connections, both workers answer at least one request.
+# With this many new connections, it is almost certain that each worker answers at least one request.
 BOTH_WORKERS = 12
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
 

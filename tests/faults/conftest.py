@@ -25,7 +25,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def multi_node(tmp_path: Path, postgres: Postgres, valkey: Valkey) -> Iterator[MultiNodeDeployment]:
-    """A deployment with bills for one shop, on its own servers."""
+    """A deployment on its own servers, with bills for one shop."""
     multi_node = MultiNodeDeployment(tmp_path, postgres, valkey)
     yield multi_node
     multi_node.close()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.programs
 
 # Extra time allowed because the machine may be busy.
 SLACK_SEC = 1.0
-# If there are many callers, some of them first have to wait for a free connection.
+# If there are many callers, some of them first have to wait for a free slot.
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # A node that still has its keys in memory reports a dead meter within this time.
 AT_ONCE_SEC = 0.5

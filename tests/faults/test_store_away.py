@@ -1,4 +1,4 @@
-"""Only the books are unavailable or too slow: requests get 500 with the quota headers, and the service recovers."""
+"""The store is down or too slow, but the meter works: requests with known keys get 500 with the quota headers."""
 
 import signal
 from collections.abc import Iterator

@@ -39,6 +39,6 @@ def test_when_every_connection_is_in_use_callers_wait_for_a_limited_time_and_are
     assert statuses <= {(500, "internal", True), (503, "auth_unavailable", False)}
     assert (503, "auth_unavailable", False) in statuses
     assert max(call.took for call in seen) < LIMITS.pool_wait_sec + LIMITS.answer_sec + SLACK_SEC
-    # A request that found no free connection has not been counted.
+    # A request that was refused because no slot became free has not been counted.
     assert client.ask("usage").data["today"]["count"] <= MAX_CONCURRENT_REQUESTS + 2
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, 20)} == {200}

@@ -77,7 +77,7 @@ class Fuzzer:
         waiting: list[Case] = []
         size = 0
         broken: list[Case] = []
-        # The number of requests that are sent at once varies, but a run with the same seed uses the same numbers.
+        # The number of requests that are sent at once varies, but depends only on the seed and the first request.
         random = Random(f"{self._generator.seed}:{numbers.start}")  # noqa: S311 - reproducible, not secret
         most = random.randint(1, MOST_AT_ONCE)
         for number in numbers:

@@ -117,7 +117,7 @@ class OutageRun:
         return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _all_workers_started(self) -> bool:
-        """Return whether every worker has opened the embedded store, if any: none could start with a damaged store."""
+        """Return whether all workers have opened the embedded store (if any). A worker cannot open a damaged store."""
         workers = [pid for name, pid in self.site.processes().items() if name.startswith("worker")]
         return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 

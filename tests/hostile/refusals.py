@@ -23,8 +23,8 @@ from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService, backend_settings
 
-# For each kind of ID, this many IDs are ours, this many belong to the other franchise, and this many do not exist.
-# Our franchise has only eight shops and bases.
+# For each kind of ID, this many IDs are ours, this many belong to the other franchise, and this many do not exist,
+# except that our franchise has only eight shops and eight bases.
 NUMBER = 300
 SCOPES = ("franchise", "shop")
 

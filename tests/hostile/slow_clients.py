@@ -16,7 +16,7 @@ from hostile.raw_http import request
 from hostile.targets import Attacked, until
 
 KINDS = ("silent", "half a request", "a byte at a time", "does not read")
-# The number of requests that are sent without reading the responses. More would be a flood, which is another attack.
+# The number of requests that are sent without reading the responses. More would be a flood, a different attack.
 PIPELINED = 2
 WARM_UP_SEC = 0.5
 STEP_SEC = 0.25

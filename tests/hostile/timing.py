@@ -25,7 +25,7 @@ class Comparison(Struct, frozen=True):
     """The result of a comparison of two groups of samples.
 
     `t` is Welch's t for all samples. `trimmed_t` is the same for the fastest 90% of
-    them, and `difference_ns` is the difference between the means of that part.
+    them, and `difference_ns` is the difference between the means of those samples.
     """
 
     t: float

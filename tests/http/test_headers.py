@@ -1,4 +1,4 @@
-"""Tests for headers that integrators may rely on: request IDs, caching, validators and encodings, also for HEAD."""
+"""Tests for headers that integrators may rely on, with GET and HEAD: request IDs, caching, validators, encodings."""
 
 import gzip
 import re

@@ -314,7 +314,8 @@ def test_a_first_page_requested_a_hundred_times_allows_each_pass_to_continue(
         service.ledger.advance_horizon()
         assert page(service, key, limit=2, **query)[1] == cursor
     last = page(service, key, limit=2, **query)[2]
-    # The cursor's row moves to the end. New readers are not given its ID while an earlier reader may still use it.
+    # The cursor's row moves to the end. New readers do not get the row's ID as a cursor while an earlier reader may
+    # still use it.
     service.clock.advance(1)
     service.load(bill(2, closedAt="2026-01-30T12:00:00+07:00"))
     for _ in range(15):

@@ -17,8 +17,9 @@ from listings import DAY_SEC, ChangeList, DayList, Listing, MemberList
 from running_service import RunningService
 
 every_list = pytest.mark.parametrize("kind", [ChangeList, DayList, MemberList])
-# In these two lists, a row that changes after it was read is not read again, so no page may report a later serverTime.
-# In the list by change, such a row moves ahead of every reader and is read again, so a later serverTime is safe.
+# In these two lists, a row that changes after it was read is not read again, so no page may report a later serverTime
+# than the first page. In the list by change, such a row moves ahead of every reader and is read again, so a later
+# serverTime is safe.
 lists_with_early_horizon = pytest.mark.parametrize("kind", [DayList, MemberList])
 every_limit = pytest.mark.parametrize("limit", [1, 2, 200])
 

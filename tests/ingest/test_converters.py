@@ -44,7 +44,7 @@ def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(converters, "MESSAGE_BYTES", 2_000)
     if request.param == "forked":
         monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 1)
-    # The test runner has threads of its own.
+    # A process with several threads is not forked, and the test runner has threads of its own.
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     found: Started = []
     for name in ("spawned", "forked"):

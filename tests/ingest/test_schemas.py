@@ -290,7 +290,7 @@ def is_beyond_a_schema(path: tuple[Any, ...], value: Any) -> bool:
 
 
 def test_both_agree_on_the_generated_world(validators: dict[str, Draft202012Validator]) -> None:
-    # NaN is not valid JSON, so it is converted to text. The schema and a strict load must reject the text, too.
+    # NaN is not valid JSON, so it is converted to text. The schema and a strict load must agree on this text, too.
     records = [json.loads(line, parse_constant=str) for line in world(PLAN)]
     assert {record["kind"] for record in records} == set(KINDS)
     found = [disagreement(validators, record) for record in records if record.get("id")]

@@ -18,7 +18,7 @@ def backend_name(backend: type[Store]) -> str:
 
 
 def backend_params(backends: tuple[Any, ...]) -> list[Any]:
-    """Return all back ends. To save time, tests on the older PostgreSQL run only in `make test-long`."""
+    """Return a parameter for each back end. To save time, the older PostgreSQL is tested only in `make test-long`."""
     return [
         pytest.param(backend, id=backend_name(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
         for backend in backends

@@ -362,7 +362,7 @@ def shop_copy(server_time: int | None, at: int, *, finished: bool) -> CopyState:
 
 
 def read_passes(usage: OpenUsage, recorder: Recorder, *passes: tuple[int, int]) -> None:
-    """Record finished passes, each with the instants of its first and last change, and write them together."""
+    """Record finished passes, each with the range of changes that it has read, and write them together."""
 
     def note() -> None:
         for since, horizon in passes:

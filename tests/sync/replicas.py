@@ -1,7 +1,7 @@
 """Simulates several servers with different horizons in this process: lagging copies of the books, and two nodes.
 
 `tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
-Here the whole service applies that rule, and hypothesis chooses the order in which
+Here the whole service applies that rule, and Hypothesis chooses the order in which
 servers are queried.
 """
 

@@ -1,6 +1,6 @@
 """Anything may happen, in any order. At each quiet point, every copy equals the service's data.
 
-A hypothesis state machine drives the real service: shops, bills and members are
+A Hypothesis state machine drives the real service: shops, bills and members are
 added, changed and removed, clocks step, loaders pause, pulls are interrupted, and
 readers may be anywhere in a pass.
 """

@@ -1,7 +1,7 @@
 """The state machine detects every deliberate fault, and finds no fault in the shipped service.
 
 A scenario is a fixed sequence of the machine's rules. It passes with the shipped
-parts and fails with the fault. In `make test-long`, hypothesis has to find such a
+parts and fails with the fault. In `make test-long`, Hypothesis has to find such a
 sequence by itself.
 """
 

@@ -1,4 +1,4 @@
-"""Every copy stays correct under any sequence of events that hypothesis generates."""
+"""Every copy stays correct under any sequence of events that Hypothesis generates."""
 
 import pytest
 from hypothesis import HealthCheck, settings

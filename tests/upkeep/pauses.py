@@ -74,7 +74,7 @@ def _is_fresh_event(node: ast.AST) -> bool:
 
 
 def _events(tree: ast.AST) -> Iterator[str]:
-    """Yield the names of the variables that this source assigns a new event to."""
+    """Yield the names of the variables to which this source assigns a new event."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and _is_fresh_event(node.value):
             yield from (ast.unparse(target) for target in node.targets)

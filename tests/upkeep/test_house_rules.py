@@ -16,7 +16,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 450
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "service", "services", "common", "base", "misc"}
 SENTENCE = 3
-# Functions that read the wall clock, unless they are given a time to convert.
+# Functions that always read the wall clock.
 WALL_CLOCK = {
     "time.time",
     "time.time_ns",
@@ -25,8 +25,9 @@ WALL_CLOCK = {
     "datetime.datetime.today",
     "datetime.date.today",
 }
-# A file that does not import one of these modules cannot read the wall clock. Parsing it would take much longer.
+# A file that imports neither of these modules cannot read the wall clock. Such files are not parsed, to save time.
 IMPORTS_A_CLOCK = re.compile(r"^ *(from|import)\b.*\b(time|datetime)\b", re.MULTILINE)
+# Functions that read the wall clock unless they are given a time to convert, each with the position of that argument.
 WITHOUT_A_TIME = {"time.localtime": 0, "time.gmtime": 0, "time.ctime": 0, "time.asctime": 0, "time.strftime": 1}
 
 

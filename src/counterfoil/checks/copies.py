@@ -18,7 +18,7 @@ FRESH_MS = 26 * 3_600_000
 # A gap is reported until it is this old. A copy that is not read for longer cannot be continued from its mark either.
 GAP_REPORTED_MS = REMOVALS_KEPT_MS
 
-# The verdict about one list, from the most to the least urgent.
+# The possible verdicts about a list, most urgent first.
 ListVerdict = Literal["behind", "gap", "reading", "never", "fresh"]
 VERDICTS: tuple[ListVerdict, ...] = ("behind", "gap", "reading", "never", "fresh")
 
@@ -30,8 +30,8 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     - `fresh`: a pass has ended within the last 26 hours.
     - `behind`: no pass has ended for longer than that.
     - `gap`: the list is read regularly, but no pass has returned the changes between `gap_from` and `gap_until`.
-    - `reading`: the list would be behind, but a pass has begun and has not ended.
-    - `never`: no pass has ended.
+    - `reading`: the list would be `behind` or `never`, but a pass has begun and has not ended.
+    - `never`: no pass has ever ended.
 
     Everything from `read_from` to `complete_until` was read. `read_from` is None
     if the list was read from the beginning.

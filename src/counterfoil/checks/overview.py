@@ -110,7 +110,7 @@ def overview(settings: Settings, now: int) -> Overview:
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
-    """Ask the admin listener whether the service is ready. If it is off, check whether the horizon is moving."""
+    """Ask the admin listener whether the service is ready. If there is no listener, check the horizon instead."""
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(

@@ -19,7 +19,7 @@ def command(ctx: click.Context, shell: str) -> None:
 
     \b
     bash   counterfoil completion bash > ~/.local/share/bash-completion/completions/counterfoil
-    zsh    counterfoil completion zsh > ~/.zfunc/_counterfoil   (a folder in your fpath)
+    zsh    counterfoil completion zsh > ~/.zfunc/_counterfoil   (~/.zfunc must be in your fpath)
     fish   counterfoil completion fish > ~/.config/fish/completions/counterfoil.fish
 
     Then start a new shell.

@@ -53,9 +53,10 @@ def command(
     """Run the operator's console until stopped with Ctrl-C or SIGTERM.
 
     The console is a web site that shows how the service is used and whether
-    it has problems, and where keys can be issued. It runs in its own process,
-    and the service does not need it. When the console is ready, it prints a link
-    that signs you in once. By default, it listens on loopback only.
+    it has problems. Operators can also issue, change and revoke keys there. The
+    console runs in its own process, and the service does not need it. When it is
+    ready, it prints a link that signs you in once. By default, it listens on
+    loopback only.
     """
     if ctx.invoked_subcommand:
         return
@@ -77,7 +78,7 @@ def command(
 @setting_option("console_host")
 @setting_option("console_port", int, "N")
 @click.option(
-    "--url", "base_url", metavar="URL", help="URL of the console in your browser, if the console is behind a proxy."
+    "--url", "base_url", metavar="URL", help="URL at which your browser reaches the console, if it is behind a proxy."
 )
 @valid_for
 @store_option

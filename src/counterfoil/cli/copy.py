@@ -28,7 +28,7 @@ MAX_LISTED = 20
     "target",
     required=True,
     metavar="postgresql://...",
-    help="Empty database, prepared with `counterfoil migrate`.",
+    help="Database prepared with `counterfoil migrate`. It must be empty before the first run.",
 )
 @click.option(
     "--cut-over",
@@ -127,7 +127,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
     elif report.opened:
         click.echo(
             "The stores are identical. The target is open and the source is retired. Start the nodes with "
-            f"COUNTERFOIL_STORE=postgresql://... and the secret from {folder}."
+            f"COUNTERFOIL_STORE=postgresql://... and the source's deployment secret, usually in {folder / 'secret'}."
         )
     else:
         click.echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")

@@ -1,4 +1,4 @@
-"""`counterfoil demo`: create and serve an invented restaurant group."""
+"""`counterfoil demo`: create the data of an invented restaurant group, and serve it."""
 
 import secrets
 import signal
@@ -70,7 +70,9 @@ class DemoPorts(NamedTuple):
     "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: --port + 1]"
 )
 @click.option(
-    "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: --admin-port + 1]"
+    "--console-port",
+    type=click.IntRange(1, LAST_PORT),
+    help="Port of the console. [default: --admin-port + 1, or another free port]",
 )
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
 @click.option(

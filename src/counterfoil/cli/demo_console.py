@@ -17,7 +17,7 @@ from counterfoil.settings import TABLE, Settings, display_value
 STOP_SEC = 5
 # A console that keeps exiting is restarted at most this many times.
 MOST_RESTARTS = 3
-# Some users open the console only hours after they started the demo.
+# Some users do not open the console until hours after they start the demo.
 LINK_VALIDITY = "24h"
 
 

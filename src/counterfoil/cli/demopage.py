@@ -56,7 +56,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
     click.echo(
         f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
         f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
-        f"The source also had {demo.rejected:,} lines that are invalid on purpose; they were rejected.\n"
+        f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.\n"
     )
     if addresses:
         print_addresses(addresses)
@@ -72,7 +72,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
 
 
 def print_console(console: str | None, settings: Settings | None = None) -> None:
-    """Print the console's sign-in link, which works only once. If there are settings, say how to get another link."""
+    """Print the console's sign-in link, which works only once. If `settings` is given, say how to get another link."""
     _heading("Console", console or "could not be started")
     if console and settings:
         click.secho(f"  This link works once. For another link, run: {link_command(settings)}", dim=True)

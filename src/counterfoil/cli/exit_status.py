@@ -28,7 +28,7 @@ class ExitStatus(Struct, frozen=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether the next run may succeed without human intervention. A wrong key, for example, must be replaced."""
+        """Whether the next run may succeed without human intervention. With a wrong key, for example, it cannot."""
         return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status in ("target", "then")
 
 

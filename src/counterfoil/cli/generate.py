@@ -132,7 +132,7 @@ def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
-    """Write one file per kind of record, and return the record counts. Files are renamed once all are complete."""
+    """Write one file per kind of record; return the counts. The files get their final names once all are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}

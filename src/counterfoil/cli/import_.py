@@ -128,7 +128,10 @@ class FilesReading:
 )
 @click.option("--rejects", type=_new_file, metavar="FILE", help="New file for all rows that were rejected.")
 @click.option(
-    "--load", "is_load", is_flag=True, help="Load the records into the store instead of writing them to a file."
+    "--load",
+    "is_load",
+    is_flag=True,
+    help="Load the records into the store instead of writing them to a file or standard output.",
 )
 @click.option(
     "--check",

@@ -79,7 +79,7 @@ def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
-    """Yield the results. Skip shops that the export only mentions by name and whose settings the store already has."""
+    """Yield the results. Skip a shop that the export names but does not describe, if the store already knows it."""
     with open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])

@@ -87,8 +87,8 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
     if total > MAX_SHOWN:
         say("", f"… and {total - MAX_SHOWN:,} more")
     if total:
-        where = f" All of them are in {tally.rejects_file}." if tally.rejects_file else ""
-        hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all of them to a file."
+        where = f" The rejected rows are in {tally.rejects_file}." if tally.rejects_file else ""
+        hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all rejects to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
         click.echo(
             f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.",

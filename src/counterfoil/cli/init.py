@@ -19,11 +19,11 @@ from counterfoil.settings import Settings, SettingsError, display_value
 @store_option
 @click.pass_context
 def command(ctx: click.Context, recreate: str | None, store: str | None) -> None:
-    """Create an empty store and its deployment secret. An existing store is not changed.
+    """Create an empty store and its deployment secret. An existing store keeps its data.
 
-    `load`, `keys issue` and `demo` also create a store; `serve` never does. On
-    PostgreSQL, run `counterfoil migrate` first, and use the login of the
-    schema's owner; after that, `serve` can start before anything is loaded.
+    `load`, `import --load`, `keys issue` and `demo` also create a store; `serve`
+    never does. On PostgreSQL, run `counterfoil migrate` first, and use the login
+    of the schema's owner; after that, `serve` can start before anything is loaded.
     """
     settings = settings_from(ctx, store=store)
     if recreate:

@@ -169,7 +169,7 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Show one key: its use and errors in the last 7 days, and how fresh its copy is.
+    """Show one key, its use and errors in the last 7 days, and how fresh its copy is.
 
     The secret of a key is not stored and cannot be shown again.
     """
@@ -213,8 +213,9 @@ def update(
 ) -> None:
     """Change a key's label, limits or permissions. Its scope and secret never change.
 
-    To replace a value that somebody else set within the last hour, the command
-    asks for confirmation. Without a terminal, it refuses unless --yes is given.
+    Before it replaces a value that somebody else set within the last hour, the
+    command asks for confirmation. Without a terminal, it refuses unless --yes is
+    given.
     """
     changes = key_issuing.KeyChanges(
         label=label,
@@ -251,9 +252,10 @@ def rotate(
 ) -> None:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked, or for the time given. If
-    somebody else has rotated the key within the last hour, the command refuses
-    to issue another successor unless --again is given.
+    The old key stays valid until it is revoked, either by you or after the time
+    given with --revoke-old-in. If somebody else has rotated the key within the
+    last hour, the command refuses to issue another successor unless --again is
+    given.
     """
     settings, now, by = existing_store(ctx, store), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in

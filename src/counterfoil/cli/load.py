@@ -71,7 +71,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--accept-change",
     is_flag=True,
-    help="Accept the sudden change in this load as normal. Without SOURCE: the change in the latest loads.",
+    help="Accept a sudden change in this load as normal. Without SOURCE, accept the change in the latest loads.",
 )
 @click.option(
     "--watch",

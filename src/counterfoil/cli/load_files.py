@@ -11,7 +11,7 @@ MAX_NAMES = 10
 
 
 def move_to_quarantine(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Move files to a folder that only the owner can read, and return their new paths."""
+    """Move files to the quarantine folder, which is created with mode 0700 if needed, and return their new paths."""
     return [moved for path in paths if (moved := move(path, folder))]
 
 

@@ -79,7 +79,7 @@ def _hints(report: LoadReport) -> Iterator[str]:
     elif report.records.ignored:
         yield (
             f"In a folder, only files whose names end in {ACCEPTED_NAMES} are loaded. "
-            "To convert other POS exports, use `counterfoil import`."
+            "To convert a POS export into source records, use `counterfoil import`."
         )
 
 

@@ -20,7 +20,7 @@ MOST_LOADS, MOST_REJECTS = 100, 1_000
 @click.command()
 @click.argument("number", type=click.IntRange(1), required=False)
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_LOADS), default=20, show_default=True, help="Number of loads to show."
+    "--limit", type=click.IntRange(1, MOST_LOADS), default=20, show_default=True, help="Maximum number of loads."
 )
 @store_option
 @json_option
@@ -28,7 +28,7 @@ MOST_LOADS, MOST_REJECTS = 100, 1_000
 def command(ctx: click.Context, number: int | None, limit: int, store: str | None, as_json: bool) -> None:
     """List the latest loads, newest first, or the rejected lines of load NUMBER.
 
-    The store remembers 100 loads, and up to 1,000 rejected lines of each.
+    The store remembers the latest 100 loads, and up to 1,000 rejected lines of each.
     Rejected lines are listed without their text, which may contain personal
     data; the rejects file has the text.
 

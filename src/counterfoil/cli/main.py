@@ -27,7 +27,7 @@ FIRST_FREE_DESCRIPTOR = 3
 # The name and description of each command. A command is implemented by the function `command` in the module of the
 # same name, or in the module that MODULES names.
 COMMANDS = {
-    "demo": "Serve an invented restaurant group, to try Counterfoil.",
+    "demo": "Try Counterfoil with an invented restaurant group.",
     "serve": "Serve the API.",
     "init": "Create an empty store, or replace a lost file with an empty one.",
     "load": "Load source records from files, folders or standard input.",

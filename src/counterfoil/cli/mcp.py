@@ -13,7 +13,7 @@ import click
     default="counterfoil.duckdb",
     show_default=True,
     metavar="FILE",
-    help="The copy that `counterfoil pull` keeps: a DuckDB or SQLite file, or a folder of Parquet files.",
+    help="The copy that `counterfoil pull` keeps up to date: a DuckDB or SQLite file, or a folder of Parquet files.",
 )
 def command(*, path: Path) -> int:
     """Answer an assistant's questions about a copy, over the Model Context Protocol (MCP).

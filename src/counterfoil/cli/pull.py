@@ -110,8 +110,8 @@ def command(
 
     You can stop a pull at any time; the next run resumes where it stopped. Exit
     status: 0 if the copy is up to date, 4 if the day's quota is used up (run the
-    command again tomorrow, Thailand time), 5 if the service cannot be reached,
-    130 if interrupted, 1 if the pull failed.
+    command again tomorrow, Thailand time), 5 if the service cannot be reached or
+    fails, 130 if interrupted, 1 if the pull failed.
     """
     members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
     options = Options(since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt)
@@ -251,7 +251,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`, but retry soon if both runs hit the quota: our clock may be ahead of the service's."""
+    """Return `after`, with an earlier retry if both runs hit the quota: our clock may be ahead of the service's."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

@@ -20,8 +20,13 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
     metavar="FILE",
     help="File to write to. Its suffix (.html, .md or .txt) determines the format. [default: standard output]",
 )
-@click.option("--format", "kind", type=click.Choice(FORMATS), help="Format; txt is llms.txt. [default: html]")
-@click.option("--base-url", metavar="URL", help="Address for the examples, such as https://pos.example.com/ext/v1.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="Format; txt is llms.txt. [default: from the suffix of --out; html for standard output]",
+)
+@click.option("--base-url", metavar="URL", help="Base URL for the examples, such as https://pos.example.com/ext/v1.")
 @click.pass_context
 def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: str | None) -> None:
     """Write the API reference: every endpoint, parameter, field and error, with examples.

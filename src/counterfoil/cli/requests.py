@@ -31,11 +31,16 @@ _TIME = "a duration before now (30m, 12h, 7d, 2w) or a time such as 2026-11-23T0
 
 @click.command()
 @click.argument("requestid", required=False)
-@click.option("--key", type=key_id, metavar="KEYID", help="Only requests of this key.")
+@click.option("--key", type=key_id, metavar="KEYID", help="Only requests made with this key.")
 @click.option("--route", metavar="ROUTE", help="Only requests to this route, such as transactions or members/lookup.")
 @click.option("--status", type=click.IntRange(100, 599), help="Only responses with this HTTP status.")
 @click.option("--error", type=click.Choice(ERRORS), metavar="CODE", help="Only responses with this error code.")
-@click.option("--slower-than", type=click.IntRange(0), metavar="MS", help="Only requests that took longer than this.")
+@click.option(
+    "--slower-than",
+    type=click.IntRange(0),
+    metavar="MS",
+    help="Only requests that took longer than this many milliseconds.",
+)
 @click.option("--personal-data", is_flag=True, help="Only responses that contained personal data.")
 @click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since this time: {_TIME}.")
 @click.option("--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format.")

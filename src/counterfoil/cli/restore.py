@@ -61,7 +61,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 ("members", f"{manifest.rows('books', 'members'):,}"),
                 ("keys", f"{manifest.rows('keys', 'keys'):,}"),
                 ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
-                ("feed marks", "all invalid: clients get mark_expired and read everything again"),
+                ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
                 ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]
@@ -71,7 +71,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
         if not carried:
             click.echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")
         click.echo(f"- Keys that were issued after {iso_utc(manifest.created_at)} are lost: issue new ones.")
-        click.echo("Then load all deliveries again, starting some time before the backup.")
+        click.echo("Then load the deliveries again, beginning with those from shortly before the backup.")
     if restored.clock_behind_ms:
         print_note(
             f"the clock is {format_duration(restored.clock_behind_ms)} behind the horizon. Check the clock against NTP "

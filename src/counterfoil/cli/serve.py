@@ -26,8 +26,8 @@ from counterfoil.settings import LOG_FORMATS, LOG_TARGETS, REFERENCE_CHOICES, Se
 def command(ctx: click.Context, /, **flags: object) -> None:
     """Serve the API until stopped with Ctrl-C or SIGTERM, or until its terminal is closed.
 
-    Requests in progress are finished before the service exits. The admin
-    listener answers /live, /ready and /metrics.
+    When it stops, the service waits up to grace_sec seconds for requests in
+    progress. The admin listener answers /live, /ready and /metrics.
     """
     settings = settings_from(ctx, **flags)
     supervisor.serve(settings, on_ready=lambda: _print_ready(ctx, settings))

@@ -27,8 +27,9 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
     The usual number is the median number of bills that the shop had by this time
     of day on the same weekday in the last 4 weeks, in the shop's time zone. A
     shop is silent if it usually has 5 or more bills in the time since its last
-    bill. If it has fewer than half of its usual bills today, but is not silent,
-    there are too few bills to tell. After 4 weeks without a bill, it is closed.
+    bill. A shop that has fewer than half of its usual bills today, but is not
+    silent, is marked `too few to tell`. After 4 weeks without a bill, a shop
+    counts as closed.
 
     Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
     franchise is unknown.
@@ -70,7 +71,7 @@ def _known_franchises(known: Sequence[str]) -> str:
     return f"Loaded franchises: {', '.join(known)}." if known else "No franchise is loaded."
 
 
-# How the table names the states. A state that needs no attention has a dash.
+# The names of the states in the table. A shop in the normal state, `open`, gets a dash.
 _STATES = {"silent": "silent", "few": "too few to tell", "open": "-", "closed": "closed", "empty": "no bills"}
 
 
@@ -129,7 +130,7 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
     state = ""
     if shop.is_silent:
         state = click.style(
-            f"  silent, usually {format_usual(shop.usual_since_last)} bills since the last", fg="yellow"
+            f"  silent; {format_usual(shop.usual_since_last)} bills would be usual since the last one", fg="yellow"
         )
     elif shop.state != "open":
         state = click.style(f"  {_STATES[shop.state]}", dim=True)

@@ -20,7 +20,7 @@ COLUMN_GAP = "  "
 
 
 class DisplayColumn(NamedTuple):
-    """A column of a table. A `no_wrap` column is never truncated or wrapped on a narrow terminal."""
+    """A column of a table. On a narrow terminal, the other columns are wrapped before a `no_wrap` column is cut."""
 
     name: str
     style: str = ""

@@ -39,7 +39,9 @@ class KeyUsage(Struct, frozen=True):
 @click.option(
     "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
 )
-@click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
+@click.option(
+    "--disclosures", is_flag=True, help="Instead of request counts, list the latest disclosures of tel or email."
+)
 @click.option(
     "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of disclosures."
 )
@@ -55,7 +57,7 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Show the requests per day (Thailand time) made with KEYID, or with each key.
+    """Show the number of requests per day (Thailand time) for KEYID, or for each key.
 
     With --disclosures, a member counts once for each response that contained
     the member.

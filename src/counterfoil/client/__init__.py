@@ -1,4 +1,4 @@
-"""A small typed client for the API, blocking and asynchronous. It depends only on the HTTP interface."""
+"""Small typed clients for the API: one blocking, one for asyncio. They use only the HTTP interface of the service."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -57,7 +57,7 @@ class BatchReader:
         return batch
 
     def close(self) -> None:
-        """Stop the thread and wait for it, because the sink can be closed only when it no longer parses."""
+        """Stop the thread and wait for it, because the sink must not be closed while the thread is parsing."""
         self._closed.set()
         self._source.pages.close()
         self._thread.join()

@@ -156,7 +156,7 @@ def remaining(response: HttpResponse) -> int | None:
 
 def _not_this_service(response: HttpResponse) -> NotThisService:
     return NotThisService(
-        "the response was 200, but it is not from the Counterfoil API. Check the base URL.",
+        "the response had HTTP status 200, but it is not from the Counterfoil API. Check the base URL.",
         response.headers.get("x-request-id"),
     )
 

@@ -124,7 +124,7 @@ def _decide_on_foreign(
     status: int, request_id: str | None, tries: int, environment: Environment
 ) -> tuple[retry.Decision, CounterfoilError]:
     """Return the decision and the error for a response that comes from a proxy or another service."""
-    reason = f"the response had HTTP status {status} but no error code of the API"
+    reason = f"the response had HTTP status {status} but no API error code"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, environment.random_number()), Unreachable(
             f"the service cannot be reached: {reason}", request_id

@@ -1,4 +1,4 @@
-"""Errors of the client. Errors about a response contain its request ID, which operators can look up."""
+"""The client's errors. An error about a response contains the request ID, which operators can look up."""
 
 from datetime import datetime
 
@@ -16,11 +16,11 @@ class Unreachable(CounterfoilError):
 
 
 class NotThisService(CounterfoilError):
-    """The response is not from this API. Usually the base URL is wrong."""
+    """The response is not from this API, or the service has no change feed. Usually the base URL is wrong."""
 
 
 class Refusal(CounterfoilError):
-    """The service refused the request. `code` is its stable error code, which programs should check."""
+    """The service refused the request. Programs should check `code`, the stable error code, and not the message."""
 
     def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
         super().__init__(f"{code}: {message}", request_id)
@@ -42,7 +42,7 @@ class CopyMismatch(Exception):
 
 
 class Stopped(Exception):
-    """The run was stopped on request. Everything that the run had received is stored."""
+    """The run was stopped on request. Its progress is stored, and the next run continues from there."""
 
 
 def is_bad_cursor(error: CounterfoilError) -> bool:

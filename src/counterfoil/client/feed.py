@@ -13,13 +13,13 @@ from counterfoil.client.api import Client
 from counterfoil.client.errors import CounterfoilError
 
 JOIN_SEC = 2.0
-# The maximum number of pages that wait in memory to be written. A page is about 2 MB.
+# The maximum number of pages that wait in memory to be added to a batch. A full page is about 2 MB.
 PAGES_AHEAD = 12
 _POLL_SEC = 0.1
 
 
 class Element(Struct):
-    """An element of the feed. Fields may have any type, because elements of unknown types must be decoded too."""
+    """An element of the feed. Fields other than `type` are not checked, so that unknown types can be decoded."""
 
     type: str
     shop_id: Any = msgspec.field(name="shopId", default="")

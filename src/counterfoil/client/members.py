@@ -34,7 +34,7 @@ class MemberPass:
         self._pages_per_batch = pages_per_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
-        """Finish an interrupted pass. Then start a new pass if the last one began at least `every_sec` seconds ago."""
+        """Finish an interrupted pass. Then start a new one, unless the last began less than `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:

@@ -1,9 +1,9 @@
-"""Keeps a copy of all shops and bills, from the change feed, and of all members of each base.
+"""Keeps a copy of the shops and bills in the change feed, and of all members of each base.
 
-Rows and the position in the feed are committed together, and elements are
-applied in the order of the feed, so the copy equals the data
-in the feed (docs/feed.md). A pass without a mark delivers everything. Bills that
-it does not deliver are deleted only when it ends, so the copy is never empty.
+Elements are applied in the order of the feed, and rows are committed together
+with the position in the feed, so no change is lost (docs/feed.md). A pass
+without a mark delivers everything. Bills that it does not deliver are deleted
+only when it ends, so the copy does not become empty in the meantime.
 """
 
 import time
@@ -68,7 +68,7 @@ class Puller:
         client.on_wait = self._report_wait
 
     def stop(self) -> None:
-        """Make `run` save the rows that it has received and raise `Stopped`. Another thread may call this."""
+        """Make `run` save its progress and raise `Stopped`. Another thread may call this."""
         self._is_stopping = True
         self._client.close()
 
@@ -217,7 +217,7 @@ class Puller:
             batch = following
 
     def _count(self, page: ChangePage) -> None:
-        """Count a page before it is written. Raise an error if the run was stopped."""
+        """Update the tally when a page has arrived. Raise an error if the run was stopped."""
         if self._is_stopping:
             raise CounterfoilError("the run was stopped")
         self.tally.requests = self._client.requests

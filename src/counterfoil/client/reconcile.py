@@ -118,7 +118,7 @@ class Reconciler:
             self._sink.publish()
 
     def _require_origin(self, state: State) -> None:
-        """Raise `CopyMismatch` if the copy was made with a key of another lineage, or from another address."""
+        """Raise `CopyMismatch` if the copy is from another address or another key lineage, or if it is too old."""
         known, feed = state.origin, state.feed
         if known is None or known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))

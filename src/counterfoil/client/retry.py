@@ -46,7 +46,7 @@ def after_refusal(
 
 
 def after_failure(tries: int, random_number: float) -> Decision:
-    """Return the decision after a temporary failure: exponential back-off with jitter, or giving up."""
+    """Return the decision after a temporary failure: retry with exponential back-off and jitter, or give up."""
     if tries >= MAX_TRIES:
         return Raise()
     ceiling = min(MAX_PAUSE_SEC, FIRST_PAUSE_SEC * 2 ** (tries - 1))

@@ -54,7 +54,7 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
 
 
 def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
-    """Run `act`, but not again if this form was already sent, for example because the operator reloaded the page."""
+    """Run `act`, unless this form was already sent. It is sent again if, for example, the operator reloads the page."""
     token = visit.request.form.get(FORM_FIELD, "")
     before = visit.sessions.use_form(visit.session, token)
     if before is not None:

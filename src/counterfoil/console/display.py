@@ -12,7 +12,7 @@ from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.prose import inline
 
-# The units of durations in seconds, with the shortest duration that is given in each unit.
+# For each unit of a duration: its name, its length, and the shortest duration given in this unit, both in seconds.
 _UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))
 _SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
@@ -58,7 +58,7 @@ def _month(t: Texts, day: date) -> str:
 
 
 def duration(t: Texts, span_ms: int) -> str:
-    """Format a duration in the largest unit that it contains at least twice. A minute or more is never in seconds."""
+    """Format a duration: in days from 2 days, in hours from 2 hours, in minutes from 1 minute, otherwise in seconds."""
     seconds = max(0, span_ms) // 1000
     for unit, size, least in _UNITS:
         if seconds >= least:
@@ -167,9 +167,9 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
     return element("tr", drawn, role="row")
 
 
-# Leads to the page of the latest load, which the findings are about.
+# This address redirects to the page of the latest load.
 LATEST_LOAD = "/loads/latest"
-# Advice that names a command, and the text that the console shows instead, because it has a page for the same data.
+# Advice for the command line, and the text that the console shows instead, because it has a page for the same data.
 _CONSOLE_ADVICE = {
     "Read the reasons in the load's output, fix the cause, then load its rejects file.": "read_reasons",
     "Check their tills and deliveries. Run `counterfoil shops` to see all shops.": "check_tills",
@@ -244,7 +244,7 @@ def section(title: str, *children: Child, anchor: str | None = None) -> Html:
 
 
 def tile(label: str, value: Child, note: Child = None, kind: str = "") -> Html:
-    """Return a box with one number."""
+    """Return a box with one value, usually a number."""
     return element(
         "div",
         element("dt", label),

@@ -31,9 +31,9 @@ class Guard:
     """Checks the host name, the method, and whether a request comes from the console's own pages.
 
     - DNS rebinding: the Host header must name this console.
-    - Cross-site request forgery: a form must be sent by a page of this console, as `Sec-Fetch-Site` shows.
-      Over plain HTTP, browsers send that header only to loopback addresses, so if it is missing, `Origin` is checked
-      instead. A form with neither header is refused.
+    - Cross-site request forgery: a form must be sent by a page of this console, as `Sec-Fetch-Site` and `Origin` show.
+      One of these headers is enough, because over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
+      addresses. A form with neither header is refused.
     - Other sites may link to a page, but not embed or fetch anything.
     """
 

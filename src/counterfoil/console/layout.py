@@ -141,7 +141,7 @@ def visit_language(language: str, back: str) -> str:
 
 
 def _menu(visit: Visit, current: str) -> Html:
-    """Return the navigation for a narrow screen: closed until the reader opens it, with the facts of the header."""
+    """Return the navigation for narrow screens, collapsed at first, with the operator's name and the store address."""
     t = visit.t
     name = f": {t(f'nav.{current}')}" if current in NAVIGATION else ""
     return element(
@@ -187,7 +187,7 @@ def _same_data(t: Texts, content: PageContent, json_address: str | None, csv_add
 
 
 def notice(text: Child, kind: str = "") -> Html:
-    """Return a box with a message about the result of an action."""
+    """Return a message in a box. `kind` is `good`, `warn`, `bad` or empty."""
     return element("p", text, class_=f"notice {kind}".rstrip(), role="status")
 
 

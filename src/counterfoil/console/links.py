@@ -40,7 +40,8 @@ class LinkClaims(Struct, frozen=True, array_like=True):
 def link_command(settings: Settings) -> str:
     """Return the command that makes another link for the console with these settings.
 
-    The address of a database contains a login, so it is left out. The operator then uses the console's own settings.
+    The address of a database contains a login, so it is left out. The command must then be run with the
+    console's settings.
     """
     words = ["counterfoil", "console", "link"]
     if not settings.database and str(settings.store) != BY_NAME["store"].default:

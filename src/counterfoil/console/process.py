@@ -16,7 +16,7 @@ from counterfoil.settings import Settings
 
 
 def sign_in_link(settings: Settings, by: Actor, validity_ms: int, base_url: str | None = None) -> str:
-    """Return a new link that signs this operator in once. A console that is already running accepts it too."""
+    """Return a new link that signs this operator in once. Only a console that is already running accepts it."""
     key = link_key(bootstrap.deployment_secret(settings))
     token = make_token(key, by, audience(settings), SystemClock().now_ms(), validity_ms, secrets.token_bytes)
     base = (base_url or url(settings.console_host, settings.console_port)).rstrip("/")

@@ -112,7 +112,7 @@ def _spreadsheet_safe(value: object) -> object:
 
 
 def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleResponse:
-    """Return an error page with the same header and navigation as other pages."""
+    """Return an error page with header and navigation, or a JSON error if the request was for JSON or CSV."""
     if visit.request.path.endswith((".json", ".csv")):
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]

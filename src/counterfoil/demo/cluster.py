@@ -65,7 +65,7 @@ _HAPROXY_SERVERS = """\
 
 
 class ClusterProblem(Exception):
-    """A program is missing or did not start. The message names the program."""
+    """A program is missing, failed or did not start. The message names the program."""
 
 
 class Process:

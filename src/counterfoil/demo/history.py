@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# For each purpose of a key: its requests per day, and its routes. Other keys are unused.
+# For each purpose of a key: the number of requests per day, and their routes. Keys with other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}")),
     "shop": (24, ("transactions", "transactions", "usage")),

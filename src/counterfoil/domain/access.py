@@ -41,7 +41,7 @@ class Key(Struct, frozen=True, kw_only=True):
 
     @property
     def lineage(self) -> str:
-        """The ID of the first key of the lineage. Any key of a lineage can continue a list that another key began."""
+        """The ID of the first key of the lineage. Any key of a lineage can continue a pass that another began."""
         return self.family or self.key_id
 
 

@@ -49,9 +49,10 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
     `bills` is the number of all bills, or None if they were not counted.
     `usual_by_now` is the median number of bills that the shop had by this time of
-    the day on the same weekday of the last four weeks. `usual_since_last` is the
-    same median for the time since the last bill, or for the first week of it if
-    that bill is older. `is_closed` is true if the last bill is at least four weeks old.
+    day on the same weekday of the last four weeks. `usual_since_last` is the
+    corresponding median for the time since the last bill, or only for the first
+    week after it if the bill is more than a week old. `is_closed` is true if the
+    last bill is at least four weeks old.
     """
 
     shop_id: str
@@ -67,12 +68,12 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> ShopState:
-        """The state of the shop, which every command and every page shows.
+        """The state of the shop, as commands and console pages show it.
 
         - `empty`: it has never had a bill.
         - `closed`: it has had no bill for four weeks.
         - `silent`: it usually has at least MISSING_BILLS bills in the time since its last bill.
-        - `few`: it has fewer than half of its usual bills today, which are too few to call it silent.
+        - `few`: it is not silent, but has had less than half of its usual number of bills by this time of day.
         - `open`: none of these.
         """
         if self.last_bill_at is None:
@@ -115,7 +116,7 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
 
 
 def format_usual(count: float) -> str:
-    """Return a median of whole numbers without rounding it, such as 4 or 4.5."""
+    """Format a median of whole numbers without rounding it, for example as 4 or 4.5."""
     return f"{count:,.1f}".removesuffix(".0")
 
 

@@ -1,8 +1,8 @@
 """Computes how many requests a key may make: the rolling minute window and the daily quota (Thailand time).
 
-A store records, for every key, the instants of the requests that it admitted,
-in microseconds on a clock that never jumps. The minute window is computed from
-those instants and is exact.
+For every key, the meter records the instants of the requests that it admitted,
+in microseconds. These instants never decrease, even if the clock is set back. The
+minute window is computed from them and is exact.
 """
 
 from datetime import date

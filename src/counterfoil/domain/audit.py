@@ -1,6 +1,7 @@
-"""The audit: what operators did to keys and to the store as a whole, who did it, and when.
+"""The audit: who did what to keys and to the store as a whole, and when.
 
-An entry never contains a secret or the data of a member or a bill.
+Sign-ins to the console and views of rejected lines are recorded too. An entry
+never contains a secret or the data of a member or a bill.
 """
 
 from collections.abc import Mapping

@@ -97,7 +97,7 @@ def encoded_bill(change: PutBill) -> EncodedBill:
 
 
 class NeededRows(Struct):
-    """The keys of the rows that a batch affects, without duplicates."""
+    """The keys of the rows that a batch needs, without duplicates. `new_shops` is true if it may add shops."""
 
     shops: list[str]
     bills: list[tuple[str, str]]
@@ -133,7 +133,7 @@ def needed_rows(changes: Sequence[Prepared]) -> NeededRows:
 
 
 class Batch:
-    """The rows as they were read under the lock, with the changes applied to them."""
+    """The rows that were read under the lock, with the changes applied to them."""
 
     def __init__(
         self,

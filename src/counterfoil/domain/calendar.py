@@ -19,12 +19,14 @@ HOUR = 60 * 60 * 1000
 MINUTE = 60 * 1000
 MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Since then, the UTC offset of every zone is a whole number of minutes, so timestamps show the local time exactly.
+# From this instant on (1973-01-01 UTC), the UTC offset of every zone is a whole number of minutes, so timestamps show
+# the local time exactly.
 WHOLE_MINUTES_FROM = 94_694_400_000
 EPOCH_ORDINAL = EPOCH.toordinal()
 NOT_ZONES = {"localtime", "posixrules", "Factory"}
 """Entries of the time zone database that stand for this machine's own setting or for no zone at all."""
-# Names such as Asia/Bangkok. On file systems that ignore case, ZoneInfo accepts any spelling, so others are looked up.
+# Matches names such as Asia/Bangkok. On file systems that ignore case, ZoneInfo accepts any capitalisation, so all
+# other names are looked up in the list of zones.
 _USUAL_NAME = re.compile("[A-Z][a-z]+(?:/[A-Z][a-z]+(?:_[A-Z][a-z]+)*)+")
 
 _MINUTES = tuple(f"{minute // 60:02}:{minute % 60:02}" for minute in range(24 * 60))
@@ -45,7 +47,7 @@ def zone_named(name: str | None) -> tzinfo | None:
     if not name:
         return None
     if _USUAL_NAME.fullmatch(name):
-        # This reads one file. To list the names of all zones, Python reads the start of every file.
+        # This reads only one file. To list the names of all zones, Python would read the start of every file.
         with suppress(ZoneInfoNotFoundError, OSError, ValueError):
             return ZoneInfo(name)
     return ZoneInfo(name) if name in _zone_names() else None
@@ -55,8 +57,8 @@ def zone_named(name: str | None) -> tzinfo | None:
 def _zone_names() -> frozenset[str]:
     """Return the valid zone names.
 
-    ZoneInfo also accepts some names that are not valid here: those of files that
-    count leap seconds or that hold this machine's own setting.
+    ZoneInfo also accepts some names that are not valid here, such as those of
+    files that count leap seconds or that hold this machine's own setting.
     """
     return frozenset(available_timezones() - NOT_ZONES)
 
@@ -74,12 +76,12 @@ def iso(instant: int, zone: tzinfo) -> str:
 
 @lru_cache(maxsize=8192)
 def _offset(hour: int, zone: tzinfo) -> tuple[int, str] | None:
-    """Return the UTC offset in an hour since 1970, in milliseconds and as text such as `+07:00`.
+    """Return the UTC offset of a zone during an hour, in milliseconds and as text such as `+07:00`.
 
-    The result is cached, because thousands of bills fall into the same hour and
-    calendar arithmetic is most of the cost of a timestamp. It is None if the
-    offset changes within the hour or is not a whole number of minutes, as was
-    the case in some places in the past.
+    `hour` is the number of hours since 1970 UTC. The result is cached, because
+    thousands of bills fall into the same hour and calendar arithmetic is most of
+    the cost of a timestamp. It is None if the offset changes within the hour or is
+    not a whole number of minutes, as was the case in some places in the past.
     """
     first, last = from_ms(hour * HOUR, zone), from_ms((hour + 1) * HOUR - 1, zone)
     offset = first.utcoffset() or timedelta()
@@ -90,7 +92,7 @@ def _offset(hour: int, zone: tzinfo) -> tuple[int, str] | None:
 
 @lru_cache(maxsize=8192)
 def _day_text(count: int) -> str:
-    """Return a day since 1970 like `2026-01-31`."""
+    """Format a day, given as the number of days since 1970, like `2026-01-31`."""
     return date.fromordinal(EPOCH_ORDINAL + count).isoformat()
 
 
@@ -147,7 +149,7 @@ def days_until(last: date, count: int) -> list[date]:
 
 
 def trading_day_text(timestamp: str, closing: str | None) -> str | None:
-    """Return the same day as `trading_day`, for a timestamp of `iso` and a closing time such as `22:00`."""
+    """Return the same day as `trading_day`, for a timestamp formatted by `iso` and a closing time such as `22:00`."""
     if closing is None:
         return None
     day = timestamp[: len("2026-01-31")]

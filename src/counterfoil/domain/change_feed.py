@@ -49,11 +49,11 @@ class FeedPosition(Struct, frozen=True, order=True):
 
 
 class FeedShop(Struct, frozen=True):
-    """The data about a shop that a pass needs.
+    """What a pass needs to know about a shop.
 
     For a shop that left the scope, `joined_at` and `listed_at` are the stamp of
-    its departure. `body` is None if the entry has not changed since the previous
-    pass.
+    its departure, and `body` is None. `body` is also None if the entry has not
+    changed since the previous pass.
     """
 
     shop_id: str

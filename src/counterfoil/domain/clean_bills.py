@@ -2,9 +2,9 @@
 
 Most bills have only known fields with values of the expected types. msgspec
 decodes such a bill directly into the structs below and rejects all other bills,
-so no field has to be checked again. `read_clean_bill` returns None for a bill
-that it cannot read, and the caller then uses `bill_from`, which accepts any
-value.
+so the types of values need not be checked again. `read_clean_bill` returns None
+for a bill that it cannot read, and the caller then uses `bill_from`, which accepts
+any value.
 """
 
 from collections.abc import Callable

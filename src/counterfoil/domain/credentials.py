@@ -55,7 +55,7 @@ def format_key(credential: Credential) -> str:
 
 
 def parse_authorization(authorization: str | None) -> Credential | None:
-    """Return the key in an Authorization header, or None if it is missing, malformed or has a wrong checksum."""
+    """Return the key in an Authorization header, or None if it is missing or malformed or has a wrong checksum."""
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip(" ")
     if scheme.lower() != "bearer" or not _KEY.fullmatch(token):

@@ -178,7 +178,7 @@ _WORDS: Final[Mapping[Measure, str]] = {
 
 
 def describe(alarm: IntakeAlarm) -> str:
-    """Return one sentence about an alarm, without a full stop."""
+    """Return a one-line description of an alarm, without a full stop."""
     counted = f"{alarm.count:,} of {alarm.total:,}"
     before = f"at most {alarm.before:.1%} in earlier loads"
     if alarm.measure == "unknown_field":
@@ -198,7 +198,7 @@ FORGET_FOLDER_MS = 30 * 86_400_000
 
 
 class WatchedFolder(Struct, frozen=True):
-    """A spool folder that `load --watch` watches: when its watcher was last seen, and when files were delivered."""
+    """A spool folder that `load --watch` watches: when its watcher was last seen, and when a file last arrived."""
 
     name: str
     seen_at: int

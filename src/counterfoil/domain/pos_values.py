@@ -2,8 +2,8 @@
 
 The table "How a value is read" in docs/source-records.md is the specification;
 each function implements one row of it. A function takes any JSON value and
-returns the usable part of it, or `None`. The first lines of each function
-are a fast path for clean values, because every bill takes about a hundred calls.
+returns the usable part of it, or `None`. Many functions begin with a fast path
+for clean values, because every bill takes about a hundred calls.
 """
 
 import re
@@ -25,7 +25,7 @@ MAX_WHOLE_DIGITS = 19
 
 MILLION = 1_000_000
 WHOLE_MILLIONTHS = 1e9
-"""Below this limit, a double can hold any whole number of millionths exactly."""
+"""For an amount below this limit, a double can hold the number of millionths exactly."""
 
 EXACT_FLOAT = 2**53
 
@@ -59,7 +59,7 @@ _FLAG_WORDS = _YES | {"false", "0", "no"}
 
 
 class Unreadable(ValueError):
-    """A record lacks a required identifier, so it cannot be stored."""
+    """A required identifier of a record is missing or unusable, so the record cannot be stored."""
 
 
 # --- text ------------------------------------------------------------------
@@ -215,9 +215,9 @@ def moment(value: object) -> Moment | None:
 
 
 def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
-    """Return the instant at which a clock in `zone` showed this time, or None if it is out of range.
+    """Return the instant of a recorded time, or None if it is not between 1970 and LAST_INSTANT.
 
-    The range is from 1970 to LAST_INSTANT.
+    A time without an offset is local time in `zone`.
     """
     if isinstance(recorded, datetime):
         recorded = to_ms(recorded.replace(tzinfo=zone))

@@ -8,7 +8,8 @@ PostgreSQL can merge ranges itself.
 
 from collections.abc import Iterable
 
-# A list has at most this many ranges. The oldest are dropped, so a list never appears to be read further than it was.
+# A list keeps at most this many ranges. The oldest are dropped rather than joined, so that changes that were not read
+# never appear to have been read.
 MAX_RANGES = 50
 
 # The first and the last instant of a range, in milliseconds since 1970 UTC.
@@ -18,7 +19,7 @@ NOTHING = "{}"
 
 
 def merged(ranges: Iterable[ReadRange]) -> list[ReadRange]:
-    """Return the newest MAX_RANGES ranges in order, after joining those that overlap or follow each other."""
+    """Return the newest MAX_RANGES ranges in order, after joining those that overlap or are adjacent."""
     found: list[ReadRange] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -42,8 +43,8 @@ def from_text(text: str) -> list[ReadRange]:
 def known_ranges(text: str, server_time: int) -> list[ReadRange]:
     """Return the ranges of a stored row.
 
-    A version that did not store ranges may have written the row. It only stored
-    `server_time`, and considered everything up to then to be read.
+    The row may have been written by an earlier version, which stored only
+    `server_time` and considered everything up to that instant as read.
     """
     ranges = from_text(text)
     end = ranges[-1][1] + 1 if ranges else 0

@@ -14,7 +14,7 @@ CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
-    """The record of a request. It never contains a parameter or a returned value."""
+    """The record of a request. It contains no returned values and no parameters except the base of a disclosure."""
 
     at: int
     key_id: str
@@ -66,15 +66,15 @@ class RequestTally:
     """A worker's error counts and pass progress that are not stored yet.
 
     The cost of storing them does not depend on the number of requests.
-    `add_page` is called for every poll. To be fast, it only saves values, and `progress` computes the rest.
+    `add_page` is called for every page of changes, so it only saves values, and `progress` computes the rest.
     """
 
     def __init__(self) -> None:
         self.errors: Counter[ErrorOfDay] = Counter()
         # The latest range of changes that was read from each list, and the time of the page that ended its latest pass.
         self._ended: dict[ChangeList, tuple[int, int, int]] = {}
-        # The ranges that do not follow each other. There are none unless a caller skips changes, or another worker
-        # sent the pages between them.
+        # Earlier ranges that the latest range does not continue. There are none unless a caller skips changes, or
+        # another worker sent the pages in between.
         self._apart: dict[ChangeList, list[ReadRange]] = {}
         self._continued: dict[ChangeList, int] = {}
 
@@ -90,7 +90,7 @@ class RequestTally:
         """Add a page of a pass that returns the changes from `since` to `horizon`, both included."""
         if is_last:
             if since > horizon:
-                # The pass began in the future, so it returned nothing.
+                # The pass asked only for changes after the horizon, so it returned nothing.
                 since = horizon + 1
             known = self._ended.get(read)
             if known is not None and known[0] <= since <= known[1] + 1 <= horizon + 1:

@@ -1,7 +1,8 @@
 """Parses a query string into one of a fixed set of questions, or refuses it.
 
-Later code never interprets strings. Invalid combinations, such as both
-modes at once or `from` without `to`, cannot be represented.
+Apart from cursors and marks, later code interprets no text. For a list of bills,
+invalid combinations, such as both modes at once or `from` without `to`, cannot be
+represented.
 """
 
 import re

@@ -32,7 +32,7 @@ class ShopRow(Struct):
     facts: bytes
     body: bytes
     dirty: bool = False
-    relisted: bool = False  # True if the shop's published entry has changed.
+    relisted: bool = False  # True if the shop's published entry has appeared, changed or disappeared.
 
     def values(self, rev: object) -> Row:
         return (
@@ -50,7 +50,9 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct, gc=False):
-    """A bill that is stored or will be stored. `body` is set only if it has to be written; a ledger never reads it.
+    """A bill that is stored or will be stored.
+
+    `body` is set only if it has to be written; a ledger never reads it.
     `loaded_at` is the stamp of a bill that has no `updated_at`, and 0 for other
     bills.
     """

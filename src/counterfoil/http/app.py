@@ -207,7 +207,7 @@ class App:
             self._request_log.note(record)
         answer = exchange.answer
         if answer and answer.change_list and exchange.method == "GET":
-            # A 304 response also counts as a page: it confirms that the caller has all changes up to the horizon.
+            # A 304 response also counts as a page that was sent: it confirms that the caller already has the page.
             self._request_log.note_page(
                 answer.change_list, answer.changes_since, answer.horizon, not answer.next_cursor, record.at
             )

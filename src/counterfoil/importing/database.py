@@ -1,4 +1,4 @@
-"""Imports from a POS database the bills that are new or changed since the last import, using a watermark column.
+"""Imports new and changed bills from a POS database. A watermark column shows what changed since the last import.
 
 No row may be missed, so each import reads some rows again; loading a row twice
 changes nothing. All queries of an import run in one snapshot, so that each bill
@@ -184,7 +184,7 @@ class DatabaseImport:
         elif last is not None:
             is_ahead = last > self._highest_number()
         if is_ahead:
-            self.notes.append("The saved watermark is newer than this database, so everything is read again.")
+            self.notes.append("The saved watermark is ahead of this database, so everything is read again.")
             return None
         if last is None and self._state and self._state.exists:
             self.notes.append("The last import saved no watermark for this mapping, so everything is read again.")

@@ -152,7 +152,7 @@ class _Inference:
         if sheet.problems:
             first = sheet.problems[0]
             self._undecided(
-                f"what to do about {len(sheet.problems):,} unreadable rows. Line {first.line} {first.detail}."
+                f"what to do about unreadable rows ({len(sheet.problems):,}). Line {first.line} {first.detail}."
             )
 
     def _number_format(self) -> None:

@@ -58,7 +58,7 @@ class RowRule(Struct, frozen=True):
 
 
 class DatabaseMapping(Struct, frozen=True, kw_only=True):
-    """The queries that read a POS database, and the watermark column that shows which bills are new."""
+    """The queries that read a POS database, and the watermark column that shows which bills are new or changed."""
 
     bills: str
     lines: str | None = None

@@ -4,7 +4,8 @@ Decompression detects damage late: damaged bytes may be unpacked into wrong line
 without any error. So a first pass only unpacks the file and compares its checksums. A second pass then reads the parts
 that the checksums confirm: complete gzip members and zstd frames, up to the first one that is damaged.
 
-Modules that only compressed files need are imported in the functions that use them, because most loads do not.
+Modules that only compressed files need are imported in the functions that use them, because most loads do not need
+them.
 """
 
 import io
@@ -44,9 +45,9 @@ def packing_by_content(start: bytes) -> Packing | None:
 
 
 def spooled(raw: IO[bytes]) -> BinaryIO:
-    """Copy compressed input that cannot be read twice to a temporary file; return the file, which the caller closes.
+    """Return a temporary file with a copy of compressed input, because the input itself can be read only once.
 
-    The file has no name, so no other process can open it.
+    The file has no name, so no other process can open it. The caller closes it.
     """
     import shutil
     import tempfile

@@ -40,7 +40,7 @@ class ForkedProcess:
 
 
 class ConverterProcess:
-    """A process that converts bills for the loader. `told` is the number of facts that it has received.
+    """A process that converts bills for the loader. `told` is the number of facts that it has been sent.
 
     `is_lost` is true once the loader has noticed that the process has ended.
     """
@@ -55,13 +55,13 @@ class ConverterProcess:
 
     @property
     def queues(self) -> MessageQueues:
-        """The messages to and from the process. The first use starts threads."""
+        """The messages to and from the process. The first access starts the threads that pass them on."""
         if self._queues is None:
             self._queues = MessageQueues(self._connection)
         return self._queues
 
     def has_answer(self) -> bool:
-        """Return whether `answer` returns at once."""
+        """Return whether `answer` would return without waiting."""
         return self.is_lost or self.queues.has_message()
 
     def answer(self) -> bytes | None:
@@ -84,12 +84,12 @@ class ConverterProcess:
 
 
 def spawned(secret: bytes, count: int) -> list[ConverterProcess]:
-    """Start new processes; return those that could be started. Without them, a load only takes longer."""
+    """Start new processes; return those that could be started. A load works without them, but takes longer."""
     return _greeted([_spawn() for _ in range(count if sys.executable else 0)], secret)
 
 
 def forked(secret: bytes, count: int) -> list[ConverterProcess]:
-    """Fork this process, which takes less time than to start new ones; return the forks.
+    """Fork this process, which takes less time than starting new processes; return the forks.
 
     Call this before the store is opened, because a fork must not inherit a
     connection. The result is empty if this process has several threads: another
@@ -121,7 +121,7 @@ def _spawn() -> ConverterProcess | None:
 
     # The process has the same module search path as this one. It has its own process group, so that only the loader
     # receives Ctrl-C.
-    path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)  # noqa: PTH109 - as sys.path has it
+    path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)  # noqa: PTH109 - sys.path has strings
     ours, theirs = socket.socketpair()
     with theirs:
         try:
@@ -140,7 +140,7 @@ def _spawn() -> ConverterProcess | None:
 
 def _fork() -> ConverterProcess | None:
     ours, theirs = socket.socketpair()
-    # A signal must not run a handler of the loader in the fork. The fork allows these signals when it ignores them.
+    # A signal must not run a handler of the loader in the fork. The fork unblocks these signals once it ignores them.
     allowed = signal.pthread_sigmask(signal.SIG_BLOCK, converter_process.IGNORED_SIGNALS)
     try:
         pid = os.fork()

@@ -35,7 +35,7 @@ class LinesToConvert(Struct, array_like=True):
 
     lines: list[bytes] = field(default_factory=list)
     facts: dict[int, KnownFacts] = field(default_factory=dict)
-    # True if the process must forget all facts that it has received, because there are too many of them.
+    # True if the process must forget all facts that it has received so far, because the loader has begun a new list.
     forgets: bool = False
 
 
@@ -149,7 +149,7 @@ def read_message(connection: socket) -> bytes | None:
 def _read(connection: socket, length: int) -> bytes:
     """Return this many bytes, or fewer if the input ends.
 
-    The system collects the bytes, because a thread that reads them in parts would wait for Python's lock after each.
+    The system collects the bytes, because a thread that reads them in parts would wait for the GIL after each part.
     """
     parts = []
     while length and (part := connection.recv(length, MSG_WAITALL)):
@@ -253,7 +253,7 @@ def _run_until_closed(connection: socket) -> None:
     # bills. Some systems, for example a strict systemd unit, do not allow changing the priority.
     with suppress(OSError):
         os.nice(NICENESS)
-    # The bills form no reference cycles.
+    # Bills form no reference cycles, so the garbage collector is not needed.
     gc.disable()
     run(connection)
 

@@ -50,7 +50,7 @@ def free_cores() -> int:
 def running_converters(
     pseudonyms: Pseudonyms, processes: int, total_bytes: int | None
 ) -> Iterator[Sequence[ConverterProcess]]:
-    """Yield processes that have been started for a load of this size, and end them afterwards.
+    """Start processes if the load is known to be large, yield them, and end them afterwards.
 
     Open the store inside the `with` block: see `forked`.
     """
@@ -162,7 +162,7 @@ class Converters:
                 return
 
     def _are_ready(self) -> bool:
-        """Return whether the processes are ready, and take the answers with which they said so.
+        """Return whether the processes are ready, and consume the answers that report this.
 
         Processes that have ended are removed, so the result is False if none is left.
         """

@@ -1,7 +1,7 @@
 """Loads source records: normalises them, rejects those that cannot be used, and writes the others in batches.
 
-A batch is one transaction. If the process dies, load the same source again:
-records that are already written change nothing.
+A batch is one transaction (on Citus: one per shop and base). If the process dies,
+load the same source again: records that are already written change nothing.
 """
 
 import os
@@ -125,7 +125,7 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The file of rejects, created at the first one. It contains raw records, so only its owner can read it."""
+    """The rejects file, created with the first reject. It contains raw records, so only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -61,7 +61,7 @@ class Source:
         self.damage: dict[Path, str] = {}
         """The reasons why files could not be read completely."""
         self.unfinished: list[Path] = []
-        """Files of a folder that are not read, because their names say that they are still being written."""
+        """Files of a folder whose names say that they are hidden or still being written. They are not read."""
         self.empty: list[str] = []
         """Names of files without any lines."""
 

@@ -43,7 +43,7 @@ class Spool:
             except OSError as error:
                 owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
                 named = f" (process {owner})" if owner else ""
-                raise SourceError(f"another process already watches {self.folder}{named}. Stop it first.") from error
+                raise SourceError(f"another process is watching {self.folder}{named}. Stop it first.") from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             yield
@@ -74,7 +74,7 @@ class Spool:
         return move(path, self._done)
 
     def quarantine(self, path: Path, reason: str) -> Path | None:
-        """Move a file that cannot be read to quarantine, next to a file with the reason; return its new path."""
+        """Quarantine a file that cannot be loaded, and write the reason to a file next to it; return its new path."""
         moved = move(path, self._quarantine)
         if moved:
             note = moved.with_name(moved.name + REASON_SUFFIX)

@@ -93,6 +93,6 @@ WITHHELD: dict[str, tuple[str, ...]] = {
     "coupons": ("member_id", "position", "code", "status", "template_id", "name", "expire_at"),
 }
 
-# For a table, a Boolean column that is computed when the copy is read, and the withheld column that it is based on: it
-# is true if the withheld column is not null.
+# Boolean columns that are computed when the copy is read. For each table: the name of the column, and a withheld
+# column. The value is true if the withheld column is not null.
 PRESENCE = {"bills": ("has_member", "member_id")}

@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the earliest time at which the last complete pass of any base began."""
+        """Return when the last complete pass of a base began: the earliest such time among all bases."""
         return earliest(base.passed for base in self.bases.values())
 
 

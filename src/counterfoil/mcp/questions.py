@@ -1,6 +1,6 @@
 """The questions that an assistant can ask, and the queries that answer them.
 
-Revenue is `net` without tips and without void bills, as in docs/pull.md.
+Revenue is `net` minus tips, without void bills, as in docs/pull.md.
 Days are `bill_date`, the calendar day in the shop's time zone.
 """
 
@@ -221,7 +221,7 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
 
     `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
     ended have no such instant and are listed in `incompleteShops`. `copyContainsOnly` is the copy's selection:
-    all other data is missing from it.
+    the copy does not contain any other data.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
     marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}

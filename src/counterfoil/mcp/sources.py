@@ -58,7 +58,9 @@ def is_sqlite(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(len(SQLITE_MAGIC))
     except OSError as error:
-        raise CopyError(f"cannot read the copy {path}: {error.strerror}. Run `counterfoil pull` first.") from error
+        raise CopyError(
+            f"cannot read the copy {path}: {error.strerror}. If there is no copy yet, run `counterfoil pull` first."
+        ) from error
     if head == SQLITE_MAGIC:
         return True
     if head[DUCKDB_MAGIC_OFFSET : DUCKDB_MAGIC_OFFSET + len(DUCKDB_MAGIC)] == DUCKDB_MAGIC:

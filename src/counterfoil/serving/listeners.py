@@ -9,7 +9,7 @@ LAST_RESERVED_PORT = 1023
 
 
 def require_free_ports(host: str, port: int, admin_host: str, admin_port: int) -> None:
-    """Raise if an address cannot be used. Otherwise, another service could silently share the port, as workers do."""
+    """Raise if an address cannot be used. Without this check, two services could share a port, as workers do."""
     _require_free_port(host, port, "host", "port", "")
     if admin_port:
         _require_free_port(admin_host, admin_port, "admin-host", "admin-port", " (0 turns the admin listener off)")
@@ -24,7 +24,7 @@ def _require_free_port(host: str, port: int, host_flag: str, port_flag: str, alt
             reason = "the port is in use"
             advice = f"Choose another with --{port_flag}{alternative}, or stop the process that uses it."
         case errno.EACCES if port <= LAST_RESERVED_PORT:
-            reason = f"only root may use ports up to {LAST_RESERVED_PORT:,}"
+            reason = f"only root may use ports up to {LAST_RESERVED_PORT}"
             advice = f"Choose another with --{port_flag}{alternative}."
         case errno.EADDRNOTAVAIL:
             reason, advice = "this machine does not have that address", f"Choose another with --{host_flag}."

@@ -56,8 +56,8 @@ class Worker:
         self._is_closing = False
         self._grace_sec = requests_limit_sec(grace_sec)
         self._orphan_deadline: StopDeadline | None = None
-        # Use the PID that the supervisor passed on: if the supervisor has already died, getppid() returns another
-        # process.
+        # Use the PID that the supervisor passed on: if the supervisor has already died, getppid() returns the PID of
+        # another process.
         supervisor = multiprocessing.parent_process()
         self._parent = (supervisor and supervisor.pid) or os.getppid()
         self.__rsgi__ = app.__rsgi__
@@ -124,12 +124,12 @@ def _allow_descriptors(connections: int) -> None:
 
 
 class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
-    """A Granian server that always replaces its workers.
+    """A Granian server that always replaces dead workers.
 
     Granian itself stops the service when a worker dies twice within 5.5
     seconds. Here a dead worker is replaced immediately the first time, and
-    after increasing pauses if it dies again soon. Other workers are replaced
-    during the pause.
+    after increasing pauses if it dies again soon. During a pause, other dead
+    workers are still replaced.
     """
 
     def __init__(self, *, grace_sec: int = 0, on_stop: Callable[[], None] = lambda: None, **terms: Any) -> None:

@@ -1,7 +1,8 @@
 """Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each component uses a single connection to the server that accepts writes. Every
-wait has a time limit. The connections that serve requests are in pool.py.
+Each component uses a single connection to the server that accepts writes. There
+are time limits for connecting, for waiting for a lock, and for detecting a
+broken connection. The connections that serve requests are in pool.py.
 """
 
 import logging
@@ -42,7 +43,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise psycopg's errors as errors of ports.py, with only the first line: the other lines may contain data."""
+    """Raise psycopg's errors as those of ports.py, with only the message's first line: the rest may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:

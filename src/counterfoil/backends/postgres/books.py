@@ -2,9 +2,9 @@
 
 Apart from the change feed and the digests, all rows of an answer are read by
 one statement and therefore from one snapshot. The last column of every row is
-the horizon of that snapshot, on replicas too.
-Large tables are always queried by shop or base, so that each shop and each base
-can be stored on one shard.
+the horizon of that snapshot, on replicas too. Large tables are always queried
+by shop or base, so that all rows of a shop or a base can be stored on one
+shard.
 """
 
 from datetime import date
@@ -160,7 +160,7 @@ class PostgresBooks:
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        # The scope is part of the cache key, so that a key never reads a shop outside its scope.
+        # The scope is part of the cache key, so that an API key never reads a shop outside its scope.
         self._numbers: dict[tuple[Scope, str], int] = {}
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class PostgresBooks:
     async def bills_by_day(
         self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        # An empty string sorts before every ID, so this is the position just before the first day.
+        # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         values = (*start, as_number(last), limit)
         return await self._bill_page(_BILLS_BY_DAY, scope, shop_id, values, limit, reached)
@@ -227,7 +227,7 @@ class PostgresBooks:
             if still:
                 return _page_of(rows, limit)
         number = await self._number(scope, shop_id, reached)
-        # A replica that does not have the shop yet returns an empty page with its own horizon.
+        # If the page comes from a replica that does not have the shop yet, it is empty and has that replica's horizon.
         return _page_of(await ask(number), limit) if number is not None else None
 
     async def _number(self, scope: Scope, shop_id: str, reached: int) -> int | None:

@@ -79,10 +79,12 @@ OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
 # Maximum number of shops that one statement returns.
 SHOPS_AT_ONCE = 64
-# Number of sections that one statement reads. The first statement reads the sections of one shop, because most pages
-# of a long pass contain only one shop. Later statements read more sections, as long as the page is not full.
+# Minimum and maximum number of sections that one statement reads. A page starts with the minimum, the sections of one
+# shop, because most pages of a long pass contain only one shop. The number grows while every section is read to its
+# end.
 FEWEST_SECTIONS, MOST_SECTIONS = 3, 192
-# Approximate maximum number of rows that one statement reads, which limits its memory use.
+# To limit memory use, the sections of one statement share this number of rows. Each section may return at least
+# FEWEST_ROWS, even if the total is then higher.
 ROWS_AT_ONCE = 600
 FEWEST_ROWS = 8
 

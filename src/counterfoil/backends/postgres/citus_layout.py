@@ -1,4 +1,4 @@
-"""Table layout on Citus: the large tables are distributed, all others stay on the coordinator.
+"""Table layout on Citus: the large tables are distributed, and all others stay on the coordinator.
 
 There are no reference tables, so no transaction of the store spans two nodes
 and none needs two-phase commit. See docs/decisions/0013 for the reasons.
@@ -104,7 +104,7 @@ def _require_committed(connection: Connection) -> None:
     if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
             "the tables are distributed, but not every node has committed yet. Start services only when "
-            "`SELECT gid FROM pg_prepared_xacts` is empty on every node. Citus completes the commit within a minute."
+            "`SELECT gid FROM pg_prepared_xacts` returns no rows on any node, which normally takes less than a minute."
         )
 
 

@@ -135,7 +135,7 @@ class DistributedLedger(PostgresLedger):
                 connection.execute(_PUBLISH)
                 connection.execute(_UNLOCK)
             except BaseException:
-                # The outcome of the last statement is unknown. Closing the session releases the lock, and the next
+                # The outcome of the last statement may be unknown. Closing the session releases the lock, and the next
                 # writer makes sure that this session has ended on every node.
                 connection.close()
                 raise
@@ -166,7 +166,7 @@ class DistributedLedger(PostgresLedger):
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Reserve a stamp above the horizon. Return it and the current time. The ticker stays below this stamp."""
+        """Reserve a stamp above the horizon. Return it and the current time. The ticker keeps the horizon below it."""
         stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 
@@ -258,7 +258,7 @@ class DistributedLedger(PostgresLedger):
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
 
     def _insert(self, statement: str, row: str, rows: Sequence[Row]) -> None:
-        """Insert rows with VALUES, because Citus runs INSERT ... SELECT from arrays in two phases."""
+        """Insert rows with VALUES, because Citus would commit an INSERT ... SELECT from arrays in two phases."""
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
             text = statement.format(rows="VALUES " + ", ".join([row] * len(some)))

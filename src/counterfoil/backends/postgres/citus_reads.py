@@ -179,7 +179,7 @@ PARTS: Mapping[str, SplitStatement] = {
 
 
 class _InParts:
-    """A pool that runs the statements in `PARTS` in two parts, and the statements of the change feed shop by shop."""
+    """A pool that runs the statements in `PARTS` in two parts, and `change_feed.ROWS_OF` section by section."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

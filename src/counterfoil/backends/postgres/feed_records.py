@@ -64,7 +64,10 @@ def touch(connection: Connection[Any], shops: list[int], stamp: int) -> None:
 
 
 def prune(connection: Connection[Any]) -> int:
-    """Delete removals older than REMOVALS_KEPT_MS; return the count. Marks of that age are refused afterwards."""
+    """Delete removals older than REMOVALS_KEPT_MS; return the count.
+
+    If any are deleted, marks of that age are refused from then on.
+    """
     row = connection.execute(_PRUNE, {"kept": REMOVALS_KEPT_MS}).fetchone()
     return int(row[0]) if row else 0
 

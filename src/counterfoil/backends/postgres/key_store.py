@@ -1,4 +1,4 @@
-"""Issues, changes and revokes keys on behalf of the operator."""
+"""Issues, changes, rotates and revokes keys on behalf of the operator."""
 
 from collections.abc import Callable, Sequence
 
@@ -72,7 +72,7 @@ class PostgresKeyStore:
         with translated(), self._connection().transaction():
             connection = self._connection()
             fingerprint_of(connection)
-            # The lock makes a second rotation of this key wait until this one commits, so it sees the new successor.
+            # A second rotation of this key waits for the lock until the first commits, so it sees the new successor.
             row = connection.execute(_LOCK, (key_id,)).fetchone()
             if not row:
                 return None

@@ -313,7 +313,7 @@ class PostgresLedger:
         return max(now, horizon + 1), now
 
     def _publish(self, stamp: int) -> None:
-        """Move the horizon to this transaction's stamp. It becomes visible together with the rows."""
+        """Move the horizon to this transaction's stamp. The new horizon becomes visible together with the rows."""
         self._line().execute(_SET_HORIZON, (stamp,))
 
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:

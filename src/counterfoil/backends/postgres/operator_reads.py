@@ -128,6 +128,7 @@ _BILLS_PER_DAY = """
 
 class PostgresOperatorReads:
     """Reads in read-only transactions.
+
     While there is no primary, it reads from the replica that is furthest ahead.
     """
 

@@ -1,8 +1,8 @@
 """Connections that serve requests (asyncpg): one pool per server, and the translation of asyncpg's errors.
 
 Every wait has a time limit. This pool needs less CPU time than asyncpg's own
-pool: see docs/decisions/0007-dependencies.md for the figures.
-The connections of loaders and commands are in admin_connections.py.
+pool: see docs/decisions/0007-dependencies.md for the figures. The connections
+of loaders, commands and the supervisor are in admin_connections.py.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# Time limit for reading keys and counting requests, so that a request fails quickly if the primary does not respond.
+# Time limit for short statements, such as those that read keys and count requests, so that a request fails quickly if
+# the primary does not respond.
 GATE_SEC = 1.5
 # A connection that was idle for longer than this is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
@@ -46,7 +47,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise asyncpg's errors as errors of ports.py, with only the first line: the other lines may contain data."""
+    """Raise asyncpg's errors as those of ports.py, with only the message's first line: the rest may contain data."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:
@@ -144,7 +145,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
-        """Yield a connection. `within` also limits the time for opening it."""
+        """Yield a connection. If a new one must be opened, that may take at most `within` seconds."""
         await self._take_slot()
         try:
             with translated():

@@ -6,9 +6,9 @@ replica is usable if it responds and is not too far behind. Reads rotate over
 the usable replicas, or go to the primary if there are none. A read that fails
 is repeated on the next server. Each read states the horizon that the server
 must have reached, which is the newest horizon that was ever reported to the
-caller. A horizon is reported only if every usable replica has reached it, so
-every usable replica can answer the caller's next read. A single server is not
-watched: every statement goes to its pool.
+caller. Normally a horizon is reported only when every usable replica has
+reached it, so any of them can answer the caller's next read. A single server is
+not watched: every statement goes to its pool.
 """
 
 import asyncio

@@ -102,7 +102,11 @@ class PostgresUsage:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write pending records and counts, and close the connections. Raise if writing exceeds `within` seconds."""
+        """Write pending records and counts, and close the connections.
+
+        Raise StoreUnavailable if the data cannot be written within `within`
+        seconds.
+        """
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()
@@ -183,7 +187,7 @@ class PostgresUsage:
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
-        """Like `raise_totals`, but callable from outside the event loop. It times out after `within` seconds."""
+        """Like `raise_totals`, but from outside the event loop. Return nothing. Time out after `within` seconds."""
         self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)), within)
 
     # --- request records -------------------------------------------------------

@@ -86,7 +86,7 @@ class PostgresUsageAdmin:
             return cursor.execute(_DISCLOSURES, {"most": most, "key_id": key_id}).fetchall()
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and daily data older than 400 days.
+        """Delete request records older than 90 days, and counts and pass progress older than 400 days.
 
         Return the number of records and the number of daily totals deleted.
         """

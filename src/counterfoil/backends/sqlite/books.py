@@ -55,8 +55,8 @@ _COVERS = {
 }
 
 # SQLite concatenates the rows of a page, in the order of the inner query, because fetching 200 rows one by one would
-# take twice as long. One statement reads one snapshot, so these rows are consistent with the shop, the horizon, the
-# last position (as one string) and whether the cursor's row still exists.
+# take twice as long. One statement reads one snapshot, so these rows match the other columns: the shop, the horizon,
+# the last position (as one string), and whether the cursor's row still exists.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),
@@ -195,7 +195,7 @@ class SqliteBooks:
         limit: int,
         reached: int = 0,  # noqa: ARG002
     ) -> BillPage | None:
-        # An empty string sorts before every ID, so this is the position just before the first day.
+        # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), limit))
 

@@ -126,7 +126,10 @@ def touch(connection: sqlite3.Connection, shop: int, stamp: int) -> None:
 
 
 def prune(connection: sqlite3.Connection, horizon: int) -> int:
-    """Delete removals older than REMOVALS_KEPT_MS; return the count. Marks of that age are refused afterwards."""
+    """Delete removals older than REMOVALS_KEPT_MS; return the count.
+
+    If any are deleted, marks of that age are refused from then on.
+    """
     oldest = horizon - REMOVALS_KEPT_MS
     deleted = connection.execute(_PRUNE, (oldest,)).rowcount
     if deleted:

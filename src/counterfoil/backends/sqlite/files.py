@@ -29,8 +29,8 @@ SLOWEST_RETRY_SEC = 0.005
 # Pages of `books` are large because a request reads many bills. Pages of `usage` are small because an admission writes
 # only one page.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-# How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. The limit for
-# `keys` is short, because requests wait while it is opened.
+# How long to wait for a file that is locked when it is opened. After a crash, the first process to open `usage` locks
+# it while it reads the whole log, which may be long.
 OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}

@@ -223,7 +223,7 @@ class SqliteInspection:
 
 
 def _size(file: Path) -> int:
-    """Return a file's size, or 0 if SQLite has just deleted it."""
+    """Return a file's size, or 0 if it does not exist, for example because SQLite has just deleted it."""
     try:
         return file.stat().st_size
     except OSError:

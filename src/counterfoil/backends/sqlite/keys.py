@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 REFRESH_SEC = 0.5
 # All keys are read again after this time, even if the file seems unchanged.
 REREAD_SEC = 60.0
-# How long the thread waits for a lock, how soon it tries again, and how long a request with a known key waits for the
-# thread.
+# The thread waits up to LOCK_SEC for a lock. While the keys in memory may be used, a request waits at most BRIEFLY_SEC
+# for the thread, and a locked file is checked again after RETRY_SEC.
 LOCK_SEC, RETRY_SEC, BRIEFLY_SEC = 0.02, 0.1, 0.1
 
 _ALL = "SELECT key_id, secret_digest, body FROM keys"
@@ -111,7 +111,7 @@ class SqliteKeyLookup:
     async def find_again(self, key_id: str) -> StoredKey | None:
         import asyncio
 
-        # If the file is unchanged, the key in memory is up to date.
+        # If the file is unchanged, the keys in memory are up to date.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REQUEST_SEC
         while not self._is_unchanged():
@@ -146,7 +146,7 @@ class SqliteKeyLookup:
             if done and self._locked is None:
                 return
             if bridging:
-                # Until the next retry is due, requests with known keys do not wait again.
+                # Until the next check is due, requests use the keys in memory without waiting.
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
@@ -242,7 +242,7 @@ def all_keys(connection: sqlite3.Connection) -> list[Key]:
 
 
 class SqliteKeyStore:
-    """Issues, changes and revokes keys on behalf of the operator."""
+    """Issues, changes, rotates and revokes keys on behalf of the operator."""
 
     def __init__(self, folder: Path, now_ms: Callable[[], int]) -> None:
         self._folder = folder

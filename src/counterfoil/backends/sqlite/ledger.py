@@ -228,7 +228,11 @@ class SqliteLedger:
         return row[0]
 
     def _take_stamp(self) -> int:
-        """Take this transaction's stamp: the current time, or just above the horizon if the clock has stepped back."""
+        """Take this transaction's stamp and move the horizon to it.
+
+        The stamp is the current time, or 1 ms above the old horizon if that is
+        later.
+        """
         stamp = max(self._clock.now_ms(), self._horizon() + 1)
         self._connection.execute(_SET_HORIZON, (stamp,))
         return stamp

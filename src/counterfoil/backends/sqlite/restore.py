@@ -133,7 +133,7 @@ def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Act
 
 
 def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
-    """Return the secret for the restored store. Raise BackupRefused if it is not the backup's secret."""
+    """Return the secret for the restored store. Raise BackupRefused if it cannot be read or does not fit the backup."""
     secret = place.text.encode()
     if not secret:
         file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file

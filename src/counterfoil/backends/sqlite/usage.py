@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
 # An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
-# a record to `requests` changes a page in each of four indexes, and records that are added together share most of
-# these pages.
+# a record to `requests` changes a page in each of three to five indexes, and records that are added together share most
+# of these pages.
 RECENT_RECORDS = 128
 RECENT_US = 100_000
 PRUNE_ROWS = 5_000
@@ -300,7 +300,7 @@ class SqliteUsage:
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records and counts. If the store cannot be written, they stay pending."""
+        """Write the pending records and counts. If the write fails, they stay pending."""
         if not self._records and not self._tally and not self._recent:
             return
         with translated(), writing(self._connection, wait_sec):
@@ -389,7 +389,7 @@ class SqliteUsage:
         return True
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and daily data older than 400 days.
+        """Delete request records older than 90 days, and counts and pass progress older than 400 days.
 
         Return the number of records and the number of daily totals deleted.
         """

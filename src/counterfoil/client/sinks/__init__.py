@@ -53,7 +53,7 @@ class Written(Struct, frozen=True):
 
 
 class ParsedRows(Struct, frozen=True):
-    """Rows that a sink has parsed ahead of writing them. `database` is the DuckDB database in memory that has them."""
+    """Rows that a sink has parsed before writing them. They are in the in-memory DuckDB database named `database`."""
 
     database: str
 

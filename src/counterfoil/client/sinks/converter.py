@@ -1,7 +1,7 @@
 """Converts objects in responses to rows, for engines that cannot parse JSON quickly.
 
-DuckDB parses the objects in memory. It is started only when the first row
-arrives, because most pulls receive no rows.
+DuckDB parses the objects, using an in-memory database. It is started only when
+the first row arrives, because most pulls receive no rows.
 """
 
 import threading
@@ -26,7 +26,7 @@ class RowConverter:
     """Parses objects with `read`, and then returns the rows of each table as CSV files or as tuples."""
 
     def __init__(self, target: Path | None = None) -> None:
-        """`target` is the file of the copy. Temporary data is stored next to it."""
+        """If the copy is a file, `target` is its path, and temporary data is stored next to it."""
         self._db: Any = None
         self._ahead: Any = None
         self._start_lock = threading.Lock()

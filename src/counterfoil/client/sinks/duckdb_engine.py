@@ -1,7 +1,8 @@
 """Imports DuckDB without the parts of its package that a copy does not need.
 
 Importing the package `duckdb` takes longer than everything else that a pull without changes does, because it also
-imports classes for relations, expressions and data frames. Its compiled module has the connections and the errors.
+imports classes for relations, expressions and data frames. A copy needs only connections and errors, which are in the
+package's compiled module.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Parses the objects in responses with DuckDB and converts them to rows of the copy's tables.
+"""Uses DuckDB to parse the objects in responses and convert them to rows of the copy's tables.
 
-All SQL sinks use this module, because DuckDB parses JSON several times faster than
-Python does.
+All SQL sinks use this module, because DuckDB parses JSON several times faster
+than Python does.
 """
 
 import threading
@@ -38,7 +38,7 @@ Run = Callable[[str], Any]
 
 
 class JsonRows:
-    """Parses rows with a DuckDB connection. It creates the folder `scratch` for temporary files.
+    """Parses rows with DuckDB. Temporary files are stored in the folder `scratch`, which is created if it is missing.
 
     Rows are parsed either by the thread that writes the copy, with `read`, or ahead of it by another thread, with
     `read_ahead`. Each thread has its own connection and its own file.
@@ -70,7 +70,7 @@ class JsonRows:
         """Parse objects for a later call of `use`. Only one thread at a time may call this.
 
         The transaction of the writing thread does not see tables that are created after its first query in a
-        database, so each batch is stored in a database of its own, in memory.
+        database, so each batch is stored in its own in-memory database.
         """
         if not self._batches_ahead:
             self._run_ahead("SET TimeZone = 'UTC'")  # Each connection has its own time zone.

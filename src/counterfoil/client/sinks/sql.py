@@ -1,7 +1,7 @@
 """The code that all SQL sinks share. Subclasses implement how an engine receives the rows of a response.
 
 `read` parses the objects of a response, and `fill` inserts the resulting rows
-of one table. Everything else is SQL that all engines
+of one table. Apart from a few expressions, the rest is SQL that all engines
 understand. Shops and members that have not changed are not written, so the
 sink knows which tables changed.
 """
@@ -103,11 +103,11 @@ class SqlSink(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Free the memory of parsed rows that were used. No transaction is open."""
+        """Free the memory of parsed rows that were used. This must not be called inside a transaction."""
 
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        """Insert the rows that `read` has parsed into `target`. `supplied` has SQL for columns not in the response."""
+        """Insert the parsed rows of a table into `target`. `supplied` has SQL for columns not in the response."""
 
     def fill_all(self, fills: Sequence[Fill]) -> None:
         """Insert the rows of several tables."""
@@ -142,7 +142,7 @@ class SqlSink(ABC):
     # --- the copy ------------------------------------------------------------------
 
     def make_tables(self) -> None:
-        """Create missing tables, columns and views. Usually nothing is missing, so one query is enough."""
+        """Create missing tables, columns, indexes and views. Usually, a single query shows that nothing is missing."""
         found: dict[str, set[str]] = {}
         for name, column in self.existing():
             found.setdefault(name, set()).add(column)
@@ -165,7 +165,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            self._has_undelivered = True  # The rollback may restore undelivered bills.
+            self._has_undelivered = True  # The rollback may restore flags of undelivered bills.
             for clean_up in (lambda: self.run("ROLLBACK"), self.release):
                 with suppress(SinkError):  # Report the original error, not one that is raised here.
                     clean_up()

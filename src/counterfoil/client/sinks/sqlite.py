@@ -89,7 +89,7 @@ class SQLiteSink(SqlSink):
         return self._last_state
 
     def save_state(self, state: bytes) -> None:
-        """Save the state. Raise an error if another pull has saved its state since this pull read the state."""
+        """Save the state. Raise an error if another pull has saved a state since this pull last read or saved one."""
         if super().state() != self._last_state:
             raise SinkError("another pull is writing to the same SQLite file. Wait until it has finished.")
         super().save_state(state)

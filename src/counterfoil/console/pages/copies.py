@@ -71,7 +71,7 @@ def _verdict(visit: Visit, row: CopyRow) -> Html:
 
 
 def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
-    """Return a box that says whether the copy is up to date, with a link to the list."""
+    """Return a box that says whether the copy is up to date, with a link to the details."""
     t, state = visit.t, summary(rows)
     if state.state is None:
         value = t("copy.never") if rows else "–"
@@ -82,7 +82,7 @@ def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
 
 
 def copy_badge(t: Texts, state: CopySummary) -> Html:
-    """Return the state of a key's copy in few words, or a dash if the key keeps no copy."""
+    """Return the state of a key's copy in a few words, or a dash if the key keeps no copy."""
     if state.state is None:
         return element("span", "–", class_="muted", title=t("copy.no_copy"))
     if state.state == "fresh":

@@ -241,7 +241,7 @@ def _use(visit: Visit, view: OneKeyView) -> Html:
 
 
 def _days_with_data(days: list[KeyDay]) -> list[KeyDay]:
-    """Return the days from the first day with a request on, but at least the last LEAST_DAYS days."""
+    """Return the days from the first day with a request to today, but at least the last LEAST_DAYS days."""
     first = next((position for position, day in enumerate(days) if day.requests), len(days))
     return days[min(first, max(0, len(days) - LEAST_DAYS)) :]
 

@@ -1,4 +1,4 @@
-"""Keys: all keys with their use, and cards about keys that need attention."""
+"""Keys: the active keys with their use, and cards that select revoked keys and keys that need attention."""
 
 from datetime import datetime, timedelta
 
@@ -50,7 +50,7 @@ class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The data of the page. `show` is the selected card, or `active`. `counts` has the number of keys for each card."""
+    """The data of the page. `show` is the selected card, and `counts` has the number of keys for each card."""
 
     show: str
     counts: dict[str, int]

@@ -174,7 +174,7 @@ def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
 
 
 def load_badge(t: Texts, load: LoadView) -> Html:
-    """Return the state of a load. A finished load whose lines were rejected is a warning, or a problem if all were."""
+    """Return the state of a load. Once it has finished, rejected lines make it a warning, or a problem if all were."""
     if load.state != "finished" or not load.rejected:
         return badge(t(f"load.{load.state}"), "bad" if load.state == "stopped" else "")
     if load.rejected >= load.lines:

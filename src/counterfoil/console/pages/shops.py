@@ -97,7 +97,7 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
 
 
 def silent_rule(t: Texts) -> str:
-    """Return the rule by which a shop counts as silent, with its number of bills."""
+    """Return the text that says when a shop counts as silent and when it counts as closed."""
     return t("shops.silent_means", count=MISSING_BILLS)
 
 

@@ -1,4 +1,4 @@
-"""Store: the findings of `status` and `doctor`, sizes, servers, permissions, meter, and who is signed in."""
+"""Store: the findings of `status` and `doctor`, sizes, servers, login, meter, and the number of open sessions."""
 
 from msgspec import Struct
 

@@ -2,7 +2,7 @@
 
 The tables map a name to the English and the Thai string. A test fails if one of them is missing, if their placeholders
 differ, or if a name is not used. Messages that other parts compose in English, such as the findings of `doctor`, are
-recognized by `translation`.
+recognised by `translation`.
 """
 
 import re

@@ -57,8 +57,9 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.empty": ("no bills", "ไม่มีบิล"),
     "shops.explained": (
         (
-            "Usual numbers are medians of the same time in the last 4 weeks. Usual since then: since the last bill, or "
-            "in the week after it. Too few to tell: fewer than half of the usual bills today, but not silent."
+            "Usual numbers are medians for the same days and times in the last 4 weeks. Usual since then: bills in the "
+            "time since the last bill, or in the first week of it. Too few to tell: fewer than half of the usual bills "
+            "today, but not silent."
         ),
         (
             "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "

@@ -201,7 +201,7 @@ def _base(number: int, id_: str, size: int, style: BaseStyle, franchise_ids: tup
 
 
 def _sample(plan: WorldPlan, bases: tuple[BasePlan, ...]) -> Sample | None:
-    """Return a member to look up, preferably a person's second record: a lookup must not return the first."""
+    """Return a member to look up, preferably a person's second record, which is the one that a lookup must return."""
     base = max(bases, key=lambda one: one.members, default=None)
     if base is None or base.members == 0:
         return None

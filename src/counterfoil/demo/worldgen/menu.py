@@ -1,7 +1,7 @@
 """A shop's menu, with a bill line for each way in which a dish can be sold.
 
-Generated bills choose from these lines. The lines are encoded as JSON in advance, which
-makes it fast to generate a large world.
+The generator picks the lines of its bills from these. They are encoded as JSON in
+advance, which makes it fast to generate a large world.
 """
 
 from collections.abc import Iterator

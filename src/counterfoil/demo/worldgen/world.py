@@ -21,7 +21,7 @@ from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day
 LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008
 OFFLINE_CHANCE = 0.03
-# One shop of the demo has had no bills since the beginning of this many days ago. With the default number of bills, it
+# One shop of the demo has had no bills for this many whole days, and none today. With the default number of bills, it
 # is silent at any time of the day, because it usually has more than enough bills on two whole days.
 SILENT_DAYS = 2
 

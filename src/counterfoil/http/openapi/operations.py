@@ -65,7 +65,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def marked(self) -> bool:
-        """Return whether the responses have a `mark`."""
+        """True if the responses have a `mark`."""
         return "since" in self.parameters
 
 

@@ -89,9 +89,9 @@ Lists take `limit` ({DEFAULT_LIMIT} rows per page by default; at most {MAX_LIMIT
 `cursor`. Leave `cursor` out on the first page. Then send `nextCursor` back as `cursor`, with all other parameters
 unchanged, until it is null.
 
-**Only null ends a list.** A full page may be followed by an empty one. A cursor is valid for
-{LIFETIME_MS // HOUR_MS // 24} days after it was last handed out or used, for the same list and key. On `bad_cursor`,
-start the list again without a cursor.
+**Only null ends a list.** A full page may be followed by an empty one. A cursor is valid only for the same list and
+key. For bills and members, it is valid for {LIFETIME_MS // HOUR_MS // 24} days after it was last handed out or used. On
+`bad_cursor`, start the list again without a cursor.
 """
 
 LIMITS = f"""\
