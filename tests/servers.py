@@ -54,6 +54,7 @@ KEEP_FIRST_ROWS = """
 # for data that must never be written.
 EMPTY = """
     SET lock_timeout = '5s';
+    SET session_replication_role = replica; -- Otherwise, a trigger refuses to delete audit entries.
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid();
     DO $$
@@ -252,6 +253,8 @@ class Postgres(Server):
             name = self._returned.pop()
             if self._emptied(name):
                 return name, self.url(name)
+            if sweeper := self._sweepers.pop(name, None):
+                sweeper.close()
         return self.fresh_database()
 
     def return_database(self, database: str) -> None:
