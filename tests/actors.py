@@ -7,5 +7,5 @@ OPERATOR = Actor("alice", "cli", "back-office")
 
 
 def unrecorded(before: Key, after: Key) -> AuditEntry | None:
-    """Return None, so that the change is not recorded in the audit."""
+    """Return None, so that the change is not recorded in the audit log."""
     return None

@@ -1,9 +1,9 @@
 """The composition root: the only module that chooses the back ends.
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
-modules that need them are imported inside the functions that use them. Modules
-that only workers need, and modules that no worker needs, are imported in the
-same way.
+modules that need them are imported inside the functions that use them. Other
+modules that only some processes need are imported in the same way, so that
+commands start faster and workers use less memory.
 """
 
 from __future__ import annotations

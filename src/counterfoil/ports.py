@@ -236,7 +236,7 @@ class KeyStore(Protocol):
 
 
 class AuditLog(Protocol):
-    """The audit. Entries are added and never changed or deleted."""
+    """The audit log. Entries are added and never changed or deleted."""
 
     def record(self, entry: AuditEntry) -> None: ...
 

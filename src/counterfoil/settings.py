@@ -261,7 +261,9 @@ def resolve(sources: Mapping[str, SettingSource]) -> Settings:
         source = sources[setting.name]
         values[setting.name] = _parse_number(setting, source) if isinstance(setting.default, int) else str(source.value)
     if not values["store"].strip():
-        raise SettingsError("the setting store is blank. Set it to a folder or a database URL, or remove it.", "store")
+        raise SettingsError(
+            "the setting `store` is blank. Set it to a folder or a database URL, or remove it.", "store"
+        )
     if _SCHEME.match(values["store"]) and not values["store"].startswith(DATABASES):
         raise SettingsError(
             f"store must be a folder or start with {DATABASES[0]}, not with {_scheme(values['store'])}:", "store"

@@ -1,4 +1,4 @@
-"""A copy in DuckDB that was pulled from a real service, with personal data in every field that can contain it."""
+"""A DuckDB copy pulled from a service that runs here, with invented personal data in every field that can have it."""
 
 import shutil
 from contextlib import closing

@@ -129,7 +129,7 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
 
 
 def forget_the_audit(store: Path) -> None:
-    """Downgrade the key database to schema 1, which was used before the audit was added."""
+    """Downgrade the key database to schema 1, which was used before the audit log was added."""
     with closing(sqlite3.connect(store / "keys.sqlite3", isolation_level=None)) as keys:
         keys.executescript("DROP TABLE audit; DELETE FROM migrations WHERE number = 2; PRAGMA user_version = 1")
 

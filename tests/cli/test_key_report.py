@@ -65,7 +65,7 @@ def test_a_first_pass_from_a_mark_is_shown_with_its_start(counterfoil: Command, 
     assert copy_of(counterfoil, key_id, "sh_1")["state"] == "fresh"
     text = counterfoil("keys", "show", key_id).stdout
     start = f"{datetime.fromtimestamp((now - HOUR_MS) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-    assert f"up to date from {start} on" in text
+    assert f"up to date for changes since {start}" in text
     assert f"Riverside (sh_1): Changes before {start} were not read through the change list." in text
 
 

@@ -124,5 +124,5 @@ def test_a_number_outside_its_range_is_refused_with_the_range(name: str, value: 
 
 
 def test_an_empty_store_is_refused() -> None:
-    with pytest.raises(SettingsError, match="store is blank"):
+    with pytest.raises(SettingsError, match="`store` is blank"):
         load({"store": " "}, {})

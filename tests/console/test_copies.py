@@ -113,10 +113,10 @@ def test_a_copy_whose_first_pass_begins_at_a_mark_shows_from_when_on_changes_wer
     copy = copy_of(alice, erp)
     assert (copy["state"], to_ms(datetime.fromisoformat(copy["readFrom"]))) == ("fresh", start)
     page = alice.page(f"/keys/{key_id_of(erp.key)}")
-    assert ">up to date from 2026-01-02 06:00 on</span>" in page
+    assert ">up to date for changes since 2026-01-02 06:00</span>" in page
     assert "Changes before 2026-01-02 06:00 (Thailand time) were not read through the change list." in page
     assert "provided that it was complete when the first pass began" in page
-    assert ">up to date from 2026-01-02 on</span>" in alice.page("/keys")
+    assert ">up to date for changes since 2026-01-02</span>" in alice.page("/keys")
 
 
 def test_a_copy_within_the_tolerance_is_not_also_called_behind(console: RunningConsole, erp: Integrator) -> None:

@@ -161,7 +161,7 @@ class Checker:
     def _refusal_faults(self, answer: Answer, template: str) -> list[str]:
         found = []
         if template != ANY_ROUTE:
-            found.append(f"a proper request was refused by the HTTP server with {answer.status}")
+            found.append(f"a well-formed request was refused by the HTTP server with {answer.status}")
         if answer.status not in REFUSALS:
             found.append(f"the HTTP server itself answered {answer.status}")
         if answer.body:

@@ -108,7 +108,7 @@ class Fuzzer:
         self.report.answers = self._checker.checked
         return self.report
 
-    # --- proper requests ---------------------------------------------------------------
+    # --- well-formed requests -----------------------------------------------------------
 
     def _send_pipelined(self, cases: list[Case]) -> None:
         """Send these cases on one connection. If too many connections are waiting, first read from the oldest."""

@@ -1,8 +1,8 @@
 """Requests that nobody should send, generated from a seed: the same seed and number always give the same bytes.
 
-There are two kinds. A *proper* request is well-formed HTTP with strange content:
-it must be answered as documented for its path. A *broken* request is a proper request
-whose bytes were mutated: the HTTP server may also refuse it or disconnect.
+There are two kinds. A *well-formed* request is valid HTTP with strange content:
+it must be answered as documented for its path. A *broken* request is a well-formed
+request whose bytes were mutated: the HTTP server may also refuse it or disconnect.
 """
 
 from collections.abc import Sequence

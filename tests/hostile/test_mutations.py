@@ -1,4 +1,4 @@
-"""Generated requests are reproducible, and none of the proper requests is too large for the HTTP server."""
+"""Generated requests are reproducible, and no well-formed request is too large for the HTTP server."""
 
 from hostile.checker import Document
 from hostile.mutations import Generator, Stock
@@ -17,7 +17,7 @@ def test_the_same_seed_and_number_give_the_same_request() -> None:
     assert first.case(1) != Generator(8, STOCK, DOCUMENT).case(1)
 
 
-def test_no_proper_request_is_larger_than_the_server_accepts() -> None:
+def test_no_well_formed_request_is_larger_than_the_server_accepts() -> None:
     generator = Generator(7, STOCK, DOCUMENT)
     cases = [generator.case(number) for number in (*range(20_000), *LONG)]
     sizes = [len(case.data) for case in cases if not case.broken]

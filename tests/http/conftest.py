@@ -22,8 +22,8 @@ REPEATED_LIMIT = 200
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        # A limit of 1 produces the most cursors, so this case runs on every store. The two lists of bills read the
-        # same table, so on PostgreSQL the tests with several limits use only one of the lists.
+        # On PostgreSQL, `make test` runs these tests with a limit of 1 only, which produces the most cursors, and with
+        # only one of the two lists of bills, because both read the same table. `make test-long` runs the others.
         limit = params.get("limit", 1) if "kind" in params else 1
         is_repeated = limit != 1 or ("limit" in params and params.get("kind") is DayList)
         on_postgres = params.get("shared_service") == "postgres"

@@ -164,7 +164,7 @@ def test_other_requests_say_nothing_about_a_copy(service: RunningService, query:
 
 
 def poll(service: RunningService, key: str, of: Record, since: int, **headers: str) -> Response:
-    """Advance the clock by a second, and the horizon with it; then request the changes since this instant."""
+    """Advance the clock and the horizon by a second, then request the changes since `since`."""
     service.clock.advance(1)
     service.ledger.advance_horizon()
     return service.get("transactions", key, shopId=of["id"], updatedSince=iso_utc(since), headers=headers)

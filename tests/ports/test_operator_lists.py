@@ -1,4 +1,4 @@
-"""The operator reads keys, the audit, and bills per shop and day, without changing the store."""
+"""The operator reads keys, the audit log, and bills per shop and day, without changing the store."""
 
 import secrets
 from contextlib import closing

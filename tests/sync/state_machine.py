@@ -51,7 +51,10 @@ FARTHEST_STEP_SEC = 8 * DAY
 
 
 class SyncMachine(RuleBasedStateMachine):
-    """The rules of the state machine. Subclasses replace the service, its clients or parts of them (some faulty)."""
+    """The rules of the state machine. Subclasses replace the service, its clients or parts of them.
+
+    Some of these replacements have deliberate faults, which the rules must find.
+    """
 
     parts = StoreParts()
     reader: type[Reader] = Reader

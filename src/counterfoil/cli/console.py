@@ -96,7 +96,7 @@ def link(
     """Print a new sign-in link for a running console.
 
     The link works once. Changes that you make in the console are recorded in
-    the audit under your name.
+    the audit log under your name.
     """
     settings = existing_store(ctx, store, console_host=console_host, console_port=console_port)
     if not is_listening(settings.console_host, settings.console_port):

@@ -112,7 +112,7 @@ def _copy_cells(row: CopyRow, now: int) -> tuple[str, str, str, str]:
     if row.state == "behind" and row.complete_until:
         verdict = f"behind by {format_duration(now - to_ms(row.complete_until))}"
     elif row.state == "fresh" and row.read_from:
-        verdict = f"up to date from {_time(row.read_from)} on"
+        verdict = f"up to date for changes since {_time(row.read_from)}"
     return _name(row), verdict, _time(row.complete_until), _time(row.last_read_at)
 
 

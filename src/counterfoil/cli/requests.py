@@ -43,7 +43,9 @@ _TIME = "a duration before now (30m, 12h, 7d, 2w) or a time such as 2026-11-23T0
 )
 @click.option("--personal-data", is_flag=True, help="Only responses that contained personal data.")
 @click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since this time: {_TIME}.")
-@click.option("--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format.")
+@click.option(
+    "--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format as --since."
+)
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of requests."
 )

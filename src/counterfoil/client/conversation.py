@@ -127,6 +127,6 @@ def _decide_on_foreign(
     reason = f"the response had HTTP status {status} but no API error code"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, environment.random_number()), Unreachable(
-            f"the service cannot be reached: {reason}", request_id
+            f"{reason}, so it did not come from the service. Try again later, or check the base URL.", request_id
         )
     return retry.Raise(), NotThisService(f"{reason}. Check the base URL.", request_id)

@@ -135,7 +135,7 @@ class Puller:
             else:
                 return
         raise CounterfoilError(
-            f"the change feed had to be restarted {MAX_RESTARTS} times. Run `counterfoil pull` again later."
+            f"the service refused the cursor or the mark {MAX_RESTARTS} times. Run `counterfoil pull` again later."
         )
 
     def _recover(self, state: State, refusal: Refusal) -> None:

@@ -1,4 +1,4 @@
-"""Changes keys through the same functions as the command line, and records sign-ins in the audit.
+"""Changes keys through the same functions as the command line, and records sign-ins in the audit log.
 
 Every audit entry names the signed-in operator, and `console` as the program that made the change. A new key appears
 only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
@@ -80,7 +80,7 @@ def _already_sent(visit: Visit, result: str) -> ConsoleResponse:
 
 
 def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
-    """Record a sign-in in the audit. If the store is not writable, the sign-in succeeds without a record.
+    """Record a sign-in in the audit log. If the store is not writable, the sign-in succeeds without a record.
 
     The operator must be able to see what is wrong with such a store. Keys cannot be changed in that state.
     """

@@ -1,4 +1,4 @@
-"""The audit: who did what to keys and to the store as a whole, and when.
+"""The audit log: who did what to keys and to the store as a whole, and when.
 
 Sign-ins to the console and views of rejected lines are recorded too. An entry
 never contains a secret or the data of a member or a bill.
@@ -60,7 +60,7 @@ class FieldChange(Struct, frozen=True):
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One action in the audit. `detail` describes an action that does not change the fields of a key."""
+    """One action in the audit log. `detail` describes an action that does not change the fields of a key."""
 
     at: int
     act: str

@@ -84,7 +84,10 @@ class CountedFields(Struct, array_like=True, gc=False):
 
 
 class ConverterAnswer(Struct, array_like=True, gc=False):
-    """The bills on the lines of a message, in the same order. The other attributes are as in `ConvertedLines`."""
+    """The parts of a `ConvertedLines` that a converter process sends back.
+
+    The lines are left out, and each shop's facts are replaced by their number.
+    """
 
     bills: list[BillFields | None]
     special: dict[int, CountedFields | None]

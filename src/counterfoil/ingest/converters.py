@@ -1,7 +1,7 @@
-"""Converts the bills of a load, in additional processes if the load is large and the machine has a free core.
+"""Converts the bills of a load, in additional processes if the load is large and the machine has several cores.
 
 The additional processes only save time: everything that they cannot convert is
-left to the loader, which also checks that each bill was converted under the
+left to the loader, which also checks that each bill was converted with the
 current facts of its shop.
 """
 
@@ -134,7 +134,7 @@ class Converters:
         if number is not None and self._facts[number] == known:
             return
         if len(self._facts) >= MAX_KNOWN_SHOPS:
-            # Create a new list instead of clearing this one, to which lines that are being converted still refer.
+            # Create a new list instead of clearing this one, because lines that are being converted still refer to it.
             self._facts, self._numbers = [], {}
             for process in self._processes:
                 process.told = 0

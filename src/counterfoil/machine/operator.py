@@ -1,4 +1,4 @@
-"""Identifies the operator who runs a command, for the audit."""
+"""Identifies the operator who runs a command, for the audit log."""
 
 import os
 import pwd

@@ -66,9 +66,12 @@ def render(page: HtmlPage) -> bytes:
 
 @cache
 def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_header: bool = True) -> str:
-    """Return a policy that allows this style sheet and, if `runs_scripts`, script files of the same origin.
+    """Return a policy that allows this inline style sheet and `data:` images.
 
-    It blocks everything else: other hosts, inline scripts and styles, frames, and form submissions.
+    If `runs_scripts`, it also allows script files from the same origin, and requests
+    to it. Everything else is blocked, such as other hosts, inline scripts, other inline
+    styles and form submissions. A policy `in_header` also forbids other pages to
+    show the page in a frame.
     """
     digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
     rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]

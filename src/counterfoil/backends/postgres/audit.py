@@ -1,4 +1,4 @@
-"""Stores the audit on PostgreSQL. Triggers keep even the owner of the tables from changing or deleting entries."""
+"""Stores the audit log on PostgreSQL. Triggers keep even the owner of the tables from changing or deleting entries."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ def latest_entries(connection: Connection, most: int, key_id: str | None, since:
 
 
 class PostgresAudit:
-    """The audit of a store on PostgreSQL."""
+    """The audit log of a store on PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)

@@ -56,7 +56,8 @@ _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
 """
-# Stores a cursor that was handed out while there was no primary. Its ID is long and random, so it is unique.
+# Stores a cursor that was handed out while there was no primary. Its ID is long and random, so an existing row with
+# this ID is the same cursor, already stored.
 _ADOPT = f"{_INSERT} DO NOTHING"
 # Restores a cursor whose row was lost in a failover. It overwrites any cursor stored under the same ID since then.
 _CORRECT = f"""{_INSERT} DO UPDATE SET

@@ -108,7 +108,7 @@ class PostgresKeyLookup:
             with suppress(StoreUnreachable):
                 await self._servers.on_replica(self._refresh_from_replica)
         if failure is None:
-            # Count from the start of the read, because keys may change as soon as the server has read them.
+            # The interval begins with the read, because keys may change as soon as the server has read them.
             self._due = now + _REFRESH_US
         elif self._trusts_memory:
             self._due = self._clock.steady_us() + _REFRESH_US

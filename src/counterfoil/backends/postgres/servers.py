@@ -105,7 +105,8 @@ class Servers:
         self._turn = 0
         self._highest = 0
         self._offered = 0
-        # This node's steady clock in microseconds and the primary's clock in milliseconds, read at the same moment.
+        # This node's steady clock in microseconds just before a query, and the primary's clock in milliseconds that the
+        # query returned.
         self._primary_clock: tuple[int, int] | None = None
         self.primary = Primary(self)
 

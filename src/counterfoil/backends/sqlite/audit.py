@@ -1,4 +1,4 @@
-"""Stores the audit in `keys.sqlite3`, so that a key and its audit entry are written in one transaction."""
+"""Stores the audit log in `keys.sqlite3`, so that a key and its audit entry are written in one transaction."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def latest_entries(connection: sqlite3.Connection, most: int, key_id: str | None
 
 
 class SqliteAudit:
-    """The audit of an embedded store."""
+    """The audit log of an embedded store."""
 
     def __init__(self, folder: Path) -> None:
         self._connection = read_write(folder, "keys")

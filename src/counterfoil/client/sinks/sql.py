@@ -130,7 +130,7 @@ class SqlSink(ABC):
     def close(self) -> None: ...
 
     def sum_of(self, expression: str) -> str:
-        """Return SQL for an exact sum, as text or as a number."""
+        """Return an SQL expression for an exact sum. Depending on the database, the sum is a number or text."""
         return f"coalesce(sum({expression}), 0)"
 
     def changed(self, *tables: Table) -> None:  # noqa: B027 - subclasses may override it

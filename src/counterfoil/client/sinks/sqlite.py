@@ -64,9 +64,9 @@ class SQLiteSink(SqlSink):
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
-        # By default, SQLite stores temporary tables and sort data in the system's folder for temporary files, which may
-        # be small. They fit in memory: a temporary table has the rows of one batch, and the longest list in a query has
-        # only the IDs of a base's members or of the bills that a full pass did not return.
+        # By default, SQLite writes temporary tables and intermediate results to the system's folder for temporary
+        # files, which may be small. They fit in memory: a temporary table holds one batch, and the largest intermediate
+        # result holds only the IDs of a base's members, or of the bills that a full pass did not return.
         self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()
 

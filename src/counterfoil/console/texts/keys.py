@@ -126,7 +126,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Changes before {start} (Thailand time) were not read through the change list.",
         "การเปลี่ยนแปลงก่อน {start} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
     ),
-    "copy.fresh_since": ("up to date from {start} on", "ตรงกันตั้งแต่ {start}"),
+    "copy.fresh_since": ("up to date for changes since {start}", "ตรงกันตั้งแต่ {start}"),
     "copy.no_copy": ("This key keeps no copy.", "คีย์นี้ไม่ได้ทำสำเนา"),
     "copy.reading": ("pass not finished", "อ่านยังไม่จบ"),
     "copy.never": ("never read", "ไม่เคยอ่าน"),
