@@ -21,7 +21,7 @@ from bench.workloads import Workload
 from bench.world import World
 from bench.wrk import phrased
 
-# The name that selects the comparison with the other contestants in `--parts`.
+# The value of `--parts` that selects the comparison with the other contestants.
 ROUNDS = "rounds"
 WRK_MISSING = "wrk is not installed: `apt-get install wrk` (Debian), `brew install wrk` (macOS)."
 
@@ -97,7 +97,7 @@ def add_parts(run: report.Run, profile: Profile, made: World, parts: Sequence[st
 
 
 def rounds(profile: Profile, made: World, contestants: dict[str, Contestant], run: report.Run) -> dict[Pair, Measured]:
-    """Start all contestants, check that their responses agree, and measure them in alternating rounds."""
+    """Start the profile's contestants, check their responses and duties, and measure them in alternating rounds."""
     questions = workloads.drawn(made)
     run.titles |= {one.name: one.title for one in questions.values()}
     named = dict.fromkeys(pair.contestant for group in profile.groups for pair in group)

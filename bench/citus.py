@@ -1,4 +1,4 @@
-"""Compare Citus with plain PostgreSQL: loading and each kind of request, on the same servers in the same run.
+"""Compare Citus with plain PostgreSQL in the same run: the time per loaded record and per request.
 
     COUNTERFOIL_TEST_CITUS=postgresql://postgres@coordinator/postgres PYTHONPATH=tests .venv/bin/python -m bench.citus
 

@@ -1,8 +1,8 @@
 """The contestants: how each one is started and queried.
 
-Counterfoil runs with all of its features enabled: key check, minute window, day quota, request
-records, metrics, logging. The first four are its duties. Bun and Go run twice: bare, and with the
-same duties. The other contestants have no duties. Each contestant has one worker process,
+Counterfoil runs with its default settings: key check, minute window, day quota, request records,
+metrics and logging are enabled. The first four are its duties. Bun and Go run twice: bare, and
+with the same duties. The other contestants have no duties. Each contestant has one worker process,
 unless its name says otherwise.
 """
 

@@ -16,7 +16,7 @@ _HORIZON = "SELECT at FROM horizon"
 
 
 def hand_out(world: World, keys: list[str]) -> None:
-    """Give each key a cursor for every page that the workloads request."""
+    """Give each key a cursor for every page that the workloads request, except first pages."""
     asked = list(_positions(world))
     lineages = [key.split("_")[2] for key in keys]
     parts = bootstrap.serving_ports(world.settings, lambda _: None)

@@ -1,4 +1,4 @@
-"""The duties that make a comparison fair: a key check, limits, and a record of every request.
+"""The duties that make a comparison fair: a key check, limits, and a record of every admitted request.
 
 A contestant with duties reads its keys from a SQLite file that is prepared here,
 and counts and records requests in it. Before any measurement, `check`
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.contestants import Running
 
 TABLES = Path(__file__).parent / "peers" / "duties.sql"
-# The franchise of the two keys that `check` uses, and their limit of requests per minute.
+# The franchise of the two keys that `check` uses, and their rate limit in requests per minute.
 LIMITED, PER_MIN = "limited", 3
 # The number of requests that `check` sends at the same time with the second key.
 AT_ONCE = 4 * PER_MIN
@@ -57,7 +57,7 @@ def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, li
 
 
 def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float = WAIT_SEC) -> None:
-    """Check that a key is required, and that the limit, the day count and the records are exact and stored.
+    """Check that a key is required, that the limit is exact, and that day count and records are stored correctly.
 
     The count must be in the file as soon as a response arrives. This check reads
     the file over a connection of its own, which sees only committed data, so a
@@ -90,7 +90,7 @@ def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float 
     deadline = time.monotonic() + wait_sec
     while (stored := _stored(file, _id(key))) != wanted:
         if time.monotonic() > deadline:
-            raise DutyNotPerformed(f"{title} stored {stored}, not {wanted}")
+            raise DutyNotPerformed(f"{title} stored the day count and records {stored} instead of {wanted}")
         time.sleep(LOOK_EVERY_SEC)
 
 

@@ -34,7 +34,7 @@ class Step(Struct, frozen=True):
 
 
 def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[dict[str, object], list[Verdict]]:
-    """Run all steps once, and the pull without changes once per round; return the facts and the verdicts."""
+    """Run the pull without changes once per round and all other steps once; return the facts and the verdicts."""
     empty = _empty(world)
     tell("load")
     loaded = _run(empty, ["load", str(empty.source), "--batch", "2000"], LOADED)

@@ -46,7 +46,7 @@ class Service:
         return str(self._http.get("/usage").json()["serverTime"])
 
     def ages(self, seconds: float) -> list[float]:
-        """Send requests for this long; return the age of `serverTime` in each response, in seconds."""
+        """Send requests for `seconds` seconds; return the age of `serverTime` in each response, in seconds."""
         ages, end = [], time.time() + seconds
         while time.time() < end:
             horizon = datetime.fromisoformat(self.server_time()).timestamp()
@@ -54,7 +54,7 @@ class Service:
         return ages
 
     def changes(self, since: str) -> dict[tuple[str, str], str]:
-        """Return the `updatedAt` of each bill that has changed since this mark, keyed by shop and bill ID."""
+        """Return the `updatedAt` of each bill that has changed since the mark `since`, keyed by shop and bill ID."""
         return {
             (shop_id, bill["id"]): str(bill["updatedAt"])
             for shop_id in self.shops
@@ -154,7 +154,7 @@ def frozen(service: Service, processes: list["subprocess.Popen[bytes]"]) -> tupl
             break
         os.killpg(processes[0].pid, signal.SIGCONT)
     else:
-        raise SystemExit("no loader could be frozen while it held the lock")
+        raise SystemExit(f"the loader was frozen {MOST_FREEZES} times, but never while it held the lock")
     before = service.changes(began)
     time.sleep(FROZEN_SEC)
     vouched = service.server_time()

@@ -17,7 +17,7 @@ from bench.world import COUNTERFOIL, World
 
 # With fewer bills, process startup would dominate the result. dlt takes half a minute to load this many.
 BILLS = 20_000
-# How many times faster our loader should be than each of the other tools.
+# Our loader should be at least this many times as fast as each of the other tools.
 WANTED = {"sqlite-utils insert": 2.5, "dlt into DuckDB": 1.0}
 
 
@@ -62,7 +62,7 @@ def compared(
 
 
 def _strict(source: Path, target: Path) -> int:
-    """Copy the first bills that are valid JSON; return the count.
+    """Copy up to `BILLS` bills that are valid JSON; return the count.
 
     Some bills contain NaN, which is not valid JSON.
     """

@@ -38,7 +38,7 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all compared software that is installed."""
+    """Return the versions of the software that the benchmark uses, or "not installed" for a missing program."""
     ours = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     ours |= {f"{name} (ours)": version(name) for name in ("granian", "msgspec", "uvloop")}
     told = {
@@ -82,7 +82,10 @@ def _of_node() -> dict[str, str]:
 
 
 def processor_seconds(session: int) -> float | None:
-    """Return the processor time of all live processes in a session. Other load on the machine hardly affects it."""
+    """Return the total processor time of the live processes in a session, or None if none are found.
+
+    Other load on the machine hardly affects it.
+    """
     spent = [_spent(process) for process in _members(session)]
     return sum(spent) if spent else None
 

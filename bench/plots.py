@@ -27,7 +27,7 @@ def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
 
 
 def line(path: Path, title: str, points: Sequence[tuple[float, float]], unit: str) -> None:
-    """Plot values against sizes on a logarithmic scale. Each point is labelled with its value."""
+    """Plot values against sizes. The axis of sizes is logarithmic, and each point is labelled with its value."""
     left, right = log10(points[0][0]), log10(points[-1][0])
     most, height = max(value for _, value in points) * 1.15, 240
     body, placed = [], []

@@ -107,7 +107,7 @@ class Round(Struct):
 
 
 async def measured(service: bootstrap.Service, ask: Request, callers: int, seconds: float) -> Round:
-    """Send the same request repeatedly from this many callers; return the results."""
+    """Send the same request repeatedly from `callers` concurrent callers; return the rate, latencies and CPU time."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 

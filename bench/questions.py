@@ -100,7 +100,7 @@ _SHOPS = "select cast(body as text) as body from shops where franchise_id = :fra
 
 
 def datasette(question: Question) -> str | None:
-    """Return a query on our own database file, which stores bills and shops, but not members, as finished JSON."""
+    """Return the path of a query on our database file, where bills and shops, but not members, are finished JSON."""
     match question:
         case Poll(shop=shop, since_ms=since):
             return _sql(_BY_CHANGE, shop=shop, since=since)

@@ -66,7 +66,7 @@ def _count_answers(answered: Counter[ServerRole]) -> None:
 
 
 def _ages(fleet: Fleet, key: str, seconds: float) -> list[float]:
-    """Send requests for this long; return how many milliseconds each serverTime was behind the clock."""
+    """Send requests for `seconds` seconds; return how many milliseconds each serverTime was behind the clock."""
     url = f"http://127.0.0.1:{fleet.nodes[0].port}{fleet.settings.prefix}/v1"
     ages: list[float] = []
     with httpx.Client(headers={"authorization": f"Bearer {key}"}, timeout=10) as client:

@@ -1,4 +1,4 @@
-"""The results of a run: JSON for programs, Markdown for people."""
+"""The results of a run: JSON for programs, Markdown and plots for people."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -37,7 +37,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class Cores(Struct, frozen=True):
-    """One core for the contestant and all other cores for wrk, if the machine has at least two cores."""
+    """One core for the contestant and all other usable cores for wrk, or None for both if fewer than two are usable."""
 
     contestant: set[int] | None
     wrk: set[int] | None

@@ -15,7 +15,7 @@ CHECKED = 6
 
 
 class Differs(Exception):
-    """A contestant's answer differs from ours, so comparing them would be meaningless."""
+    """A contestant's answer differs from ours, so comparing its speed with ours would be meaningless."""
 
 
 @cache

@@ -16,7 +16,11 @@ Results = Mapping[Pair, Measured]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """A target and its result. `ratio` is None if either side was not measured."""
+    """A target and its result.
+
+    `ratio` is the measured value. For some targets it is not a ratio but, for
+    example, a number of seconds. It is None if it was not measured.
+    """
 
     what: str
     target: str

@@ -1,4 +1,4 @@
-"""The workloads: many different questions of each kind, because real callers do not repeat the same question."""
+"""The workloads. Most contain many different questions, because real callers do not repeat the same question."""
 
 import random
 import sqlite3
@@ -95,7 +95,10 @@ def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
 
 
 def _polls(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
-    """Return polls of each shop from several instants after its last change: real pollers do not repeat an instant."""
+    """Return polls of some shops, each with several instants after the horizon.
+
+    Real pollers do not send the same instant again.
+    """
     (horizon,) = books.execute(_HORIZON).fetchone()
     polls: list[Question] = []
     for number, shop_id, _ in shops[: MAX_QUESTIONS // STAMPS + 1]:

@@ -74,7 +74,7 @@ def drive(
     cores: set[int] | None,
     threads: int = 1,
 ) -> Round | None:
-    """Run wrk for this long; return the result, or None if no response arrived in time."""
+    """Run wrk for `seconds` seconds; return the result, or None if no response arrived in time."""
     paths = phrased(running, workload)
     with tempfile.TemporaryDirectory() as scratch:
         script = _written(Path(scratch), paths, running.headers(workload.franchise, workload.encoding))
@@ -106,7 +106,7 @@ def drive(
 
 
 def settle(running: Running) -> None:
-    """Wait until a contestant has finished the requests that wrk has abandoned."""
+    """Wait up to a minute for a contestant to finish the requests that wrk has abandoned."""
     for _ in range(SETTLE_TRIES):
         before = machine.processor_seconds(running.process_id)
         time.sleep(SETTLE_SEC)

@@ -31,7 +31,10 @@ class OpenApiDocument:
         self._validators: dict[tuple[str, ...], Draft202012Validator] = {}
 
     def check(self, path: str, method: str, answer: httpx.Response) -> None:
-        """Fail unless the document describes this response to `method` on `/v1/{path}`."""
+        """Fail unless the document describes this response to `method` on `/v1/{path}`.
+
+        If the document does not contain the path, the status must be 403 or 404.
+        """
         template = self._template(path)
         if template is None:
             assert answer.status_code in (403, 404), f"{path} is not a route, but got {answer.status_code}"

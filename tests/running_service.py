@@ -37,7 +37,8 @@ SECRET = "a deployment secret for tests only, long enough"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
 
 
-# Tests of the service run on both back ends. On PostgreSQL they take minutes, so only `make test-long` runs them there.
+# Tests with this parameter run on both back ends. On PostgreSQL they take minutes, so only `make test-long` runs them
+# there.
 DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 

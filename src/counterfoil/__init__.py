@@ -4,4 +4,4 @@ __version__ = "0.9.0"
 """Version of this package: the program, its client and its commands. It is set only here; the build reads it."""
 
 API_VERSION = "1.4.0"
-"""Version of the published API. It equals `info.version` and the newest entry of the changelog."""
+"""Version of the published API: `info.version` in the OpenAPI document, and the newest version in CHANGELOG.md."""

@@ -30,11 +30,11 @@ class KeyIssuingError(Exception):
 
 
 class KeyConflict(KeyIssuingError):
-    """Somebody else has changed the key since the operator saw it, so nothing was done."""
+    """The key has changed since the operator last saw it, so nothing was done."""
 
 
 class AlreadyRotated(KeyConflict):
-    """The key has successors that the operator does not know of, so no further successor was issued."""
+    """The key has valid successors that the operator does not know of, so no further successor was issued."""
 
     def __init__(self, key_id: str, successors: list[str]) -> None:
         named = f"{'successor' if len(successors) == 1 else 'successors'} {', '.join(successors)}"
@@ -239,7 +239,7 @@ def _validated(key: Key) -> Key:
 
 
 def _is_one_line(text: str) -> bool:
-    """Return whether the text has no line breaks, no other control characters and no invalid UTF-8."""
+    """Return whether the text has no line breaks, no other control characters and no surrogates (invalid UTF-8)."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 

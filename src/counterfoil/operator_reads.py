@@ -25,14 +25,14 @@ from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITE
 from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
 
-# The time limit for one call, in seconds.
+# The time limit for the queries of one call, in seconds. On PostgreSQL, it applies to each query separately.
 QUERY_SEC = 5.0
-# A search without an index reads at most this many records per page.
+# A search with conditions that no index covers reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
 # An unfinished load that has not written anything for this long counts as stopped.
 STALLED_MS = 120_000
-# Requests that are refused with these errors are not admitted.
+# Requests with a known key that end with these errors were not admitted, so they do not count against the quota.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
 # The instant and the number of a request record. Pages of records are sorted by both, newest first.
@@ -146,9 +146,9 @@ class CopyState(Struct, frozen=True, kw_only=True):
     `server_time` is the newest serverTime that was returned at the end of a
     pass. It is None if no pass has ended yet. The passes have returned everything
     from `read_from` to `server_time`, except for the `gaps`, which are sorted
-    oldest first. `read_from` is 0 if a pass began at the beginning. `finished` is
-    False if a later pass has begun but not ended. `at` is the time of the latest
-    request that was part of a pass.
+    oldest first. `read_from` is 0 if a pass began at the beginning. `finished`
+    says whether the latest page that was sent ended its pass, and `at` is the
+    time of that page.
     """
 
     list_name: str
@@ -180,7 +180,7 @@ class LoadRow(Struct, frozen=True, kw_only=True):
 
 
 def load_state(load: LoadRow, now: int) -> str:
-    """Return `finished`, `running`, or `stopped` if an unfinished load has not written anything for a while."""
+    """Return `finished` or `running`, or `stopped` if an unfinished load has not written anything for STALLED_MS."""
     if load.finished_at is not None:
         return "finished"
     return "stopped" if now - load.seen_at > STALLED_MS else "running"
@@ -388,7 +388,7 @@ def first_hour(since: int) -> int:
 
 
 def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfKey]:
-    """Return hourly counts, oldest first. Rows of both arguments have an hour (counted from 1970 UTC) and a count."""
+    """Return hourly counts, oldest first. Rows of both arguments have an hour (in hours since 1970 UTC) and a count."""
     errors: dict[int, int] = dict(tuple(row) for row in failed)
     counts: list[tuple[int, int]] = sorted((hour, count) for hour, count in requests)
     return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]

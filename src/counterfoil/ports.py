@@ -247,9 +247,9 @@ class AuditLog(Protocol):
 class Meter(Protocol):
     """Counts requests against the minute window and the daily quota, exactly across all processes.
 
-    With several servers, it also decides which horizon a response reports as
-    serverTime. That horizon is never earlier than a horizon that any node has
-    already reported to the key's lineage.
+    With several servers, it also decides which horizon a response to a request
+    without a cursor reports as serverTime. That horizon is never earlier than a
+    horizon that any node has already reported to the key's lineage.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...

@@ -46,7 +46,10 @@ class Caller(Struct, frozen=True):
 
     @property
     def horizon(self) -> int | None:
-        """The serverTime of the response, up to which its data must be complete, or None on a store with one server."""
+        """The horizon up to which the data of the response must be complete, or None on a store with one server.
+
+        It is the serverTime of the response, unless a cursor continues a pass with an earlier serverTime.
+        """
         return self.admitted.horizon
 
     @property

@@ -196,7 +196,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 
 
 class Settings(Struct, frozen=True):
-    """The validated settings. If the store is a database, `store` is the folder for local files."""
+    """The validated settings. If the store is a database, `database` is its address and `store` is a local folder."""
 
     store: Path
     database: str
@@ -232,7 +232,7 @@ class Settings(Struct, frozen=True):
 
 
 class SettingSource(Struct, frozen=True):
-    """The value of a setting and its origin, for `counterfoil settings`."""
+    """The value of a setting and its origin: `flag`, the name of a variable, the settings file or `default`."""
 
     value: str | int
     origin: str

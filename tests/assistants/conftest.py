@@ -1,4 +1,4 @@
-"""A DuckDB copy pulled from a service that runs here, with invented personal data in every field that can have it."""
+"""A DuckDB copy pulled from a service in this process, with invented personal data in fields that must stay private."""
 
 import shutil
 from contextlib import closing

@@ -67,7 +67,7 @@ class TwoNodes:
         return verdict.horizon
 
     def forget(self) -> None:
-        """Delete the floor of `KEY` from the meter."""
+        """Make the meter lose the floor of `KEY`."""
         if self.shared:
             servers.valkey().command(f"DEL {self.prefix}:{{k_1}}:horizon")
         else:

@@ -77,7 +77,7 @@ class Cluster:
         self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
 
     def bridged(self) -> None:
-        """Wait until the bridge is active, so that it stores every new cursor, and the replicas have caught up."""
+        """Wait until the bridge stores every new cursor and the replicas have caught up."""
         self.until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
         self.tick(SETTLING_MS / 1000 + 1)
         self.settled()

@@ -203,7 +203,7 @@ def test_a_key_that_somebody_else_has_just_rotated_is_rotated_again_only_on_requ
     assert counterfoil.json("keys", "rotate", old, "--again")["successorOf"] == old
     for successor in counterfoil.json("keys", "list")[1:]:
         counterfoil("keys", "revoke", successor["keyId"], "--yes")
-    # A key whose successors have all been revoked can be rotated again.
+    # A key whose successors have all been revoked can be rotated without --again.
     assert counterfoil.json("keys", "rotate", old)["successorOf"] == old
 
 

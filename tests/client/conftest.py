@@ -23,7 +23,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A service with the branch, and a copy in DuckDB that was pulled from it at this port. Both are in `folder`."""
+    """A folder with the store of a service that loaded `branch`, and with a DuckDB copy pulled from it at `port`."""
 
     folder: Path
     port: int

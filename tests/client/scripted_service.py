@@ -47,7 +47,7 @@ def scripted_service(answer: Answers) -> Iterator[str]:
 
 @contextmanager
 def newer_service(service: RunningService) -> Iterator[str]:
-    """Run our service with additional fields and values, unknown to this release, in every object."""
+    """Run a proxy to our service that adds fields and changes values as a later release might; yield its base URL."""
 
     def answer(path: str, headers: Mapping[str, str]) -> Answer:
         passed = {"authorization": {name.lower(): value for name, value in headers.items()}["authorization"]}

@@ -176,7 +176,7 @@ def begin_first_pull(copy: Copy, pages: int) -> None:
 
 def test_a_pull_that_is_stopped_saves_what_it_has_received(copy: Copy) -> None:
     begin_first_pull(copy, pages=4)
-    # The run also saves batches that another thread had already received when it was stopped.
+    # When the run is stopped, it also saves the batches that its reading thread has already received.
     [(saved,)] = copy.rows("SELECT count(*) FROM bills")
     assert 3 <= saved < 19
     assert copy.pull(limit=1).bills_added == 19 - saved

@@ -38,7 +38,7 @@ def test_a_second_pull_into_the_same_schema_is_refused_in_one_sentence(copy: Cop
         LOCK_WAIT = "SET lock_timeout = '50ms'"
 
     sink = copy.target()
-    with pytest.raises(SinkError, match="another pull is writing"):
+    with pytest.raises(SinkError, match="another pull or reconcile is using"):
         Impatient(url)
     sink.close()
     Impatient(url).close()

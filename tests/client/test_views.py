@@ -17,9 +17,9 @@ VIEWS = ("daily_sales", "product_mix", "member_activity")
 
 
 def source_records() -> tuple[list[r.Record], list[r.Record]]:
-    """Return two shops, and bills with a tip line each.
+    """Return two shops and their bills. Each bill has a tip line.
 
-    Some bills are void, or have a tip, a cancelled line or a member.
+    Some bills are void, or have a tip amount, a cancelled line or a member.
     """
     one = r.branch()
     shops = [one, r.branch(franchiseId=one["franchiseId"])]

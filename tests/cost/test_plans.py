@@ -43,7 +43,7 @@ Seen = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
-    """A store, and all statements that were run to load, change, serve, read and prune it."""
+    """A store, and the SELECT, UPDATE and DELETE statements that were run to load, change, read and prune it."""
     with statements_run() as statements:
         service = RunningService(tmp_path_factory.mktemp("plans"))
         _live(service)
@@ -167,7 +167,7 @@ GROWING = {"bills", "members", "accounts", "shops", "cursors", "removed_bills", 
 
 
 def _constants() -> dict[str, str]:
-    """Return the statements that requests run on PostgreSQL, keyed by name."""
+    """Return the statements with parameters that requests run on PostgreSQL, except inserts, keyed by name."""
     named = [
         (f"{module.__name__.rpartition('.')[2]}.{name}", value)
         for module in (cursors, books, change_feed, day_totals)

@@ -33,7 +33,7 @@ Record = dict[str, Any]
 
 UNTIL = date(2026, 9, 30)
 DEMO = WorldPlan(until=UNTIL)
-# The seed that `counterfoil demo` uses by default.
+# The plan with the default seed of `counterfoil demo`.
 DEFAULT_DEMO = WorldPlan(until=UNTIL, seed=7)
 SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
 CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, malformed_share=0)

@@ -97,7 +97,7 @@ def _facts(seen: Call) -> tuple[float, float, int, str | None, bool]:
 
 
 def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]:
-    """Call from this many connections at the same time; return all results."""
+    """Send the same request on `number` connections at the same time; return all calls."""
     seen: list[Call] = []
     start = threading.Barrier(number)
 
@@ -117,6 +117,9 @@ def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]
 
 
 def longest_gap(seen: Sequence[Call], status: int = 200) -> float:
-    """Return the longest time in seconds between two consecutive responses with this status."""
+    """Return the longest time in seconds between two consecutive responses with this status.
+
+    Return infinity if there are fewer than two such responses.
+    """
     answered = sorted(call.ended for call in seen if call.status == status)
     return max((later - earlier for earlier, later in pairwise(answered)), default=float("inf"))

@@ -19,7 +19,7 @@ BY_CHANGE = "transactions?shopId=sh_1&updatedSince=2000-01-01T00:00:00Z"
 
 
 class MultiNodeDeployment:
-    """A deployment with several nodes. Each node reaches the store and the meter through its own proxies."""
+    """A deployment with several nodes. Each node reaches the store, and usually the meter, through its own proxies."""
 
     def __init__(self, folder: Path, postgres: Postgres | None = None, valkey: Valkey | None = None) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class MultiNodeDeployment:
         return self.office.keys[name]
 
     def node(self, *, meter: bool | str = True, workers: int = 1) -> "Node":
-        """Start another node. `meter` is the address of a meter; True means Valkey, False means the store."""
+        """Start another node. `meter` is True for Valkey (through a proxy), False for the store, or an address."""
         node = Node(self, self._folder(f"node{len(self.nodes)}"), meter, workers)
         self.nodes.append(node)
         node.running.wait_until_ready()

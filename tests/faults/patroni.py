@@ -18,7 +18,8 @@ from running_service import free_port
 from servers import Server
 from waiting import until
 
-# The recommended settings, except that fsync is off: only processes are killed, so data that they have written is kept.
+# The settings that docs/faults.md lists, and settings for small test servers. fsync can be off: only processes are
+# killed, so data that they have written is kept.
 TERMS = {
     "ttl": 20,
     "loop_wait": 1,
@@ -124,7 +125,7 @@ class Member(Server):
                 os.kill(pid, signal.SIGKILL)
 
     def launch(self, *command: str | Path) -> None:
-        # The command itself begins with `setpriv`, which changes the user, so it must be started as root.
+        # If the tests run as root, the command begins with `setpriv`, which itself must run as root to change the user.
         user, self.user = self.user, None
         try:
             super().launch(*command)
@@ -187,7 +188,7 @@ class Cluster:
 
 
 def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
-    """Return a command prefix that runs a program as this user.
+    """Return a command prefix that runs a program as this user, or an empty prefix if `user` is None.
 
     PostgreSQL refuses to run as root. The program can still read files that only root
     can read, such as a Python installation in root's home folder.

@@ -23,9 +23,10 @@ class Proxy:
         self.target = port
         self.port = free_port()
         self.delay_sec = 0.0
-        # The number of bytes forwarded every hundredth of a second, or None for no limit.
+        # The number of bytes that each connection forwards in each direction every hundredth of a second, or None for
+        # no limit.
         self.throttle: int | None = None
-        # If true, the proxy keeps the caller connected when the server disconnects.
+        # If true, the proxy keeps one side connected when the other side disconnects.
         self.hides_disconnect = False
         self.hidden_disconnects = 0
         self._tls = tls
@@ -41,7 +42,7 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """Return the number of connected callers."""
+        """Return the number of callers that are connected to the server through this proxy."""
         return len(self._open) // 2
 
     # --- faults ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Keys or counts are unavailable: requests get 503 in a limited time, nobody is admitted, and the service recovers."""
+"""Keys or counts are unavailable: requests soon get 503, nobody is admitted, and the service recovers."""
 
 import signal
 

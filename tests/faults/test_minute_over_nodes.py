@@ -28,7 +28,11 @@ def test_no_minute_exceeds_the_limit_and_no_request_within_it_is_refused(
             for node in nodes
             for _ in range(CALLERS)
         ]
-        until(lambda: callers[0].seen and callers[0].seen[-1].ended - callers[0].seen[0].began > WATCHED_SEC, "", 300)
+        until(
+            lambda: callers[0].seen and callers[0].seen[-1].ended - callers[0].seen[0].began > WATCHED_SEC,
+            f"a caller has sent requests for {WATCHED_SEC} seconds",
+            300,
+        )
     calls = [call for caller in callers for call in caller.seen]
     assert {call.status for call in calls} == {200, 429}
     admitted = [call for call in calls if call.status == 200]

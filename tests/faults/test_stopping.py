@@ -234,7 +234,7 @@ def test_records_whose_write_hangs_are_stored_over_a_new_connection() -> None:
 
 
 async def flush(usage: PostgresUsage, request_id: str, wait_sec: float) -> bool:
-    """Write the record of a request; return whether it was written within this time."""
+    """Write the record of a request; return whether it was written within `wait_sec`."""
     at = SystemClock().now_ms()
     usage.note(
         RequestRecord(at=at, key_id="k", route="/v1/shops", status=200, error=None, took_us=5, request_id=request_id)

@@ -68,7 +68,7 @@ def test_a_store_that_does_not_answer_causes_a_failure_within_the_time_limit(
             node.store_proxy.cut()
         case "is reset":
             node.store_proxy.reset()
-            # One broken connection does not mean that the store is down.
+            # The store itself still works: the node only has to open new connections.
             assert until(lambda: client.ask(BY_DAY).status == 200, "a new connection was made")
             return
     assert_failed([client.ask(BY_DAY)], LIMITS.pool_wait_sec + LIMITS.answer_sec + SLACK_SEC)

@@ -79,9 +79,9 @@ def _soak(store: str, minutes: float, folder: Path) -> Result:
 @click.option("--seed", default=1, show_default=True, help="Random seed. The same seed generates the same requests.")
 @click.option("--only", type=int, help="Send only the request with this number.")
 @click.option("--seconds", default=150.0, show_default=True, help="Duration of `limits`.")
-@click.option("--minutes", type=float, help="Duration of `soak` (default: 10), or maximum for requests and triples.")
+@click.option("--minutes", type=float, help="Duration of `soak` (default: 10) or limit for `requests` and `triples`.")
 @click.option("--folder", default="soak", show_default=True, type=Path, help="Folder for the CSV and SVG of `soak`.")
-@click.option("--slices", type=Path, help="Append the totals to this file, and continue after the last request in it.")
+@click.option("--slices", type=Path, help="Append totals to this file; continue after the last request counted in it.")
 def main(
     part: str,
     store: tuple[str, ...],

@@ -17,13 +17,13 @@ KB = 1024
 # If nothing has arrived for this long, the connection is half-closed and the remaining responses are read.
 QUIET_SEC = 0.25
 
-# The allowed status 0 means that the HTTP server refused the request (400, 414 or 431) or closed the connection. Any
-# other allowed status is the status of the first response from the service.
+# The allowed status 0 means that the HTTP server, not the service, refused the request (see REFUSALS in checker.py) or
+# closed the connection. Any other allowed status is the status of the first response from the service.
 REFUSED = frozenset({0})
 
 
 class Attack(Struct, frozen=True):
-    """The bytes to send on one connection, the allowed statuses, and the maximum number of responses."""
+    """The bytes to send on one connection, the allowed statuses, and how many responses the service may send."""
 
     name: str
     data: bytes
@@ -32,7 +32,7 @@ class Attack(Struct, frozen=True):
 
 
 def attacks(key: str) -> list[Attack]:
-    """Return all attacks. They use a valid key, so that none is refused because of its key."""
+    """Return all attacks. They use a valid key, so that none is refused because its key is unknown."""
     bearer = b"Authorization: Bearer " + key.encode()
     hidden = request(SHOPS, key, b"X-Request-Id: smuggled")
     good = frozenset({200})

@@ -198,7 +198,10 @@ def sockets(site: Attacked, *, total: int, seconds: float, worst_ms: float = 5_0
 
 
 def timing(back_end: str, *, samples: int, attempts: int = 3) -> Result:
-    """Compare how long refusals of foreign and of unknown IDs take: in process on SQLite, in the database otherwise."""
+    """Compare how long refusals of foreign and of unknown IDs take.
+
+    On SQLite, they are measured in this process; on PostgreSQL, inside the database.
+    """
     result = Result("timing", {"pairs": 0, "samples": 0, "largest t": 0.0, "largest trimmed t": 0.0})
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, two_franchises(Path(folder), back_end) as estate:
         for name, compare in _comparisons(back_end, estate, samples):
@@ -285,7 +288,7 @@ def soaked(site: Attacked, world: World, *, seconds: float, every_sec: float, fo
 
 
 def pulled_copy_hits(folder: Path, world: World) -> list[str]:
-    """Return the canaries found in a folder that was pulled with a key without permissions."""
+    """Return the canaries found below a folder that contains the output of a pull with a key without permissions."""
     finder = Finder(world.canaries.kinds)
     found = []
     for file in folder.rglob("*"):

@@ -103,7 +103,10 @@ def disguises(text: str) -> list[bytes]:
 
 
 class Survey:
-    """Reads all endpoints, sends requests that contain canaries, and then searches all output and stored data."""
+    """Reads the endpoints, sends requests that contain canaries, and then searches all output and stored data.
+
+    The change feed and the digests are not read.
+    """
 
     def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
         self._world = world

@@ -25,11 +25,11 @@ ANY_ROUTE = "any route"
 # Headers that any HTTP server sends, or that OpenAPI describes together with the body.
 PLAIN = {"content-type", "content-length", "date", "server", "connection"}
 ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type-options", "content-length"}
-# The HTTP server itself answers malformed HTTP with these statuses, before the service sees it. See
-# docs/integrate.md#errors.
+# The HTTP server itself refuses some requests with these statuses, before the service sees them: malformed requests,
+# and requests that are too large or too slow. See docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
-# The service refuses a request without a Host header, or with several Host headers, in the same way. Its response has
-# these additional headers.
+# The service refuses a request without a Host header, or with several Host headers, with 400 and an empty body too.
+# Its response also has these headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
@@ -138,7 +138,7 @@ class Checker:
         return found
 
     def _same_object(self, body: bytes) -> bytes:
-        """Return the equal object from an earlier response, if there is one: its hash has already been computed."""
+        """Return an equal long body from an earlier response if there is one: its hash has already been computed."""
         if len(body) < _LONG_BODY:
             return body
         return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]

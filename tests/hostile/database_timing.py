@@ -35,8 +35,8 @@ STATEMENTS = {
     "a member": Statement(books._MEMBER, OUR_SHOPS.format("array_agg(provider_id)"), "text[]", "member"),
 }
 
-# `ids` begins with the nonexistent IDs. All statements before the measurement are the same for both groups, because
-# even one more call would change what the processor's caches contain.
+# `ids` contains the nonexistent IDs, then the foreign IDs. All statements before the measurement are the same for both,
+# because even one more call would change what the processor's caches contain.
 _SAMPLER = """
     CREATE OR REPLACE FUNCTION pg_temp.sampled(samples integer, scope {scope_type}, ids text[])
     RETURNS TABLE (place integer, took interval) LANGUAGE plpgsql AS $sampler$

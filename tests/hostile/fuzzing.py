@@ -1,7 +1,7 @@
 """Sends the requests that `mutations` generates and checks every response.
 
-Proper requests are pipelined on persistent connections: each must be answered, in
-order, with its own request ID. Each broken request gets its own connection.
+Well-formed requests are pipelined on persistent connections: each must be answered,
+in order, with its own request ID. Each broken request gets its own connection.
 """
 
 import json
@@ -77,7 +77,7 @@ class Fuzzer:
         waiting: list[Case] = []
         size = 0
         broken: list[Case] = []
-        # The number of requests that are sent at once varies, but depends only on the seed and the first request.
+        # How many requests are sent at once varies, but depends only on the seed and the number of the first request.
         random = Random(f"{self._generator.seed}:{numbers.start}")  # noqa: S311 - reproducible, not secret
         most = random.randint(1, MOST_AT_ONCE)
         for number in numbers:
@@ -161,7 +161,7 @@ class Fuzzer:
         self._broken = SentBroken(time.monotonic(), cases, lines)
 
     def _read_broken(self) -> None:
-        """Read the responses to the broken requests that were sent last. Half-close the connections that are silent."""
+        """Read the responses to the broken requests sent last. Half-close connections that the server keeps open."""
         if self._broken is None:
             return
         sent, self._broken = self._broken, None

@@ -94,7 +94,7 @@ def _run(
     """
     report, running, done = Report(), set[Future[Report]](), 0
     end = time.monotonic() + seconds
-    # Forked processes would inherit the parent's connections and locks, so they are spawned instead.
+    # The processes are spawned, because forked processes would inherit the parent's connections and locks.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, begin, (subject,)) as pool:
         left = iter(pieces)

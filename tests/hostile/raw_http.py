@@ -41,7 +41,10 @@ class Line:
         self._used_at = [time.monotonic()] * 2
 
     def idle_sec(self) -> float:
-        """Return the seconds since the second-to-last send. The connection cannot have been idle for longer."""
+        """Return the seconds since the send before the last one, or since the connection was opened.
+
+        Before the last send, the connection cannot have been idle for longer.
+        """
         return time.monotonic() - self._used_at[0]
 
     def send(self, data: bytes) -> None:
@@ -88,7 +91,7 @@ class Line:
         return found
 
     def until_silent(self, quiet_sec: float, most: int) -> list[Answer]:
-        """Read responses until nothing has arrived for a while, then half-close and read the rest.
+        """Read responses until nothing has arrived for `quiet_sec`, then half-close and read the rest.
 
         A caller that half-closes immediately gets no response, because the HTTP
         server assumes that the caller has disconnected.
@@ -100,7 +103,7 @@ class Line:
         return found
 
     def so_far(self, quiet_sec: float, most: int) -> tuple[list[Answer], bool]:
-        """Read responses until nothing has arrived for a while; return them, and whether the connection was closed.
+        """Read responses until nothing has arrived for `quiet_sec`; return them, and whether the connection was closed.
 
         A response that has begun is read to its end.
         """

@@ -1,4 +1,4 @@
-"""The scope matrix: every key requests everything, and only the data that the source records allow may be returned.
+"""The scope matrix: every key requests every record, and may receive only the data that the source records allow.
 
 A triple is a key, an endpoint and an ID: own, foreign, removed, unknown or
 malformed. The expected responses come from `world`, which does not use the service.

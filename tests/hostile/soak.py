@@ -127,7 +127,7 @@ def _resident_kb(pid: int) -> int:
 
 
 def unsteady(samples: list[Sample]) -> list[str]:
-    """Return a message for each value that grew after the warm-up or exceeded its limit.
+    """Return a message for each value that grew too much after the warm-up or exceeded its limit.
 
     Growth is measured from the first to the last quarter of the samples after the warm-up.
     """
@@ -175,7 +175,7 @@ def drawn(samples: list[Sample]) -> str:
             f"{left + (width - left - 10) * sample.seconds / last:.1f},{bottom - (bottom - top) * value / most:.1f}"
             for sample, value in zip(samples, values, strict=True)
         )
-        parts.append(f'<text x="{left}" y="{top - 6}">{name}, at most {most:,.0f}, in {last:,.0f} s</text>')
+        parts.append(f'<text x="{left}" y="{top - 6}">{name}: maximum {most:,.0f} in {last:,.0f} s</text>')
         parts.append(f'<line x1="{left}" y1="{bottom}" x2="{width - 10}" y2="{bottom}" stroke="#999"/>')
         parts.append(f'<polyline points="{points}" fill="none" stroke="#06c" stroke-width="1.5"/>')
     return "\n".join([*parts, "</svg>"]) + "\n"

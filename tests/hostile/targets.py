@@ -123,7 +123,11 @@ class Site:
         return found
 
     def stored(self) -> dict[str, bytes]:
-        """Return the contents of the store's files or tables, keyed by name, and the names of all Valkey keys."""
+        """Return the stored data, keyed by name.
+
+        That is the contents of the files except the secret, or, on PostgreSQL, the
+        contents of the tables and the names of all Valkey keys.
+        """
         if self.database is None:
             files = [file for file in self.office.store.rglob("*") if file.is_file() and file.name != "secret"]
             return {file.name: file.read_bytes() for file in files}

@@ -195,7 +195,7 @@ class World:
 
     def _sell(self, shop_id: str, bills: int, place: int) -> None:
         own = [member for member in self.members.values() if member["providerId"] == self.shops[shop_id]["providerId"]]
-        # The first bill has the same ID in every shop, and some bills have IDs that are awkward in a URL.
+        # The first bill has the same ID in every shop, and the last bill of each shop has one of the awkward IDs.
         ids = ["same-in-all", *(f"{shop_id}-b{number}" for number in range(1, bills))]
         if bills > 1:
             ids[-1] = f"{ODD_IDS[place % len(ODD_IDS)]} {shop_id}"
@@ -241,7 +241,7 @@ class World:
     # --- permissions of keys -----------------------------------------------------------
 
     def key_specs(self) -> list[KeySpec]:
-        """Specify a key for each shop, each franchise and two unknown scopes. The permissions vary from key to key."""
+        """Specify a key for each shop, each franchise and some unknown scopes. The permissions vary from key to key."""
         scopes = [("shop", shop_id) for shop_id in self.shops]
         scopes += [("franchise", name) for name in sorted({str(shop["franchiseId"]) for shop in self.shops.values()})]
         scopes += [("shop", "sh-never-loaded"), ("franchise", "fr-never-loaded")]

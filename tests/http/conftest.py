@@ -22,8 +22,9 @@ REPEATED_LIMIT = 200
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        # On PostgreSQL, `make test` runs these tests with a limit of 1 only, which produces the most cursors, and with
-        # only one of the two lists of bills, because both read the same table. `make test-long` runs the others.
+        # On PostgreSQL, `make test` runs tests with the parameters `kind` and `limit` only with a limit of 1, which
+        # produces the most cursors, and with only one of the two lists of bills, because both read the same table.
+        # `make test-long` runs the others.
         limit = params.get("limit", 1) if "kind" in params else 1
         is_repeated = limit != 1 or ("limit" in params and params.get("kind") is DayList)
         on_postgres = params.get("shared_service") == "postgres"
@@ -36,7 +37,7 @@ class SharedService(RunningService):
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         written = super().key(shop=shop, franchise=franchise, **terms)
-        # The service caches keys briefly, so advance the clock to make it read the new key.
+        # The service checks for changed keys every half second, so after this step its first lookup finds the new key.
         self.clock.advance(1)
         return written
 

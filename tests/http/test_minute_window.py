@@ -1,4 +1,4 @@
-"""The minute window is exact and rolling: no 60-second period exceeds the limit, and no other request is refused."""
+"""The minute window is exact: a request is refused if and only if it would exceed the limit for the last 60 seconds."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

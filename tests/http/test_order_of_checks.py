@@ -1,4 +1,8 @@
-"""Checks have a fixed order: cross-origin, route, method, key, minute window, day quota, permission, parameters."""
+"""Checks have a fixed order.
+
+The order is: cross-origin, route, method, key, minute window, day quota, permission,
+unsupported parameters, other parameters, scope, cursor, existence.
+"""
 
 from typing import Any
 

@@ -119,7 +119,7 @@ def world() -> tuple[Record, list[Record]]:
 
 @pytest.fixture(scope="module")
 def private(shared_service: RunningService) -> RunningService:
-    """A deployment with private data of every kind, all of which has been read with a key that has every permission."""
+    """A service that loaded private data of every kind and answered requests with a key that has every permission."""
     _, records = world()
     shared_service.load(*records)
     # Load the same records again with changes, because an update must not leave traces either.
@@ -136,7 +136,7 @@ def full_key(service: RunningService, **terms: Any) -> str:
 
 
 def everything(service: RunningService, key: str) -> list[Any]:
-    """Return the responses to requests for the private data, on every route."""
+    """Return the responses to requests for the private data, on every route except the change feed and the digests."""
     token, shop_id, provider_id = service.token(INTERNAL_ID), "private-shop", "private-base"
     return [
         service.get("shops", key),
@@ -164,7 +164,7 @@ def store_bytes(service: RunningService) -> dict[str, bytes]:
 
 
 def logged(service: RunningService, folder: Path) -> str:
-    """Return everything that the service has logged."""
+    """Return the log lines for all events of the service so far."""
     path = folder / "log"
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
     log = JsonLog(descriptor, service.clock.now_ms, lambda _, __: None)

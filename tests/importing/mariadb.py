@@ -11,7 +11,7 @@ from servers import Server
 
 needs_mariadb = pytest.mark.skipif(
     shutil.which("mariadbd") is None or shutil.which("mariadb-install-db") is None,
-    reason="mariadbd is not on the PATH, so MySQL was NOT tested (Debian: apt-get install mariadb-server)",
+    reason="the MariaDB server is not on the PATH, so MySQL was NOT tested (Debian: apt-get install mariadb-server)",
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from importing.pos_database import MAPPING, TABLES, PosImport, bills_in
 
-mysql = pytest.importorskip("pymysql", reason="PyMySQL is not installed, so MySQL was NOT tested (the extra `mysql`)")
+mysql = pytest.importorskip("pymysql", reason="PyMySQL (extra `mysql`) is not installed, so MySQL was NOT tested")
 
 from importing.mariadb import mariadb, needs_mariadb  # noqa: E402 - must follow the check for PyMySQL
 
@@ -94,7 +94,7 @@ def test_a_watermark_that_is_a_number_is_read_with_an_overlap(tmp_path: Path, co
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM bills WHERE no > 5")
     connection.commit()
-    # If the highest number is below the saved watermark, the database was restored and will reuse numbers, so
+    # A highest number below the saved watermark means that the database was restored and will reuse numbers, so
     # everything is read again.
     assert bills_in(pos.run()) == 5
 

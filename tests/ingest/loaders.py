@@ -90,7 +90,10 @@ def load_and_report(store: Store, path: str, batch: int, results: Connection) ->
 def visible_state(
     store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
 ) -> dict[str, Any]:
-    """Return everything that can be read from the books. Replace each `updatedAt` with whether it is set."""
+    """Return everything that can be read about these franchises, shops and bases.
+
+    Each `updatedAt` is replaced by whether it is set.
+    """
     return asyncio.run(_visible_state(store, franchises, shops, bases))
 
 

@@ -63,7 +63,7 @@ def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def loaded(
     folder: Path, records: Iterable[Any], processes: int, batch: int = 20, *, strict: bool = False
 ) -> tuple[Summary, dict[str, list[Any]], bytes]:
-    """Load with a frozen clock; return the summary, every row of every table, and the rejects file."""
+    """Load with a frozen clock; return the summary, every row of TABLES, and the contents of the rejects file."""
     rejects = RejectsFile(folder / "rejects")
     with running_converters(PSEUDONYMS, processes, 1) as running:
         ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())

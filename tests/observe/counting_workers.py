@@ -1,4 +1,4 @@
-"""Worker functions that write to their own counter files. They must be importable by new processes."""
+"""A worker that counts requests in its own counter file. New processes must be able to import this module."""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""The folder with the workers' counters is named after its process. The next service deletes abandoned folders."""
+"""The name of the folder with the workers' counters contains the PID of its service.
+
+The next service deletes the folders that killed services have left behind.
+"""
 
 import os
 import subprocess

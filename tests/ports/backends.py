@@ -219,7 +219,10 @@ class SharedTime:
         self._latest = 0
 
     def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
-        """Return a function that returns this clock's instant and day, or None to use the server's own clock."""
+        """Return a function that returns the shared instant in microseconds and the day, as driven by `clock`.
+
+        Return None for the system clock, so that the server's own clock is used.
+        """
         if isinstance(clock, SystemClock):
             return None
         boot = clock.boot_id()

@@ -129,7 +129,7 @@ class KillableProcesses:
                 return True
             return self._cpu_seconds(who) >= enough
 
-        until(has_worked, f"the {who} has worked for {cpu_seconds:.1f} seconds")
+        until(has_worked, f"the {who} has used {cpu_seconds:.1f} seconds of CPU time")
 
     def _cpu_seconds(self, who: str) -> float:
         """Return the CPU time of a process and its children."""

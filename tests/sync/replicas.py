@@ -91,7 +91,10 @@ class Servers:
 
 
 class LaggingBooks:
-    """The store as a node reads it: each read goes to one database server, and to the primary if nothing was found."""
+    """The store as a node reads it: each read goes to one server.
+
+    If a shop, base, bill or member was not found there, the primary is asked too.
+    """
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -209,7 +212,7 @@ class LaggingReplicaService(InProcessService):
         super().close()
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
-        """Return a response. The nodes take turns, unless the test has chosen one."""
+        """Return the response of the next node. `turn` is the node that answered last; a test may set it."""
         self.turn = (self.turn + 1) % NODES
         self.app = self.apps[self.turn]
         return super().answer(path, query, headers)

@@ -125,7 +125,8 @@ class SourceData:
             self.once_removed.add(identity)
             return True
         if record["history"] and identity in self.once_removed:
-            # If a removed bill came back as history, no list would show it, so the tests do not load such bills.
+            # If a removed bill came back as history, the list by change would not show it, so the tests do not load
+            # such bills.
             return False
         if record["history"] and identity not in self.bills:
             self.imported[identity] = number

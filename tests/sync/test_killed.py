@@ -6,8 +6,8 @@ import pytest
 
 from sync.killable_processes import KillableProcesses
 
-# The CPU time that each process needs for 400 bills. If a process finishes sooner, its value is reduced, so that
-# the process is killed while it is running.
+# Each process is killed after it has used at most this many seconds of CPU time, with 400 bills. If a process has ended
+# before it could be killed, less time is allowed in the next round.
 WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 

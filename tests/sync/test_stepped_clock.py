@@ -21,7 +21,10 @@ SHOP = r.branch(id="s", franchiseId=FRANCHISE, providerId=None)
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not LIBRARIES, reason="libfaketime is not installed (Debian: apt-get install faketime)"),
+    pytest.mark.skipif(
+        not LIBRARIES,
+        reason="libfaketime is not installed, so clock steps were NOT tested (Debian: apt-get install faketime)",
+    ),
 ]
 
 

@@ -25,7 +25,7 @@ WALL_CLOCK = {
     "datetime.datetime.today",
     "datetime.date.today",
 }
-# A file that imports neither of these modules cannot read the wall clock. Such files are not parsed, to save time.
+# A file that imports neither `time` nor `datetime` cannot read the wall clock. Such files are not parsed, to save time.
 IMPORTS_A_CLOCK = re.compile(r"^ *(from|import)\b.*\b(time|datetime)\b", re.MULTILINE)
 # Functions that read the wall clock unless they are given a time to convert, each with the position of that argument.
 WITHOUT_A_TIME = {"time.localtime": 0, "time.gmtime": 0, "time.ctime": 0, "time.asctime": 0, "time.strftime": 1}
@@ -152,7 +152,7 @@ def test_waiting_for_a_condition_is_not_a_pause(source: str) -> None:
 
 
 def test_the_wall_clock_is_read_in_one_module() -> None:
-    """The client does not import the service, so its default clock is `time.time`, passed as an argument."""
+    """The client does not import the service, so it has its own default clock, `time.time`."""
     readers = {named(path): found for path in SOURCES if (found := wall_clock_reads(path.read_text("utf-8")))}
     assert readers.pop("src/counterfoil/machine/clock.py") != []
     assert readers.pop("src/counterfoil/client/api.py") == ["time.time"]

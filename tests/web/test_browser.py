@@ -20,7 +20,8 @@ from counterfoil.http.openapi.operations import OPERATIONS
 from counterfoil.http.reference import example_base_url, render
 
 playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser (make test)"
+    "playwright.sync_api",
+    reason="playwright is not installed, so no page was opened in a browser (`make test` installs it)",
 )
 CHROMIUM = shutil.which("chromium")
 pytestmark = [

@@ -47,7 +47,7 @@ def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: st
 
 
 def _check_base_url(base_url: str) -> None:
-    """Raise BadParameter unless the examples can use the base URL without quoting it."""
+    """Raise BadParameter unless this is a complete URL that the examples can use without quoting it."""
     try:
         parts = urlsplit(base_url)
         is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -46,7 +46,7 @@ def duration(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """Parse a date, which must not be in the future."""
+    """Parse a date that is not in the future. Tomorrow in UTC is accepted, because it may be today at the shop."""
     try:
         day = date.fromisoformat(text)
     except ValueError:

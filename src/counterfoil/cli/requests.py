@@ -41,7 +41,7 @@ _TIME = "a duration before now (30m, 12h, 7d, 2w) or a time such as 2026-11-23T0
     metavar="MS",
     help="Only requests that took longer than this many milliseconds.",
 )
-@click.option("--personal-data", is_flag=True, help="Only responses that contained personal data.")
+@click.option("--personal-data", is_flag=True, help="Only disclosures of personal data.")
 @click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since this time: {_TIME}.")
 @click.option(
     "--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format as --since."
@@ -73,8 +73,9 @@ def command(
 ) -> None:
     """Find recorded requests that match the options, newest first, or the request whose X-Request-Id is REQUESTID.
 
-    Records are kept for 90 days. They do not contain parameters or returned
-    data. With --follow and --json, each request is one line of JSON.
+    Records are kept for 90 days. They contain no returned data, and no parameters
+    except the providerId of a disclosure. With --follow and --json, each request
+    is one line of JSON.
     """
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.", ctx)

@@ -40,11 +40,13 @@ def _print_ready(ctx: click.Context, settings: Settings) -> None:
 
 
 def _print_addresses(settings: Settings) -> None:
-    """Print the addresses if standard error is a terminal. The log contains them too."""
+    """Print the addresses, but only if standard error is a terminal."""
     if not is_terminal(sys.stderr):
         return
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), display_value(settings, "store")
     message = f"Serving {address} from {store}. Press Ctrl-C to stop."
     click.secho(message, err=True, bold=True)
-    admin = url(settings.admin_host, settings.admin_port) if settings.admin_port else "off"
-    click.echo(f"Admin listener: {admin} (/live, /ready, /metrics)", err=True)
+    admin = "off"
+    if settings.admin_port:
+        admin = f"{url(settings.admin_host, settings.admin_port)} (/live, /ready, /metrics)"
+    click.echo(f"Admin listener: {admin}", err=True)

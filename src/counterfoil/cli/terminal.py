@@ -98,7 +98,7 @@ def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
 
 
 def display_width(text: str) -> int:
-    """Return the width of a string in terminal cells. Thai vowel signs and tone marks have no width."""
+    """Return the width of a string in terminal cells. Combining marks, such as Thai tone marks, have no width."""
     if text.isascii():
         return len(text)
     return sum(

@@ -132,7 +132,10 @@ def _print_list(usages: Sequence[KeyUsage]) -> None:
 
 
 def _print_bars(usages: Sequence[KeyUsage]) -> None:
-    """Print a block of bars for each key that was used, and a single line that lists the unused keys."""
+    """Print a block of bars for each key that was used, and one line that lists the unused keys.
+
+    A single key gets a block even if it was not used.
+    """
     used = [one for one in usages if one.total] if len(usages) > 1 else list(usages)
     width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
     for one in used:

@@ -33,7 +33,7 @@ SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 class Client:
     """The blocking client. Threads may share it. If `per_min` is None, the client asks the service for the rate limit.
 
-    The rate limit is read only after `unpaced` calls, so that a short run does not need an extra request.
+    The client asks only after `unpaced` requests, so that a short run does not need an extra request.
     `on_wait` is called before the client waits, with the reason and the seconds, and after the wait with "" and 0.
     """
 
@@ -77,7 +77,7 @@ class Client:
         return list(self.shop_page().data)
 
     def shop_page(self) -> Page[Shop]:
-        """Return the shops. The page's `server_time` is the mark for the next run."""
+        """Return the shops. The next run can pass the page's `server_time` as `updated_since`."""
         return calls.parse_page(self.send(calls.SHOPS), models.shop)
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:

@@ -11,8 +11,9 @@ from counterfoil.client.feed import ChangePage, ChangeReader
 from counterfoil.client.feed_batch import FeedBatch
 from counterfoil.client.sinks import Sink, SinkError
 
-# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch has the
-# pages that arrived while the previous batch was parsed. If there are fewer than the minimum, it waits for more.
+# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch gets the
+# pages that arrived while the previous batch was parsed and queued, up to the maximum. If there are fewer than the
+# minimum, the reader waits for more.
 PAGES_PER_BATCH = 12
 MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024

@@ -22,7 +22,7 @@ _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 
 
 def checked_url(base_url: str) -> str:
-    """Return the base URL without its trailing slash. Raise `ValueError` if it is not valid."""
+    """Return the base URL without trailing slashes. Raise `ValueError` if it is not valid."""
     try:
         url = urlsplit(base_url)
         is_usable = url.scheme in ("http", "https") and url.hostname and url.port != 0

@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(_Digests).decode
 
 
 class ServiceDigests:
-    """Reads the whole list of digests. `count` is called with every response."""
+    """Reads all pages of the list of digests. `count` is called with every response."""
 
     def __init__(self, client: Client, count: Callable[[HttpResponse], None]) -> None:
         self._client = client
@@ -54,7 +54,8 @@ class ServiceDigests:
                 if not is_bad_cursor(error):
                     raise
         raise CounterfoilError(
-            f"the list of digests had to be restarted {MAX_RESTARTS} times. Run the same command again later."
+            f"the service refused a cursor of the list of digests {MAX_RESTARTS} times. "
+            "Run `counterfoil reconcile` again later."
         )
 
     def _read(self, since: date | None) -> ByShopAndDay:

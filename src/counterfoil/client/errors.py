@@ -12,7 +12,7 @@ class CounterfoilError(Exception):
 
 
 class Unreachable(CounterfoilError):
-    """The service did not respond, even after retries, or only a proxy responded."""
+    """The service did not respond, even after retries, or only a proxy did. Also raised if the client is closed."""
 
 
 class NotThisService(CounterfoilError):

@@ -41,7 +41,10 @@ class FeedGroup:
         self._shops_with_bills: set[str] = set()
 
     def add(self, element: Element) -> bool:
-        """Add an element. Return False if it belongs in the next group, so that the order of the feed is kept."""
+        """Add an element. Return False if it belongs in the next group, so that the order of the feed is kept.
+
+        Elements of unknown types, and elements of shops that are not selected, are ignored.
+        """
         kind, shop_id = element.type, element.shop_id
         if kind not in ("bill", "billRemoved", "shop", "shopRemoved") or not self._selection.has_shop(shop_id):
             return True

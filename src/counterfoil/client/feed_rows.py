@@ -39,8 +39,8 @@ MAX_ATTEMPTS = 20
 class FeedRows:
     """Reads one pass. Once `rows` is exhausted, `state` must be stored for the next pass.
 
-    The state is JSON: the mark of the pass, and for each shop `complete_since` and
-    whether it is in scope.
+    The state can be stored as JSON. It contains the mark of the pass and, for each
+    shop, `complete_since` and whether the shop is in scope.
     """
 
     def __init__(self, client: Client, state: Mapping[str, Any] | None = None, limit: int = MAX_FEED_LIMIT) -> None:

@@ -2,8 +2,9 @@
 
 Elements are applied in the order of the feed, and rows are committed together
 with the position in the feed, so no change is lost (docs/feed.md). A pass
-without a mark delivers everything. Bills that it does not deliver are deleted
-only when it ends, so the copy does not become empty in the meantime.
+without a mark delivers everything. If it does not deliver a bill of one of its
+shops, the bill is deleted, but only when the pass ends, so the copy does not
+become empty in the meantime.
 """
 
 import time
@@ -97,11 +98,11 @@ class Puller:
     # --- the origin of the copy ----------------------------------------------------
 
     def _check_origin(self, state: State) -> None:
-        """Raise `CopyMismatch` if this copy belongs to another address or key.
+        """Raise `CopyMismatch` if this copy belongs to another address or key, unless `adopt` is set.
 
         A mark or cursor is valid only for the lineage of the key that received
-        it. So if the service accepts the position of the copy, the key belongs
-        to the right lineage.
+        it. So if the run continues from the position of the copy, the key is
+        not checked here: the service refuses the position if the lineage is wrong.
         """
         known, feed = state.origin, state.feed
         if self._options.adopt or known is None:
@@ -180,7 +181,7 @@ class Puller:
         )
         try:
             is_finished = False
-            # No transaction is open while the client waits for a batch.
+            # This wait may be long, so no transaction is open during it.
             while not is_finished and (batch := self._next_batch(reader, None)):
                 with self._transaction(state):
                     batch = self._write_batches(state, reader, batch)

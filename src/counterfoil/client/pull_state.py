@@ -47,10 +47,10 @@ class CopySelection(Struct, frozen=True, omit_defaults=True):
 class FeedState(Struct, omit_defaults=True):
     """The position in the change feed.
 
-    `mark` is the mark of the last complete pass, which ended at `as_of`. It is
-    None until a full pass is complete. `cursor` is the position in the
-    current pass. `delivered` lists the shops that a pass without a mark has
-    delivered so far.
+    `mark` is the mark of the last complete pass, and `as_of` is the `serverTime`
+    of that pass. Both are None until a full pass is complete. `cursor` is the
+    position in the current pass. `delivered` lists the shops that a pass without
+    a mark has delivered so far.
     """
 
     mark: str | None = None
@@ -60,7 +60,12 @@ class FeedState(Struct, omit_defaults=True):
 
 
 class BaseState(Struct, omit_defaults=True):
-    """The progress of reading a base. The current pass started at `began`, and the last complete pass at `passed`."""
+    """The progress of reading a base.
+
+    The current pass started at `began`, and the last complete pass at `passed`.
+    `cursor` is the position in the current pass, and was received at `asked`.
+    All three times are values of the feed's `as_of`.
+    """
 
     passed: str | None = None
     began: str | None = None

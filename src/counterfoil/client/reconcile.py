@@ -1,8 +1,8 @@
-"""Compares a copy with the service, shop by shop and day by day, and fixes differences.
+"""Compares a copy with the service, shop by shop and day by day, and can fix the differences.
 
-The service's digests show which days differ, and only those days are read. Bills that
-changed or were removed since the last pull do not count as different, because
-the next pull reads them.
+The service's digests show which days differ, and only the bills of those days
+are compared. Bills that changed or were removed since the last pull do not
+count as different, because the next pull reads them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -75,7 +75,10 @@ Picked = TypeVar("Picked")
 
 
 class Reconciler:
-    """Compares every day. With `fix`, days that differ are overwritten with the service's data."""
+    """Compares all days, or those from `since` on.
+
+    With `fix`, days that differ are overwritten with the service's data.
+    """
 
     def __init__(
         self,
@@ -297,7 +300,7 @@ class Reconciler:
                 continue
             return picked
         raise CounterfoilError(
-            f"a list had to be restarted {MAX_RESTARTS} times because its cursor was rejected. "
+            f"the service refused a cursor of a list of bills {MAX_RESTARTS} times. "
             "Run `counterfoil reconcile` again later."
         )
 

@@ -26,7 +26,7 @@ class Stop(Struct, frozen=True):
 
 
 class Raise(Struct, frozen=True):
-    """Raise the error, because a retry would not help."""
+    """Raise the error, because a retry would not help or the last retry has failed."""
 
 
 Decision = Retry | Stop | Raise

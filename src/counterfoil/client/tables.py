@@ -2,8 +2,8 @@
 
 Sinks turn these definitions into SQL. Column names are in snake case.
 Money and quantities are decimals; quantities have more decimal places, because
-some goods are sold by weight. Instants have a time zone; `business_date` and
-`bill_date` are dates.
+some goods are sold by weight. Instants have a time zone; `business_date`,
+`bill_date` and `last_visit` are dates.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Column(Struct, frozen=True):
 
     `path` is empty if the sink supplies the value. For tables made from a
     nested list, the path starts at a list element or, with `of_parent`, at the
-    object that contains the list.
+    shop, bill or member that contains the list.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Changes keys through the same functions as the command line, and records sign-ins in the audit log.
 
-Every audit entry names the signed-in operator, and `console` as the program that made the change. A new key appears
-only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
+Every audit entry names the signed-in operator, and `console` as the program that made the change. The secret of a new
+key appears only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
 """
 
 import secrets
@@ -54,7 +54,10 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
 
 
 def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
-    """Run `act`, unless this form was already sent. It is sent again if, for example, the operator reloads the page."""
+    """Run `act`, unless this form was already sent or does not belong to the session.
+
+    A form is sent again if, for example, the operator reloads the page.
+    """
     token = visit.request.form.get(FORM_FIELD, "")
     before = visit.sessions.use_form(visit.session, token)
     if before is not None:

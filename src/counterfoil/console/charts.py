@@ -1,4 +1,4 @@
-"""Draws bar charts as SVG, each with a table of the same values.
+"""Draws charts as SVG. Below each bar chart, there is a table of the same values.
 
 Positions are SVG attributes and colours are CSS classes, because the console forbids inline styles.
 """
@@ -165,7 +165,7 @@ def _rect(x: float, y: float, width: float, height: float, style: str) -> Html:
 
 
 def spark(values: Sequence[int]) -> Html:
-    """Return a small chart without labels. Screen readers skip it, because the page also shows the numbers."""
+    """Return a small chart without labels. Screen readers skip it, because the page shows the total beside it."""
     most, width, height = max([1, *values]), 6, 18
     return element(
         "svg",
@@ -184,7 +184,7 @@ def spark(values: Sequence[int]) -> Html:
 
 
 def meter_bar(share: float) -> Html:
-    """Return a horizontal bar that shows a share between 0 and 1."""
+    """Return a horizontal bar that shows a share. A share of 1 or more fills the bar."""
     filled = max(0.0, min(1.0, share))
     kind = "failed" if share >= 1 else "near" if share >= 0.8 else "bar"
     return element(

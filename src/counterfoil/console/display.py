@@ -131,6 +131,8 @@ def table(
 ) -> Html:
     """Return a table whose first column names the row. On a narrow screen, each row becomes a card.
 
+    If there are no rows, the text `empty` is returned instead, unless it is an empty string.
+
     ARIA roles are set explicitly, because some browsers drop a table's own roles when CSS changes its display.
     """
     drawn = [_row(columns, cells) for cells in rows]
@@ -193,7 +195,7 @@ def check_name(t: Texts, check: str) -> str:
 
 
 def finding_text(t: Texts, finding: Finding) -> Html:
-    """Return a finding with its advice and, if it is a problem, a link to the page that shows the details."""
+    """Return a finding with its advice. A warning or problem may also have a link to the page with the details."""
     link = None
     if finding.status != "ok" and finding.check in _PAGES_OF_CHECKS:
         name, address = _PAGES_OF_CHECKS[finding.check]
@@ -206,7 +208,10 @@ def finding_text(t: Texts, finding: Finding) -> Html:
 
 
 def translated(t: Texts, text: str) -> Html:
-    """Return an English message in the operator's language. Text in backticks becomes `<code>`."""
+    """Return an English message in the operator's language, or in English if there is no translation.
+
+    Text in backticks becomes `<code>`.
+    """
     found = text if t.language == "en" else translation(t, text)
     return english(text) if found is None else element("span", inline(found))
 

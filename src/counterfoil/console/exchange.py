@@ -28,7 +28,7 @@ MAX_FIELDS = 100
 
 
 class ConsoleRequest(Struct, frozen=True, kw_only=True):
-    """A request to the console. Header names are in lower case; `peer` is the address of the client."""
+    """A request to the console. Header names are in lower case; `peer` is the address of the client or its proxy."""
 
     method: str
     target: str
@@ -81,7 +81,10 @@ def redirect(address: str, *headers: tuple[str, str]) -> ConsoleResponse:
 
 
 def fields_of(text: str) -> dict[str, str]:
-    """Return the fields of a query string or a form. If a field is repeated, the last value counts."""
+    """Return the fields of a query string or a form. If a field is repeated, the last value counts.
+
+    If there are more than MAX_FIELDS fields, return none of them.
+    """
     try:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:

@@ -71,7 +71,7 @@ def checkbox(label: str, name: str, *, checked: bool = False, required: bool = F
 def select(
     label: str, name: str, groups: Mapping[str, Sequence[FormChoice]], chosen: str = "", *, hint: str = ""
 ) -> Html:
-    """Return a drop-down list. The group with an empty name comes first and has no heading."""
+    """Return a drop-down list. A group with an empty name has no heading, and an empty group is left out."""
     identifier = f"field-{name}"
     drawn = [
         element("optgroup", [_option(choice, chosen) for choice in choices], label=group)

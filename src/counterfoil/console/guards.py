@@ -34,7 +34,8 @@ class Guard:
     - Cross-site request forgery: a form must be sent by a page of this console, as `Sec-Fetch-Site` and `Origin` show.
       One of these headers is enough, because over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
       addresses. A form with neither header is refused.
-    - Other sites may link to a page, but not embed or fetch anything.
+    - Other sites may link to a page, but not embed or fetch anything. `Sec-Fetch-Site` and `Sec-Fetch-Mode` tell these
+      cases apart. A read without `Sec-Fetch-Site` is allowed.
     """
 
     def __init__(self, names: HostNames) -> None:

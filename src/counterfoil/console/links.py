@@ -1,8 +1,8 @@
 """Sign-in links. A link contains the name of the operator and is signed with a key derived from the deployment secret.
 
 Anyone who can read the deployment secret can therefore make a link, from any process and without a running console. The
-token is in the fragment of the link, which browsers do not send, so it does not appear in logs. A console accepts each
-link once, and only links that were made for its own address after it was started.
+token is in the fragment of the link, which browsers do not send, so it does not appear in logs. A console accepts only
+links that were made for its own address after it was started, and each of them only once and until it expires.
 """
 
 import base64
@@ -21,7 +21,8 @@ from counterfoil.settings import BY_NAME, Settings
 SIGN_IN_PATH = "/sign-in"
 DEFAULT_VALIDITY_MS = 15 * 60_000
 MAX_VALIDITY_MS = 24 * 3_600_000
-# A link is made by another process, which may read the clock just before this console starts.
+# A link may be this much older than the console, because another process makes it, and that process may read the clock
+# just before the console starts.
 CLOCK_TOLERANCE_MS = 1_000
 _NONCE_BYTES = 16
 

@@ -1,7 +1,7 @@
 """A spool folder: which delivered files are complete, and where they go after they are loaded.
 
-Nothing is lost, no matter when the process is killed: a file stays in the folder until its records are in the store,
-and loading it again changes nothing.
+Nothing is lost, no matter when the process is killed: a file stays in the folder until its records are in the store
+or it is quarantined, and loading it again changes nothing.
 """
 
 import fcntl
@@ -14,7 +14,8 @@ from counterfoil.ingest.sources import ACCEPTED_NAMES, FileSet, Source, SourceEr
 
 LOCK, DONE, QUARANTINE = ".counterfoil.lock", "done", "quarantine"
 REASON_SUFFIX = ".reason.txt"
-# At most this many files are loaded together. Within one load, shops, bases and members come before bills.
+# At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
+# be in an earlier file than its shop.
 MAX_FILES = 100
 
 
@@ -84,9 +85,10 @@ class Spool:
 
 
 def move(path: Path, folder: Path) -> Path | None:
-    """Move a file to a folder that only the owner can read; return its new path, or None if it no longer exists.
+    """Move a file to a folder; return its new path, or None if the file no longer exists.
 
-    If the folder already has a file with this name, the name of the moved file gets a number.
+    If the folder does not exist, it is created so that only its owner can read it.
+    If it already has a file with this name, a number is added to the name of the moved file.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     import shutil  # noqa: PLC0415 - most loads move no file

@@ -21,7 +21,7 @@ class SystemClock:
         try:
             return _BOOT_ID.read_text(encoding="ascii").strip()
         except OSError:
-            # Only Linux has a boot ID. Elsewhere, use the boot time on the wall clock, rounded to ten minutes.
+            # Only Linux has this file. Elsewhere, use the boot time on the wall clock, rounded to ten minutes.
             return str(round((time.time() - time.monotonic()) / 600))
 
 

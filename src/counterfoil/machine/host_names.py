@@ -1,4 +1,4 @@
-"""Decides whether the Host header of a request names a listener on this machine."""
+"""Decides whether the Host header of a request is allowed on a private listener, such as the console."""
 
 import re
 from ipaddress import ip_address

@@ -10,7 +10,8 @@ from counterfoil.domain.audit import Actor
 def operator() -> Actor:
     """Return the user who runs this command, and the user who called sudo if there is one.
 
-    Users can set `SUDO_USER` to any name, but a user who runs this command can also write to the store directly.
+    Users can set `SUDO_USER` to any name. This is accepted, because a user who can run this command could also write
+    another name to the store directly.
     """
     user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
     name = f"{caller} as {user}" if caller not in ("", user) else user

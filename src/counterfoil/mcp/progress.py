@@ -2,7 +2,7 @@
 
 This module does not use `client/pull_state.py`, because a copy may have been
 written by an earlier or a slightly later release. Format 1 has a mark for each
-shop; format 2 has one instant for the whole copy.
+shop; format 2 has one instant for all shops.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return when the last complete pass of a base began: the earliest such time among all bases."""
+        """Return the earliest time at which the last complete pass of a base began, or None if no pass is complete."""
         return earliest(base.passed for base in self.bases.values())
 
 

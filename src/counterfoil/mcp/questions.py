@@ -1,7 +1,7 @@
 """The questions that an assistant can ask, and the queries that answer them.
 
 Revenue is `net` minus tips, without void bills, as in docs/pull.md.
-Days are `bill_date`, the calendar day in the shop's time zone.
+Days are `bill_date`, the calendar day in the shop's time zone, except in the group `business_day`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MAX_ROWS = 500
 MAX_BILLS = 5
 
 _LOCAL_TIME = "b.timestamp AT TIME ZONE 'UTC' AT TIME ZONE coalesce(s.timezone, 'Asia/Bangkok')"
-# The columns that sales can be grouped by, with their names and SQL.
+# The ways to group sales. Each has one or more result columns, with their names and SQL.
 GROUPS: dict[str, dict[str, str]] = {
     "day": {"day": "b.bill_date"},
     "business_day": {"businessDay": "b.business_date"},
@@ -47,7 +47,8 @@ _MIX = {
     "total": "coalesce(sum(i.line_total), 0)",
     "bills": "count(DISTINCT (i.shop_id, i.bill_id))",
 }
-# The columns that products can be grouped by. A bill line in several categories counts in each of them.
+# The ways to group products: the tables to read, and the result columns. A bill line in several categories counts in
+# each of them.
 PRODUCT_GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "product": (_LINES, {"productId": "i.product_id", "name": "max(i.name)"}),
     "master_product": (_LINES, {"rootId": "i.root_id", "name": "max(i.name)"}),

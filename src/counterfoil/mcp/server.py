@@ -45,7 +45,7 @@ def run(path: Path) -> None:
     reader = CopyReader(path)
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature
-        # The SDK reads standard input in a thread, which would keep an exception from ending the process.
+        # An exception would not end the process, because a thread of the SDK would still be waiting for input.
         reader.remove_files()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -89,7 +89,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
         shop_ids: ShopIds = None,
         limit: Limit = 100,
     ) -> Json:
-        """Sales, with overall totals. They can be grouped by up to 4 criteria, such as day, hour, shop and channel.
+        """Sales: overall totals, and totals per group for up to 4 criteria, such as day, hour, shop and channel.
 
         Hours are in the shop's time zone. Void bills are counted in `voids` only.
         """

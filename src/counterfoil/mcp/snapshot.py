@@ -2,7 +2,7 @@
 
 DuckDB allows either one writer or several readers of a file. The copy is
 therefore opened only while a snapshot is made, and only if it has changed since
-the last snapshot. While a pull is writing, the last snapshot is used.
+the last snapshot. While a pull has locked the copy, the last snapshot is used.
 """
 
 import resource
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class QueryRefused(Exception):
-    """A statement cannot be run. The message says why."""
+    """A question or a statement was refused. The message says why."""
 
 
 class Result(Struct, frozen=True):

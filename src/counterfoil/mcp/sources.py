@@ -40,7 +40,7 @@ Found = set[tuple[str, str]]
 
 
 class CopyError(Exception):
-    """The copy cannot be read. The message says why, and what to do."""
+    """The copy cannot be read. The message says why and, in most cases, what to do."""
 
 
 class CopyLocked(CopyError):
@@ -135,7 +135,7 @@ def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: 
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
         raise CopyError(f"cannot open the copy {path}: {_first_line(error)}") from error
     try:
-        # The log is copied first, because closing the database file after copying it releases the lock.
+        # The log is copied first: copying the database file also closes it, which releases this process's lock on it.
         for source, target in reversed(list(zip(_files(path), _files(private), strict=True))):
             if source.exists():
                 shutil.copyfile(source, target)

@@ -1,6 +1,6 @@
 """Counters that the worker processes share with the supervisor, which serves `/metrics`.
 
-Every worker has its own memory-mapped file. Counting is a single addition, and
+Every worker has its own memory-mapped file. Counting needs no system call, and
 the counts of a killed worker can still be read.
 """
 

@@ -41,7 +41,7 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The service became ready, stopped or failed, a worker failed, or a chore failed, recovered or deleted data."""
+    """The service became ready or stopped, a part of it failed or recovered, or a chore deleted expired data."""
 
     what: str
     detail: str = ""

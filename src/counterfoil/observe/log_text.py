@@ -50,7 +50,7 @@ def server_line(at_ms: int, level: str, message: str, paint: Paint) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace control characters with spaces, because they could change what the terminal shows."""
+    """Replace unprintable characters with spaces, because control characters could change what the terminal shows."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 

@@ -13,7 +13,7 @@ from counterfoil.settings import Settings
 CHECKPOINT_SEC = 2.0
 USAGE_CHECKPOINT_SEC = 0.5
 PRUNE_SEC = 3600.0
-# Number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
+# Maximum number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
 TOTALS_AT_ONCE = 10
 TOTALS_SEC = 1.0
 # How long to wait for all chores when the service stops. A load can block a chore for up to a minute, so stopping does

@@ -86,7 +86,7 @@ def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Itera
     yield from _disk_gauges(inspection)
     yield from _server_gauges(inspection)
     if age is None:
-        # If the server does not respond, each further query would take seconds, and scrapes have a time limit.
+        # If the database server does not respond, each further query would take seconds, and scrapes have a time limit.
         return
     yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
     with suppress(StoreUnavailable, StoreMismatch):
@@ -194,7 +194,7 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
 
 
 def probe(settings: Settings) -> str | None:
-    """Send a request to the public port. Return the problem, or None if a worker responds."""
+    """Send a request to the public port. Return the problem, or None if a worker responds with status 200."""
     connection = http.client.HTTPConnection(reachable_host(settings.host), settings.port, timeout=PROBE_SEC)
     try:
         connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")

@@ -33,11 +33,12 @@ MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_MS = 10_000
 ORPHAN_CHECK_SEC = 1.0
 OTHER_DESCRIPTORS = 256
-# A worker that dies within STEADY_SEC of being replaced is replaced again after a pause, which doubles each time.
+# A new worker that dies within STEADY_SEC of replacing another is itself replaced only after a pause. The pause doubles
+# each time, up to LONGEST_PAUSE_SEC.
 STEADY_SEC = 30.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
 REPORT_AGAIN_SEC = 0.25
-# How long a killed worker may take to end.
+# How long to wait for a killed worker to end.
 KILL_SEC = 0.2
 # Tells a worker to save its counts and records and exit, even if requests are still in progress.
 SAVE_SIGNAL = signal.SIGUSR1
@@ -147,7 +148,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         super().signal_handler_interrupt(*args, **extra)
 
     def signal_handler_reload(self, *args: Any, **extra: Any) -> None:
-        """Stop when the terminal is closed. By default, Granian would replace the workers and keep running."""
+        """Stop on SIGHUP unless it was ignored at the start. By default, Granian would only replace the workers."""
         if self._stops_on_hangup:
             self.signal_handler_interrupt(*args, **extra)
 
@@ -164,7 +165,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
             self.main_loop_interrupt.set()
 
     def _stop_workers(self) -> None:
-        """Give requests `grace_sec` to finish and workers STOP_SAVE_SEC to save their counts. Then kill the workers."""
+        """Give requests `grace_sec` to finish and workers STOP_SAVE_SEC to save their counts; then kill the rest."""
         for worker in self.wrks:
             worker.terminate()
         give_up = time.monotonic() + self._grace_sec

@@ -36,7 +36,7 @@ def serve(
     on_ready: Callable[[], None] = lambda: None,
     pages: Mapping[str, StaticPage] | None = None,
 ) -> None:
-    """Run the service until the process receives SIGINT, SIGTERM or SIGHUP. `pages` replaces the configured pages."""
+    """Run the service until a signal asks it to stop. `pages` replaces the pages that the settings select."""
     require_free_ports(settings.host, settings.port, settings.admin_host, settings.admin_port)
     bootstrap.require_store(settings)
     bootstrap.prepare(settings)

@@ -24,7 +24,10 @@ LAYOUT = Layout(
 
 
 def worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None = None) -> Worker:
-    """Build and return the application of a worker process. If that fails, log one line and end the process."""
+    """Build and return the application of a worker process. If that fails, log one line and end the process.
+
+    With `COUNTERFOIL_DEBUG`, the error is raised instead.
+    """
     try:
         return _worker(settings, counters, pages)
     except Exception as error:
@@ -61,7 +64,7 @@ def _schedule(delay: float, call: Callable[[], None]) -> None:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        # The worker is stopping, and its event loop has already ended, so do not wait.
+        # No event loop is running here, for example because the worker is stopping, so do not wait.
         call()
     else:
         loop.call_later(delay, call)

@@ -77,7 +77,7 @@ def _quoted(value: str) -> str:
 
 
 def _require_allowed_scheme(address: str) -> None:
-    # Browsers ignore spaces and control characters before and within a scheme.
+    # Browsers ignore spaces and control characters before a scheme, and tabs and line breaks within it.
     found = _SCHEME.match(re.sub(r"[\x00-\x20]", "", address))
     if found and found[1].lower() not in ALLOWED_SCHEMES:
         raise ValueError(f"an address cannot have the scheme {found[1]}")

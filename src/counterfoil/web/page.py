@@ -70,8 +70,8 @@ def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_
 
     If `runs_scripts`, it also allows script files from the same origin, and requests
     to it. Everything else is blocked, such as other hosts, inline scripts, other inline
-    styles and form submissions. A policy `in_header` also forbids other pages to
-    show the page in a frame.
+    styles and form submissions. A policy `in_header` also prevents other pages
+    from showing the page in a frame.
     """
     digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
     rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]

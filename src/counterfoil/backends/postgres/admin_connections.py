@@ -23,7 +23,7 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 CONNECT_SEC = 3
 # Time limit for chores that must not hang, such as advancing the horizon.
 STATEMENT_SEC = 5.0
-# A loader waits up to LOCK_SEC for the write lock, and detects a broken connection within SILENCE_MS.
+# A statement waits up to LOCK_SEC for a lock, such as the write lock. A broken connection is noticed within SILENCE_MS.
 LOCK_SEC = 60
 SILENCE_MS = 15_000
 

@@ -1,4 +1,9 @@
-"""Stores the audit log on PostgreSQL. Triggers keep even the owner of the tables from changing or deleting entries."""
+"""Stores the audit log on PostgreSQL.
+
+Triggers keep even the owner of the tables from changing or deleting entries.
+Only while `counterfoil copy` is filling the store can entries be deleted, and
+only those that came from its source.
+"""
 
 from collections.abc import Iterable
 
@@ -27,7 +32,7 @@ def append(connection: Connection, entries: Iterable[AuditEntry]) -> None:
 
 
 def latest_entries(connection: Connection, most: int, key_id: str | None, since: int) -> list[AuditEntry]:
-    """Return up to `most` entries since an instant, newest first. `key_id` selects the entries of one key."""
+    """Return up to `most` entries from `since` onwards, newest first; with `key_id`, only the entries of that key."""
     rows = connection.execute(_LATEST, {"since": since, "key_id": key_id, "most": most}).fetchall()
     return [from_row(row) for row in rows]
 

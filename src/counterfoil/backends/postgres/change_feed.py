@@ -3,9 +3,9 @@
 All statements of a page go to the same server. The first statement finds the
 shops that the pass has to read. It also returns the server's horizon, and the
 page is read only if that horizon has reached the upper bound of the pass. The
-other statements read the bills of several shops at a time. Changes that become
-visible between two statements have stamps above that bound, so they belong to
-the next pass.
+other statements read bills and removals, of one or several shops at a time.
+Changes that become visible between two statements have stamps above that bound,
+so they belong to the next pass.
 """
 
 from collections.abc import Sequence

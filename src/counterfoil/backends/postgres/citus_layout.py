@@ -1,6 +1,7 @@
 """Table layout on Citus: the large tables are distributed, and all others stay on the coordinator.
 
-There are no reference tables, so no transaction of the store spans two nodes
+There are no reference tables, and each transaction of a load writes only to the
+coordinator or only to the shards of one shop or base. So none spans two nodes,
 and none needs two-phase commit. See docs/decisions/0013 for the reasons.
 """
 

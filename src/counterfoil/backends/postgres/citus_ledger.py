@@ -46,7 +46,8 @@ from counterfoil.ports import StoreUnavailable
 # Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
 
-# Only one writer at a time holds this lock. It belongs to the session and is released when the session ends.
+# Only one writer at a time holds this lock. It belongs to the session, so it is released at the latest when the session
+# ends.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 

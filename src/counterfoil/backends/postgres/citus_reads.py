@@ -2,9 +2,9 @@
 
 The statements of books.py work on Citus too, but Citus then sends the
 coordinator's rows to the worker in a separate transaction, which makes a poll
-ten times slower. So each statement is split into two parts that together return
-the same rows. The horizon is read first, as docs/sync.md requires, so that the
-rows contain everything up to it.
+ten times slower. So each statement that reads tables in both places is split
+into two parts that together return the same rows. The horizon is read first, as
+docs/sync.md requires, so that the rows contain everything up to it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -222,7 +222,7 @@ class _InParts:
 
 
 class CitusServers(Servers):
-    """Reads from the coordinator of a Citus cluster."""
+    """Reads from a Citus cluster through its coordinator."""
 
     async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
         return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)

@@ -59,7 +59,7 @@ _INSERT = """
 # Stores a cursor that was handed out while there was no primary. Its ID is long and random, so an existing row with
 # this ID is the same cursor, already stored.
 _ADOPT = f"{_INSERT} DO NOTHING"
-# Restores a cursor whose row was lost in a failover. It overwrites any cursor stored under the same ID since then.
+# Stores a cursor that was lost in a failover or not transferred yet. It overwrites any other cursor with the same ID.
 _CORRECT = f"""{_INSERT} DO UPDATE SET
     row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
     earliest = excluded.earliest, latest = excluded.latest,
@@ -92,7 +92,7 @@ class PostgresCursors:
         return _held(row)
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
-        """Return a cursor as stored on a replica that has reached this horizon."""
+        """Return a cursor as stored on a replica whose horizon is at least `reached`."""
         if not _is_storable(listing, cursor):
             return None
         asked = (*_key(listing), cursor, self._clock.now_ms())

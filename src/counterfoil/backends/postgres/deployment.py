@@ -18,7 +18,10 @@ def row_of(connection: Connection[tuple[Any, ...]]) -> str | None:
 
 
 def fingerprint_of(connection: Connection[tuple[Any, ...]]) -> str | None:
-    """Return the fingerprint of the store's secret, or None for a new store. Raise StoreMismatch during a copy."""
+    """Return the fingerprint of the store's secret, or None for a new store.
+
+    Raise StoreMismatch if a copy into the store has not been finished.
+    """
     found = row_of(connection)
     if found and found.startswith(FILLING):
         raise StoreMismatch(

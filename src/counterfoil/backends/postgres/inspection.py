@@ -171,7 +171,7 @@ class PostgresInspection:
 
 
 class PostgresShopBills:
-    """Counts the bills of one shop."""
+    """Reads how many bills a shop has, and when the last one was closed."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self._connection = connection
@@ -198,7 +198,8 @@ def _address_of(url: str, address: Address) -> str:
 def readable_address(url: str) -> str:
     """Return the address of the primary, or of the server that is furthest ahead while there is no primary.
 
-    All servers are queried in parallel.
+    All servers are queried in parallel. If none of them answers, or if `url` lists
+    only one server, return `url` itself.
     """
     answering = [pair for pair in zip(addresses(url), _servers(url), strict=True) if pair[1].horizon]
     if not answering:

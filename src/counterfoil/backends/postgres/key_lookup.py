@@ -1,10 +1,11 @@
 """Looks up the API key of each request in memory.
 
 All keys are held in one dictionary, so finding an unknown key ID takes as long
-as finding a known one. The keys are read again every `REFRESH_SEC`, so a
-revocation takes effect within that time. While the primary is unreachable, a
-replica's keys are used if its horizon proves that they are newer than those in
-memory. Keys may be used for up to `KEYS_TRUSTED_SEC` after they were read.
+as finding a known one. After `REFRESH_SEC`, the next request checks whether any
+key has changed and, if so, reads all keys again. A revocation therefore takes
+effect within that time. While the primary is unreachable, a replica's keys are
+used if its horizon proves that they are newer than those in memory. Keys may be
+used for up to `KEYS_TRUSTED_SEC` after they were checked.
 """
 
 import asyncio
@@ -34,7 +35,11 @@ _key = json.Decoder(Key).decode
 
 
 class PostgresKeyLookup:
-    """Holds all keys in memory. While the primary can be reached, they are at most half a second old."""
+    """Holds all keys in memory.
+
+    While the primary can be reached, a request uses them only if they were checked
+    in the last half second.
+    """
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers

@@ -17,7 +17,7 @@ _FIND = "SELECT body FROM keys WHERE key_id = %s"
 _LOCK = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
 _ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
 _CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
-# Running services notice that keys have changed when this number changes.
+# Running services read all keys again when the generation changes.
 NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
 
 _key = json.Decoder(Key).decode

@@ -59,7 +59,7 @@ def _run_migrations(connection: Connection, describe: Callable[[list[str]], Audi
 
 
 def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
-    """Create the three roles and grant their permissions; return their names.
+    """Create the three roles unless they exist, grant their permissions, and return the names of the roles.
 
     The roles cannot log in: grant them to your own users.
     """

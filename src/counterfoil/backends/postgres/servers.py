@@ -59,7 +59,7 @@ class DatabaseServer:
         # Timeline of the write-ahead log. If two servers accept writes, the server with the lower timeline was replaced
         # in a failover.
         self.timeline = ""
-        # True if a request has failed on this server since its watcher last checked it.
+        # True if the watcher's last check of this server failed, or if a request to it has failed since that check.
         self.suspect = False
         # The role that was last logged, so that only changes are logged.
         self.reported_role: ServerRole | None = None
@@ -105,8 +105,8 @@ class Servers:
         self._turn = 0
         self._highest = 0
         self._offered = 0
-        # This node's steady clock in microseconds just before a query, and the primary's clock in milliseconds that the
-        # query returned.
+        # Two clocks, read at about the same time: this node's steady clock in microseconds, just before a query to the
+        # primary, and the primary's own clock in milliseconds, as returned by that query.
         self._primary_clock: tuple[int, int] | None = None
         self.primary = Primary(self)
 
@@ -131,7 +131,7 @@ class Servers:
     # --- reading -------------------------------------------------------------------
 
     async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
-        """Return rows from a server that has reached this horizon. Each row ends with the horizon of its snapshot."""
+        """Return rows from a server whose horizon is at least `reached`. Each row ends with its snapshot's horizon."""
         _, found = await self._first_answer(lambda pool: pool.rows(statement, *values), reached)
         return found
 
@@ -165,7 +165,7 @@ class Servers:
     async def _first_answer(
         self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
     ) -> tuple[DatabaseServer, list[Any]]:
-        """Return the first server that has reached this horizon, together with its answer.
+        """Return the first server whose horizon is at least `reached`, together with its answer.
 
         Right after a failover there may be no such server for a moment, so the
         read is retried: a server that is being promoted or is catching up will

@@ -27,7 +27,7 @@ _PRUNE_REQUESTS = """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
 _PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < %s"
 _PRUNE_PASSES = "DELETE FROM passes WHERE greatest(ended_at, continued_at) < %s"
-# Deletes rows of keys that are no longer used. Each row holds the count of the key's last active day.
+# Deletes the rows of keys that have not been used for 400 days. Each row holds the count of the key's last active day.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
         AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000

@@ -26,8 +26,8 @@ from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCurs
 from counterfoil.domain.request_records import ChangeList, RequestRecord
 from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
-# Valkey keeps a cursor that is also in the store for this long, because the store may lose its copy in a failover
-# without synchronous replication.
+# How long Valkey keeps a cursor that the store has too, in case the store loses its copy in a failover without
+# synchronous replication.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
 # Lifetime of the mark. `maintain` renews it. If no worker does so, none is writing cursors to the bridge either, so the
@@ -64,7 +64,7 @@ class Store(Protocol):
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None: ...
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
-        """Return a cursor as stored on a replica that has reached this horizon."""
+        """Return a cursor as stored on a replica whose horizon is at least `reached`."""
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None: ...
 
@@ -112,8 +112,8 @@ class Bridge:
         if isinstance(stored, BaseException):
             raise stored
         if here is not None and (stored is None or stored.position != here.position):
-            # The store lost this cursor in a failover. Valkey has the position that was handed out, so write it to the
-            # store.
+            # The store lost this cursor in a failover, or has not received it yet. Valkey has the position that was
+            # handed out, so write it to the store.
             await self._store.correct(listing, cursor, here)
             return here
         return _joined(stored, here)

@@ -20,8 +20,8 @@ from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 
-# An admission is repeated at most this often. It finds other data missing if a new day begins, a floor expires or the
-# meter loses its data before it is repeated.
+# An admission is repeated at most this many times. A repeat finds other data missing if, in the meantime, a new day has
+# begun, a floor has expired or the meter has lost its data.
 MAX_REPEATS = 3
 # Delay before changed counts are written to the store.
 SAVE_SEC = 0.5
@@ -49,7 +49,7 @@ class Horizons(Protocol):
     """The horizons of the store's servers."""
 
     async def offered(self) -> int | None:
-        """Return a horizon that every server used for reads has reached, or None with a single server."""
+        """Return the horizon to report to the next caller, or None with a single server."""
 
     async def newest(self) -> int:
         """Return the primary's horizon."""
@@ -134,7 +134,7 @@ class RedisMeter:
         return verdict
 
     async def _ask(self, key: Key, seed: tuple[int, int] | None = None, newest: int | None = None) -> list[int]:
-        """Run the script once. `seed` is a day's total in the store, and the day."""
+        """Run the script once. `seed` is a stored daily total and its day; `newest` is the primary's horizon."""
         now, day = self._instant() if self._instant else (None, None)
         offered = await self._horizons.offered()
         number = None if day is None else _number(day)
@@ -149,8 +149,8 @@ class RedisMeter:
     def _tag(self, key_id: str, lineage: str) -> str:
         """Return the prefix of the Redis keys that belong to an API key.
 
-        All keys of a lineage share one hash tag, so that a Redis cluster stores
-        them in one slot.
+        All Redis keys of a lineage share one hash tag, so that a Redis cluster
+        stores them in one slot.
         """
         tag = f"{self._prefix}:{{{lineage}}}"
         return tag if key_id == lineage else f"{tag}:{key_id}"

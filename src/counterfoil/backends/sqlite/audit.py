@@ -22,7 +22,7 @@ def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> Non
 
 
 def latest_entries(connection: sqlite3.Connection, most: int, key_id: str | None, since: int) -> list[AuditEntry]:
-    """Return up to `most` entries since an instant, newest first. `key_id` selects the entries of one key."""
+    """Return up to `most` entries from `since` onwards, newest first; with `key_id`, only the entries of that key."""
     rows = connection.execute(_LATEST, {"since": since, "key_id": key_id, "most": most}).fetchall()
     return [from_row(row) for row in rows]
 

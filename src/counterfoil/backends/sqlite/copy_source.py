@@ -205,12 +205,13 @@ class SqliteCopySource:
         return row[0]
 
     def _settle_revocations(self) -> None:
-        # If an older keys.sqlite3 was restored, some revocations are recorded only in usage.sqlite3.
+        # If an older keys.sqlite3 was restored, some revocations are recorded only in usage.sqlite3. Add them to
+        # keys.sqlite3 before it is copied.
         with closing(SqliteKeyStore(self._folder, self._clock.now_ms)) as keys:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:
-        """Compute the offset from the clock that the store uses for admissions to the wall clock."""
+        """Compute the offset, in microseconds, from the clock that the store uses for admissions to the wall clock."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])

@@ -70,7 +70,7 @@ def path_of(folder: Path, name: Name) -> Path:
 
 
 class translated:  # noqa: N801 - lowercase like contextlib's managers; a generator would be five times as slow
-    """Convert SQLite errors to StoreUnavailable."""
+    """Convert SQLite errors to StoreUnavailable, or to StoreBusy if the file is locked."""
 
     __slots__ = ()
 
@@ -404,7 +404,7 @@ def id_in(connection: sqlite3.Connection) -> int:
 
 def _settle_id(folder: Path) -> None:
     """Assign the store's ID to files that have none: new files, and files created by earlier versions."""
-    # Skip files that do not exist: if two files were lost, each call recreates only one of them.
+    # Skip files that do not exist: if two files were lost, each call of `recreate` replaces only one of them.
     marks = {name: _mark(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
     if all(marks.values()):
         return

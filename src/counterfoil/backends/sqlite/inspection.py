@@ -53,7 +53,8 @@ _BILLS_BETWEEN = """
     SELECT count(*) FROM bills WHERE shop = ? AND bill_day BETWEEN ? AND ? AND closed_at > ? AND closed_at <= ?
 """
 
-# Each statement reads a few pages, including the last page of a table, so truncated or overwritten files are detected.
+# Each statement is quick and reads at least the last page of a table or an index, so it usually detects a truncated or
+# overwritten file.
 _PROBES: dict[Name, tuple[str, ...]] = {
     "books": ("SELECT max(number) FROM shops", "SELECT max(number) FROM bills", "SELECT max(number) FROM members"),
     "keys": ("SELECT count(*) FROM keys",),
@@ -199,7 +200,7 @@ class SqliteInspection:
             return self._open_files.problem(name) or self._cut_off(name, connection) or moved(connection)
 
     def _cut_off(self, name: Name, connection: sqlite3.Connection) -> str | None:
-        """Return a problem if the file was truncated and the log does not contain the missing pages."""
+        """Return a problem if the file was truncated and the log is too short to contain the missing pages."""
         (pages,), (page_bytes,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
         path = path_of(self._folder, name)
         log = path.with_name(f"{path.name}-wal")
@@ -231,7 +232,7 @@ def _size(file: Path) -> int:
 
 
 class SqliteShopBills:
-    """Counts the bills of one shop, in the connection's current transaction."""
+    """Reads how many bills a shop has, and when the last one was closed, in the connection's current transaction."""
 
     def __init__(self, connection: sqlite3.Connection, number: int) -> None:
         self._connection = connection

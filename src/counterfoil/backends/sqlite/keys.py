@@ -1,13 +1,14 @@
 """Stores the keys: the service looks them up with `SqliteKeyLookup`, and commands change them with `SqliteKeyStore`.
 
 The lookup holds all keys in one dictionary, so finding an unknown key ID takes
-as long as finding a known one. It checks the file every `REFRESH_SEC`, in a
-thread and over a new connection. A revocation takes effect within that time,
-and a missing or damaged file is noticed. While the file is locked but
-unchanged, the keys in memory stay in use for at most `KEYS_TRUSTED_SEC`.
+as long as finding a known one. If the last check of the file is older than
+`REFRESH_SEC`, a request has it checked again, in a thread and over a new
+connection. A revocation therefore takes effect within that time, and a missing
+or damaged file is noticed. While the file is locked but unchanged, the keys in
+memory stay in use for at most `KEYS_TRUSTED_SEC`.
 
-A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
-restored, keys that were revoked in the meantime stay revoked.
+A revocation is also recorded in `usage.sqlite3`, so that a revoked key stays
+revoked if an older `keys.sqlite3` is restored.
 """
 
 import os
@@ -72,7 +73,7 @@ class _Reading(Struct, frozen=True):
 
 
 class SqliteKeyLookup:
-    """Holds all keys in memory, and checks the file for changes every half second.
+    """Holds all keys in memory. A request checks the file for changes if the last check is at least half a second old.
 
     `problem` is a function that returns another reason to refuse all requests,
     or None.
@@ -287,7 +288,7 @@ class SqliteKeyStore:
         return changed
 
     def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
-        # The write lock is taken before anything is read, so a second rotation sees the successor of the first.
+        # The write lock is taken before anything is read, so a second rotation sees the successor created by the first.
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             row = self._connection.execute(_ONE, (key_id,)).fetchone()
             if not row:

@@ -1,4 +1,4 @@
-"""Reads keys, audit, requests, copies, loads and bill counts of an embedded store, for the operator."""
+"""Reads keys, audit entries, requests, copies, loads and bill counts of an embedded store, for the operator."""
 
 import sqlite3
 import time

@@ -1,8 +1,8 @@
 """Restores a backup of an embedded store, so that clients of the replaced store can continue.
 
 - New stamps must be above every horizon that was reported to a client. The
-  horizon is therefore raised to the current time, or to the horizon of the
-  replaced store if that is newer.
+  horizon is therefore raised to the current time, or above the horizons of the
+  backup and of the replaced store if one of them is newer.
 - A cursor that a client received earlier must not stand for another position.
   Every cursor in the backup therefore expires. For as long as clients may hold
   cursors that were created after the backup, new cursors get random IDs instead
@@ -10,8 +10,9 @@
 - A client may hold changes that the backup does not contain, so every mark of
   the feed that was handed out before the restore is refused.
 - Keys that were revoked in the replaced store stay revoked, and scheduled
-  revocations stay scheduled, if the files of that store can be read. The
-  audit entries that it wrote after the backup are kept too.
+  revocations stay scheduled, if the files of that store can be read. If it is
+  the store that was backed up, the audit entries that it wrote after the backup
+  are kept too.
 """
 
 import secrets
@@ -120,7 +121,7 @@ class SecretPlace(Struct, frozen=True):
 
 
 def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
-    """Restore a backup with its secret after verifying both. Previous files are kept in a folder inside the store."""
+    """Restore a backup with its secret after verifying both. The store's previous files are kept in a subfolder."""
     if source.resolve() == folder.resolve():
         raise BackupRefused(f"{source} is the backup itself. Choose another folder as the store.")
     manifest = checked(source)

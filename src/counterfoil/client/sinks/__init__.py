@@ -45,7 +45,11 @@ class ShopDayTotals(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """How many rows were new, different from the stored row, or equal to it."""
+    """How many rows were new, changed or unchanged.
+
+    A bill is unchanged if the stored bill has the same `updatedAt`; a bill without `updatedAt` counts as changed.
+    Members are compared in full.
+    """
 
     added: int = 0
     changed: int = 0

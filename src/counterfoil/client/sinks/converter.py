@@ -23,7 +23,7 @@ Convert = Callable[[str, Kind], str]
 
 
 class RowConverter:
-    """Parses objects with `read`, and then returns the rows of each table as CSV files or as tuples."""
+    """Parses objects with `read` or `read_ahead`, and then returns a table's rows as CSV files or as tuples."""
 
     def __init__(self, target: Path | None = None) -> None:
         """If the copy is a file, `target` is its path, and temporary data is stored next to it."""

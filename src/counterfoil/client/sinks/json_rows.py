@@ -86,7 +86,7 @@ class JsonRows:
         return ParsedRows(database)
 
     def use(self, parsed: ParsedRows) -> None:
-        """Let `select` return the rows of a batch that was parsed ahead."""
+        """Make `select` read from a batch that was parsed ahead."""
         self._used.append(parsed.database)
         self._source = f"{parsed.database}.parsed"
 

@@ -13,8 +13,8 @@ from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
 from counterfoil.client.tables import TABLES, Kind, Table
 
-# A pull locks the schema, because two pulls would overwrite each other's work. If a pull is killed, its connection
-# ends, which releases the lock.
+# `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is
+# killed, its connection ends, which releases the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
 _EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 # This string stands for NULL in the CSV. A value that is equal to it is quoted.
@@ -56,7 +56,7 @@ class PostgresSink(SqlSink):
         try:
             self._db.execute(_LOCK)
         except psycopg.errors.LockNotAvailable as error:
-            raise SinkError("another pull is writing to this schema. Wait until it has finished.") from error
+            raise SinkError("another pull or reconcile is using this schema. Wait until it has finished.") from error
         for setting in _SETTINGS:
             self.run(setting)
         self.make_tables()

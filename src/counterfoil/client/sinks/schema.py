@@ -10,7 +10,7 @@ OWN_TABLES = {
     "pull_seen": "provider_id {text}, member_id {text}",
     "pull_undelivered": "shop_id {text}, id {text}",
 }
-# The indexes of each table in SQLite and PostgreSQL. DuckDB does not need them.
+# The indexes in SQLite and PostgreSQL, by table. DuckDB does not need them.
 INDEXES = {
     "bills": (
         "CREATE UNIQUE INDEX bills_identity ON bills (shop_id, id)",

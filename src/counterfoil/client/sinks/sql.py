@@ -124,7 +124,10 @@ class SqlSink(ABC):
 
     @abstractmethod
     def existing(self) -> Rows:
-        """Return the (table, column) pairs of all tables, and at least one (view, column) pair of each view."""
+        """Return a (table, column) pair for each column of the copy's tables, and at least one pair for each view.
+
+        The column of a view may be an empty string. Tables that are not part of a copy may be included.
+        """
 
     @abstractmethod
     def close(self) -> None: ...
@@ -348,7 +351,7 @@ class SqlSink(ABC):
         removed = "SELECT shop_id, id FROM removals"
         self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({removed})")
         found: int = self.run(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({removed})")[0][0]
-        # Lines and payments are deleted even if the bill is missing, because somebody may have deleted only the bill.
+        # The parts of a bill are deleted even if the bill is missing, because somebody may have deleted only the bill.
         self._delete_bills(removed)
         if found:
             self.changed(BILLS, *PARTS_OF_BILL)

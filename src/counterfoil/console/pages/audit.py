@@ -150,7 +150,7 @@ def _cells(visit: Visit, row: AuditRow, names: ScopeNames, with_key: bool) -> li
 
 
 def _change_text(visit: Visit, names: ScopeNames, change: str) -> str:
-    """Return a change with its field, scopes and permissions in the operator's language."""
+    """Return a change with the names of its field, scopes and permissions in the operator's language."""
     name, separator, values = change.partition(": ")
     text_name = f"audit_field.{name}"
     if text_name not in TABLE:

@@ -1,4 +1,4 @@
-"""The form to issue a key. The operator chooses its scope from the loaded shops and franchises."""
+"""The form to issue a key. The operator chooses a loaded shop or franchise as its scope, or enters another ID."""
 
 from msgspec import Struct
 

@@ -12,7 +12,7 @@ from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
 from counterfoil.web.html import Html, element, markup
 
-# How long the old key can stay valid after a rotation.
+# How long the old key can stay valid after a rotation, in milliseconds. None means until it is revoked.
 OVERLAPS: Final[dict[str, int | None]] = {
     "keep": None,
     "1h": 3_600_000,

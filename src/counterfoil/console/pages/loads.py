@@ -174,7 +174,10 @@ def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
 
 
 def load_badge(t: Texts, load: LoadView) -> Html:
-    """Return the state of a load. Once it has finished, rejected lines make it a warning, or a problem if all were."""
+    """Return the state of a load. A stopped load is shown as a problem.
+
+    A finished load with rejected lines is shown as a warning, or as a problem if all its lines were rejected.
+    """
     if load.state != "finished" or not load.rejected:
         return badge(t(f"load.{load.state}"), "bad" if load.state == "stopped" else "")
     if load.rejected >= load.lines:
