@@ -20,7 +20,7 @@ from waiting import until
 from web.test_browser import ARGUMENTS, CHROMIUM, SCHEMES, Visit, visiting
 
 playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser (make test)"
+    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser"
 )
 pytestmark = [
     pytest.mark.skipif(

@@ -59,7 +59,7 @@ class ImportRequest(Struct, kw_only=True):
         return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the mapping file, with the command-line options applied."""
+        """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
         dates = {"order": self.date_order, "timezone": self.timezone}
         given = {name: value for name, value in dates.items() if value is not None}
         below = read_mapping(self.mapping) if self.mapping else {}

@@ -48,7 +48,7 @@ class ReportedError(Struct, frozen=True, rename="camel"):
 
 
 class KeyReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The use of a key. Its JSON uses the field names of the console's page about the key."""
+    """The use of a key. The fields have the same names as in the JSON of the console's page about the key."""
 
     last_used: datetime | None
     days: list[KeyDay]
@@ -122,7 +122,7 @@ def _notes(row: CopyRow) -> list[str]:
         notes.append(
             f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read through the change list. "
             "If the copy was started again in that time, this is expected. To close the gap, ask the integrator to "
-            f"read this shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
+            f"read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
         )
     if row.read_from:
         notes.append(f"Changes before {_time(row.read_from)} were not read through the change list.")

@@ -41,7 +41,7 @@ def key_id(value: str) -> str:
             f"Use only the key ID: {complete_key[1]}"
         )
     if not _KEY_ID.fullmatch(value):
-        # The value is not quoted because it may be a secret.
+        # The message does not quote the value, which may be a secret.
         raise click.BadParameter(f"not a valid key ID; a key ID consists of {ID_LENGTH} letters and digits.")
     return value
 

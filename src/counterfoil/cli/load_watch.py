@@ -128,7 +128,7 @@ class FolderWatch:
         return report
 
     def _between_batches(self, ledger: Ledger) -> None:
-        """End the load after a batch if a signal has arrived; otherwise report that the watcher is running."""
+        """End the load if a signal has arrived; otherwise, if a report is due, report that the watcher is running."""
         if self._stop.is_set:
             raise KeyboardInterrupt
         if self._is_report_due():

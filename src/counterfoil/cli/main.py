@@ -46,7 +46,7 @@ COMMANDS = {
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",
-    "backup": "Back up an embedded store while it is in use, and verify the copy.",
+    "backup": "Back up an embedded store while it is in use, and verify the backup.",
     "restore": "Restore a backup.",
     "prune": "Delete expired request records, daily totals, cursors and removals.",
     "status": "Show a one-screen health summary.",
@@ -99,7 +99,8 @@ class Program(click.Group):
             return None
         module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, cmd_name)}")
         if not gc.isenabled():
-            # The garbage collector is turned on, but skips the objects of the modules that have been imported.
+            # Garbage collection was off during the imports (see `__main__.py`). The objects that exist now stay in use,
+            # so the collector need not examine them.
             gc.freeze()
             gc.enable()
         command: click.Command = module.command

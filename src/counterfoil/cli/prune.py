@@ -47,7 +47,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 
 def _prune_removals(settings: Settings) -> int:
-    """Delete old removals from the change feed; return the count. Do nothing if the login may not delete them."""
+    """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
         print_note(

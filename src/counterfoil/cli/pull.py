@@ -37,7 +37,7 @@ from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
 
 ONE_DAY_SEC = 86_400.0
-# How long to wait if the quota is still used up at midnight, because our clock is ahead of the service's.
+# How long to wait if the quota is still used up after midnight, because our clock may be ahead of the service's.
 QUOTA_RETRY_MS = 900_000
 MIN_BILLS_FOR_RATE = 1_000
 PROGRESS_SAVED = "progress saved. Run the same command to resume."

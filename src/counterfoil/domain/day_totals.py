@@ -47,7 +47,7 @@ class DayTotal(Struct, frozen=True):
 
 
 class ShopDay(Struct, frozen=True, order=True):
-    """A position in the list of digests. The day is 0 for bills without a date."""
+    """A position in the list of digests. The day is 0 for bills without a date; -1 comes before all days of a shop."""
 
     shop_id: str
     day: int = -1

@@ -15,7 +15,7 @@ Doc = Meta
 
 
 class Resource(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """Base of all published objects: immutable, camelCase in JSON, and never part of a reference cycle."""
+    """Base class of all published objects: immutable, camelCase in JSON, and never part of a reference cycle."""
 
 
 # --- shops -----------------------------------------------------------------

@@ -144,7 +144,7 @@ def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat,
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:
-    """Return the order of day, month and year, or None if the dates are ambiguous."""
+    """Return the order of day, month and year, or None if the dates are ambiguous or contradict each other."""
     found = {evidence for value in values if (evidence := order_evidence(value))}
     if len(found) == 1:
         return found.pop()

@@ -164,7 +164,7 @@ class DatabaseImport:
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
         """Yield the lines or payments of the bills that this import has read.
 
-        In a full or very large import, yield all lines or payments instead of selecting them by bill.
+        In a full or very large import, or if bills have no single key column, yield all lines or payments instead.
         """
         column = self._source.quoted(key)
         numbers = iter(range(1, 1 << 62))
@@ -198,7 +198,7 @@ class DatabaseImport:
         return 0
 
     def _next(self) -> Watermark | None:
-        """Return the watermark from which the next import starts."""
+        """Return the watermark to save. The next import starts before it, by the overlap."""
         if self._database.kind == "xid":
             return self._oldest
         highest = self._highest

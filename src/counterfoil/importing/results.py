@@ -1,4 +1,4 @@
-"""The possible results of an import for each bill: a source record, a rejected row or a skipped row."""
+"""The possible results of an import: source records, rejected rows and skipped rows."""
 
 from typing import Any
 

@@ -1,8 +1,9 @@
 """Reads cells of an export: text, exact decimal numbers, days and times in the formats that tills write.
 
-Numbers never pass through a float. A time is written as ISO-8601. If neither
-the cell nor the mapping specifies an offset or a time zone, the time has no
-offset, and `counterfoil load` reads it as the shop's local time.
+Numbers never pass through a float. A time is written as ISO-8601, unless it is in
+epoch seconds or milliseconds. If neither the cell nor the mapping specifies an
+offset or a time zone, the time has no offset, and `counterfoil load` reads it as
+the shop's local time.
 """
 
 import re

@@ -89,7 +89,7 @@ class _Stream(Source):
         raise NotImplementedError
 
     def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
-        """Yield the lines of a stream. If it is compressed, yield only the lines that its checksums confirm."""
+        """Yield the lines of a stream. If it is compressed and damaged, yield only the lines that checksums confirm."""
         packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
         if packing is None:
             yield from _read_lines(self.name, raw)

@@ -121,7 +121,7 @@ def _references(headers: dict[str, str]) -> Json:
 
 
 def headers() -> dict[str, Json]:
-    """Return the headers by component name. The examples are values that the service actually sends."""
+    """Return the headers by component name. Most examples come from the code that writes responses."""
     sent = dict(wire.response_headers(examples.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
         sent |= wire.problem_headers(examples.example_refusal(problem))

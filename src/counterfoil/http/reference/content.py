@@ -50,7 +50,7 @@ class DescribedError(Struct, frozen=True):
 
 
 class NamedExample(Struct, frozen=True):
-    """An example body. `shown_at` is the anchor of an earlier operation that shows the same data."""
+    """An example body. `shown_at` is the anchor of the operation that already shows the same data, if any."""
 
     name: str
     body: Any
