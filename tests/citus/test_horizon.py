@@ -329,13 +329,19 @@ def _abandoned_sessions(two_shops: TwoShops) -> int:
 # --- why the ledger for a single server is not used ------------------------------------
 
 
+class SingleServerLedger(PostgresLedger):
+    """The ledger for a single server, without its check that the tables are not distributed."""
+
+    _is_distributed = True
+
+
 class HeldBatch:
     """A batch that the ledger for a single server writes. One worker is held while it commits or prepares its bills."""
 
     def __init__(self, open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node) -> None:
         self.outcomes: list[Outcome] = []
         self._changes = [open_store.change(record) for record in records]
-        self._ledger = PostgresLedger(store.url, PSEUDONYMS.fingerprint())
+        self._ledger = SingleServerLedger(store.url, PSEUDONYMS.fingerprint())
         self._hold = psycopg.connect(held.url(store.database), autocommit=True)
         self._hold.execute("SELECT pg_advisory_lock(1)")
         self._thread = threading.Thread(target=self._write, daemon=True)
