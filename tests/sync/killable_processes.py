@@ -30,6 +30,8 @@ from waiting import until
 COMMAND = (sys.executable, "-m", "counterfoil")
 PLENTY = 1_000_000_000
 FINISH_SEC = 300
+# A client waits up to a minute after failed requests before it works again.
+WORK_PATIENCE_SEC = 120
 FRANCHISE = "f"
 FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
@@ -129,7 +131,7 @@ class KillableProcesses:
                 return True
             return self._cpu_seconds(who) >= enough
 
-        until(has_worked, f"the {who} has used {cpu_seconds:.1f} seconds of CPU time")
+        until(has_worked, f"the {who} has used {cpu_seconds:.1f} seconds of CPU time", WORK_PATIENCE_SEC)
 
     def _cpu_seconds(self, who: str) -> float:
         """Return the CPU time of a process and its children."""

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -17,7 +17,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses
-from counterfoil.backends.postgres.schema import VERSION, mismatch
+from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismatch
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
@@ -105,11 +105,24 @@ def check_version(connection: Connection) -> None:
         raise StoreMismatch(problem)
 
 
-def _checked(url: str) -> Connection:
-    """Open a connection and check the schema version. If the check fails, close the connection and raise."""
+def check_layout(connection: Connection, *, is_distributed: bool) -> None:
+    """Raise StoreMismatch if the schema is not suitable, or the tables are distributed contrary to `is_distributed`."""
+    check_version(connection)
+    with translated():
+        # While the tables are being distributed, this statement waits until they are.
+        connection.execute("SELECT FROM horizon")
+        found = connection.execute(IS_DISTRIBUTED).fetchone()
+    if found != (is_distributed,):
+        raise StoreMismatch(
+            "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the program."
+        )
+
+
+def _checked(url: str, check: Callable[[Connection], None]) -> Connection:
+    """Open a connection and check the store. If the check fails, close the connection and raise."""
     connection = connect(url)
     try:
-        check_version(connection)
+        check(connection)
     except BaseException:
         connection.close()
         raise
@@ -117,18 +130,18 @@ def _checked(url: str) -> Connection:
 
 
 class ReconnectingConnection:
-    """A connection that is reopened after it breaks."""
+    """A connection that is reopened after it breaks. `check` raises StoreMismatch if the store cannot be used."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._connection = _checked(url)
+    def __init__(self, url: str, check: Callable[[Connection], None] = check_version) -> None:
+        self._url, self._check = url, check
+        self._connection = _checked(url, check)
 
     def close(self) -> None:
         self._connection.close()
 
     def __call__(self) -> Connection:
         if self._connection.closed:
-            self._connection = _checked(self._url)
+            self._connection = _checked(self._url, self._check)
         return self._connection
 
     @contextmanager

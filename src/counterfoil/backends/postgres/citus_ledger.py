@@ -105,6 +105,8 @@ def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = N
 class DistributedLedger(PostgresLedger):
     """The write side of books whose large tables are distributed."""
 
+    _is_distributed = True
+
     def advance_horizon(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             horizon, unpublished = self._advance(connection)
