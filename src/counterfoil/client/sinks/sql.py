@@ -124,10 +124,7 @@ class SqlSink(ABC):
 
     @abstractmethod
     def existing(self) -> Rows:
-        """Return a (table, column) pair for each column of the copy's tables, and at least one pair for each view.
-
-        The column of a view may be an empty string. Tables that are not part of a copy may be included.
-        """
+        """Return the (table, column) pairs of at least the copy's tables, and at least one pair for each view."""
 
     @abstractmethod
     def close(self) -> None: ...
