@@ -46,8 +46,8 @@ class QueryTooSlow(StoreUnavailable):
 class RequestFilter(Struct, frozen=True, kw_only=True):
     """Selects request records. A condition that is None is not applied.
 
-    `since` is inclusive and `until` is exclusive. `before` is the position
-    after which the page begins: the `next` of the previous page.
+    `since` is inclusive and `until` is exclusive. Pages are sorted newest first,
+    and `before` is the `next` of the previous page: it selects older records.
     """
 
     request_id: str | None = None

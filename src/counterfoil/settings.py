@@ -266,7 +266,8 @@ def resolve(sources: Mapping[str, SettingSource]) -> Settings:
         )
     if _SCHEME.match(values["store"]) and not values["store"].startswith(DATABASES):
         raise SettingsError(
-            f"store must be a folder or start with {DATABASES[0]}, not with {_scheme(values['store'])}:", "store"
+            f"store must be a folder or a URL that starts with {DATABASES[0]}, not with {_scheme(values['store'])}",
+            "store",
         )
     values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
     store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()

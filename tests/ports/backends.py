@@ -219,7 +219,7 @@ class SharedTime:
         self._latest = 0
 
     def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
-        """Return a function that returns the shared instant in microseconds and the day, as driven by `clock`.
+        """Return a function that returns the shared time in microseconds and its day in Thailand. `clock` drives it.
 
         Return None for the system clock, so that the server's own clock is used.
         """

@@ -203,13 +203,18 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
         print_json({"cluster": dict(addresses), "environment": environment, "console": console})
     elif demo:
         print_page(settings, demo, console, addresses)
-        print_environment("To run commands such as `counterfoil doctor` in another terminal:", environment)
+        print_environment(
+            "To run commands such as `counterfoil doctor` in another terminal, first set these variables there:",
+            environment,
+        )
         print_end()
     else:
         print_addresses(addresses)
         print_console(console)
         print_environment(
-            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal:", environment
+            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal, "
+            "first set these variables there:",
+            environment,
         )
         print_end()
 

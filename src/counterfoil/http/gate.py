@@ -123,7 +123,11 @@ class Gate:
         self._free_slots += 1
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key and count the request. `require_quota` is separate, because its refusal has quota headers."""
+        """Check the key, count the request, and return the caller.
+
+        `require_quota` checks the daily quota afterwards, because its error response has
+        headers about the caller's quota.
+        """
         try:
             stored = await self._stored_key(authorization)
             if stored is None:

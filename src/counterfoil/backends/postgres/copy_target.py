@@ -1,7 +1,7 @@
-"""The database that a copy writes to. It is closed to services and loaders until the copy is complete.
+"""The database that `counterfoil copy` writes to. It is closed to services and loaders until the cut-over.
 
 Until then, the stored fingerprint of the secret has a prefix that marks the
-copy as incomplete, and the books cannot be opened.
+copy as unfinished, and the books cannot be opened.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

@@ -110,7 +110,7 @@ _RECORD_PASSES = """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
-# Indexes records written by earlier versions, newest first: see the migration 0004_operator_reads.sql.
+# The next four statements index records of earlier versions, newest first: see migration 0004_operator_reads.sql.
 _UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
 _INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
 _INDEXED_FROM = "UPDATE request_indexing SET below = ?"
