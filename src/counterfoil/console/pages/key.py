@@ -1,4 +1,4 @@
-"""One key: its usage over 400 days, its errors, the state of its copy, disclosures, audit, and the forms to change it."""
+"""One key: its usage over 400 days, its errors, the state of its copy, disclosures, audit, and forms to change it."""
 
 from datetime import date, datetime
 
