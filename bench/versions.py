@@ -165,7 +165,7 @@ def _over_http(services: list[Service], path: str, count: int, seconds: int, con
 
 
 def _alternate(count: int, measure: Callable[[int], Result]) -> Iterator[tuple[Result, Result]]:
-    """Yield the results of both trees per round, without the warm-up rounds. The trees take turns going first."""
+    """Yield the results of both trees for each round after the warm-up rounds. The trees take turns going first."""
     for number in range(count + WARM_UP):
         order = (0, 1) if number % 2 else (1, 0)
         results = {place: measure(place) for place in order}

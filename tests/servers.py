@@ -50,8 +50,9 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Tables that are empty after the migrations are truncated, which gives each a new file, because tests search the files
-# for data that must never be written. Triggers are off, because one of them refuses to delete audit entries.
+# Truncate the tables that the migrations leave empty, so that each gets a new file without traces of earlier tests:
+# tests search the files for data that must never be written. Triggers are off, because one of them refuses to delete
+# audit entries.
 EMPTY = """
     SET lock_timeout = '5s';
     SET session_replication_role = replica;

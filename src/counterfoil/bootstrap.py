@@ -359,7 +359,7 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
 
 
 def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
-    """Restore a backup to the folder of the store, and its secret if neither the settings nor the file have one."""
+    """Restore a backup to the store's folder, and also its secret, unless the settings or the secret file have one."""
     from counterfoil.backends.sqlite import restore as restoring
 
     now_ms = (clock or SystemClock()).now_ms()

@@ -311,7 +311,10 @@ def mask(name: str, value: object) -> str:
 
 
 def without_password(address: str) -> str:
-    """Return the address with its password masked. Return other text unchanged."""
+    """Mask the password in an address, or everything after the scheme if the address is malformed.
+
+    Return other text unchanged.
+    """
     looks_like_address = "://" in address or ("@" in address and _SCHEME.match(address))
     if looks_like_address and not _ADDRESS.fullmatch(address):
         # The password may be anywhere in a malformed address.

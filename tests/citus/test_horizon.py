@@ -409,8 +409,8 @@ def test_new_bills_in_one_transaction_are_lost_if_a_worker_dies_while_it_commits
     """Shows what would happen if the ledger for a single server added bills to distributed tables.
 
     The ledger looks for the bills before it inserts them. Citus then inserts them
-    in the sessions that have read, regards these sessions as read-only, and
-    commits them without preparing them, after the horizon.
+    in the same sessions, which it regards as read-only. It commits these sessions
+    without preparing them, after it has committed the horizon.
     """
     open_store = OpenStore(store, SystemClock(), run)
     open_store.put(*(shop(shop_id) for shop_id in SHOPS))
@@ -438,7 +438,7 @@ def _published(open_store: OpenStore, before: int) -> set[str]:
 
 
 def _assert_published(open_store: OpenStore, before: int, shops: set[str]) -> None:
-    """Assert that the horizon has reached the batch, but that a client sees it only in these shops."""
+    """Assert that the horizon has reached the batch, but that a client sees the batch only in these shops."""
     told = open_store.horizon()
     assert _published(open_store, before) == shops
     assert {open_store.stamp("b_1", shop_id) for shop_id in shops} == {told}

@@ -32,7 +32,7 @@ pytestmark = [
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
 LANGUAGES = ("en", "th")
 WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
-# Returns whether a table is wider than the column of its page.
+# Returns whether any table extends beyond the content column of the page.
 _WIDE_TABLE = """() => {
   const main = document.querySelector("main");
   const right = main.getBoundingClientRect().right - parseFloat(getComputedStyle(main).paddingRight);

@@ -1,4 +1,4 @@
-"""The pages about keys show how fresh each copy is, and never call a copy up to date that lacks changes."""
+"""The pages about keys show how fresh each copy is, and never call a copy up to date if it lacks changes."""
 
 import csv
 import io

@@ -123,7 +123,8 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
         for database, text in statements
         if database == "books"
         and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
-        # These two statements sort only the few records of one messaging account, or one franchise's changed shops.
+        # These two statements sort only a few rows: the member records of one messaging account, and the shops of one
+        # franchise that have changed or left.
         and "JOIN accounts" not in text
         and "FROM departures" not in text
     }

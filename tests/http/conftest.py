@@ -6,7 +6,7 @@ import pytest
 from listings import DayList
 from running_service import RunningService, backend_settings
 
-# On PostgreSQL, `make test` runs only these files, because their tests depend most on the store.
+# On PostgreSQL, `make test` runs only these files of tests/http, because their tests depend most on the store.
 OF_THE_BOOKS = {
     "test_transactions_by_change.py",
     "test_transaction.py",

@@ -100,7 +100,8 @@ def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     """Compares the meter with a direct count of the admissions in the last 60 seconds, for any pattern of requests."""
     clock = ManualClock()
     usage = store.usage(clock)
-    # Hypothesis repeats an example that failed. Each run needs a new key, because the earlier run has used its window.
+    # All examples share the store, and Hypothesis repeats an example that failed, so each run needs a new key, whose
+    # window is empty.
     key = replace(KEY, key_id=f"k_{next(_NUMBERS)}", per_min=per_min)
     taken: list[int] = []
     began = clock.steady_us()

@@ -30,7 +30,7 @@ from waiting import until
 COMMAND = (sys.executable, "-m", "counterfoil")
 PLENTY = 1_000_000_000
 FINISH_SEC = 300
-# A client waits up to a minute after failed requests before it works again.
+# After failed requests, a client may wait up to a minute before it sends the next one.
 WORK_PATIENCE_SEC = 120
 FRANCHISE = "f"
 FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
@@ -206,7 +206,7 @@ def _is_bill(record: Json) -> bool:
 
 
 def _records(bills: int) -> list[Json]:
-    """Return a franchise of three branches with one base, its members and 300 days of bills, some of them undated."""
+    """Return the records of a franchise: three branches, a base, its members, and bills, some of them undated."""
     shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
     members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
     first = date(2025, 3, 1)

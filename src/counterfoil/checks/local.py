@@ -1,4 +1,4 @@
-"""The checks that `doctor` runs on a local installation, each with advice on how to fix a problem."""
+"""Checks of an embedded store and of this machine, each with advice on how to fix a problem."""
 
 import os
 import secrets

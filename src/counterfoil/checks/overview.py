@@ -105,7 +105,9 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(
-                "service", "ok", "The horizon is moving. The admin listener is off, so nothing else was checked."
+                "service",
+                "ok",
+                "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
             )
         return Finding("service", "fail", "The horizon is not moving.", "Run `counterfoil serve`, or check its log.")
     address = f"{settings.admin_host}:{settings.admin_port}"
@@ -239,7 +241,7 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
         return Finding("shops", "ok", f"{counted}, none silent for longer than usual.")
     named = [
         f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))}; "
-        f"usually {format_usual(shop.usual_since_last)} or more)"
+        f"usually at least {format_usual(shop.usual_since_last)} bills in that time)"
         for shop in silent
     ]
     advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."

@@ -1,4 +1,4 @@
-"""`counterfoil copy`: move a live store from a folder to PostgreSQL."""
+"""`counterfoil copy`: copy a live store from a folder to PostgreSQL and, with `--cut-over`, switch over to it."""
 
 import time
 from contextlib import ExitStack, closing

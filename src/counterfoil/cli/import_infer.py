@@ -1,4 +1,4 @@
-"""`counterfoil import --infer`: propose a mapping, and show the first bills as the API would serve them."""
+"""`counterfoil import --infer`: propose a mapping, and show a few bills as the API would serve them."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -136,7 +136,7 @@ def _show_decisions(proposal: Proposal) -> None:
         for text in texts:
             _say(click.style(title, bold=True) + f": {text}")
     if proposal.unused:
-        _say(click.style("Not used", bold=True) + f": {', '.join(proposal.unused)}")
+        _say(click.style("Unused columns", bold=True) + f": {', '.join(proposal.unused)}")
 
 
 def _say(text: str) -> None:

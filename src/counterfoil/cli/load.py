@@ -59,7 +59,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--check",
     is_flag=True,
-    help="Write nothing; show unknown fields, unreadable values and the lines that would be rejected.",
+    help="Write nothing; show unknown fields, unreadable values and examples of lines that would be rejected.",
 )
 @click.option(
     "--quarantine",

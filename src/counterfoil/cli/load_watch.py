@@ -141,7 +141,10 @@ class FolderWatch:
             self.report(0, 0)
 
     def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Record in the store that this watcher is running or has stopped. When stopping, do not retry."""
+        """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
+
+        If the store is unavailable, retry until it is available or the watcher is asked to stop.
+        """
 
         def call() -> None:
             is_new = not self._reported and is_without_store(self._settings)

@@ -1,4 +1,4 @@
-"""`counterfoil prune`: delete expired records."""
+"""`counterfoil prune`: delete expired request records, daily totals, cursors and removals."""
 
 from contextlib import closing
 

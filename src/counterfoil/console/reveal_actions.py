@@ -19,7 +19,7 @@ MAX_SHOWN = 20_000
 
 
 class RejectText(Struct, frozen=True):
-    """The fields of a rejects file that are needed to find a rejected line and show its text."""
+    """The fields of a line in a rejects file that are needed to find a rejected line and show its text."""
 
     source: str = ""
     line: int = 0

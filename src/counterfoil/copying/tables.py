@@ -1,4 +1,4 @@
-"""The tables that are copied."""
+"""The tables that `counterfoil copy` copies, and how their rows are grouped."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

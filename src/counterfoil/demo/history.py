@@ -76,7 +76,7 @@ class PastRequest(Struct, frozen=True):
 
 
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
-    """Write the history, unless the store has requests already; return how many requests were written."""
+    """Write the history, unless the store already has requests; return the number of requests in the history."""
     with closing(bootstrap.operator_reads(settings)) as reads:
         if reads.last_used():
             return 0

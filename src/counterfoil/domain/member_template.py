@@ -67,10 +67,10 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 
 
 def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Return the JSON of the members at `now_ms`, separated by commas.
+    """Return the JSON of the members as of `now_ms`, separated by commas.
 
-    `forms` has records instead of templates for members that were stored before
-    templates existed.
+    `forms` has the templates of the members, separated by NEXT. For members that
+    were stored before templates existed, it has records instead.
     """
     if not forms:
         return b""

@@ -65,7 +65,7 @@ def sole(values: list[str]) -> str | None:
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:
-    """Refuse cross-origin requests from web pages, and all requests with an `Origin` header.
+    """Refuse cross-origin requests from web pages, CORS preflights, and all requests with an `Origin` header.
 
     A person may still follow a link to the service, and pages of the same origin may send GET requests.
     """
@@ -99,7 +99,7 @@ class Gate:
         return True
 
     async def wait_for_slot(self) -> None:
-        """Wait for the slot of a request that leaves. Refuse this request after MAX_WAIT_SEC."""
+        """Wait until another request leaves, and take over its slot. Refuse this request after MAX_WAIT_SEC."""
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(slot)
         try:
@@ -125,8 +125,8 @@ class Gate:
     async def admit(self, authorization: str | None) -> Caller:
         """Check the key, count the request, and return the caller.
 
-        `require_quota` checks the daily quota afterwards, because its error response has
-        headers about the caller's quota.
+        `require_quota` checks the daily quota afterwards, because the error response
+        reports the caller's quota, so the caller must be known.
         """
         try:
             stored = await self._stored_key(authorization)

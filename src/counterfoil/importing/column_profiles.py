@@ -111,7 +111,8 @@ def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]
         try:
             columns = CsvFile(path, encoding, None, line).sheet.columns
         except ImportFailed:
-            # The line is empty, or the file is not CSV. In the second case, reading the rows reports the error.
+            # The line is empty, the file ends before it, or the file is not CSV. In the last case, `sample_of` reports
+            # the error when it opens the file.
             continue
         if is_heading(list(columns)):
             return line

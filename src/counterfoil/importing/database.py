@@ -215,7 +215,10 @@ class DatabaseImport:
 def _key_column(table: TableMapping | None, name: str) -> str:
     key: CellSource | None = table.key if table else None
     if key is None or len(key.columns) != 1:
-        raise ImportFailed(f"the {name} query needs a key in the mapping. Set it to the column that holds the bill ID.")
+        raise ImportFailed(
+            f"the {name} query needs a key with a single column in the mapping. "
+            "Set it to the column that holds the bill ID."
+        )
     return key.columns[0]
 
 

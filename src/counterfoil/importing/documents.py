@@ -112,7 +112,7 @@ class _Splitter:
             return
         if not self._open or self._open.pop() != ("{" if mark == "}" else "["):
             raise ImportFailed(
-                f"{self._file} is not JSON: line {self._line} has a closing bracket without an opening one."
+                f"{self._file} is not JSON: line {self._line} has a closing bracket without a matching opening one."
             )
         depth = len(self._open)
         if self._order and depth == self._order_depth:

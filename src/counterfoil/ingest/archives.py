@@ -141,7 +141,7 @@ class _CompressedData:
         self.position -= len(unused)
 
     def start(self, size: int) -> bytes:
-        """Return the next bytes without consuming them."""
+        """Return the next `size` bytes, or fewer at the end of the file, without consuming them."""
         data = b""
         while len(data) < size and (more := self.read()):
             data += more

@@ -1,8 +1,9 @@
 """Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each component uses a single connection to the server that accepts writes. There
-are time limits for connecting, for waiting for a lock, and for detecting a
-broken connection. The connections that serve requests are in pool.py.
+Each component uses a single connection to the primary. While there is no
+primary, inspections and the operator's reads use a replica. There are time
+limits for connecting, for waiting for a lock, and for detecting a broken
+connection. The connections that serve requests are in pool.py.
 """
 
 import logging
@@ -21,7 +22,7 @@ from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismat
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
-# Time limit for chores that must not hang, such as advancing the horizon.
+# Time limit for background work that must not hang, such as advancing the horizon.
 STATEMENT_SEC = 5.0
 # A statement waits up to LOCK_SEC for a lock, such as the write lock. A broken connection is noticed within SILENCE_MS.
 LOCK_SEC = 60
@@ -43,7 +44,10 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise psycopg's errors as those of ports.py, with only the message's first line: the rest may contain data."""
+    """Raise errors of psycopg and the operating system as those of ports.py.
+
+    Only the first line of the message is kept, because the rest may contain data.
+    """
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -106,7 +110,7 @@ def check_version(connection: Connection) -> None:
 
 
 def check_layout(connection: Connection, *, is_distributed: bool) -> None:
-    """Raise StoreMismatch if the schema is not suitable, or the tables are distributed contrary to `is_distributed`."""
+    """Raise StoreMismatch if this version cannot use the schema, or if the tables do not match `is_distributed`."""
     check_version(connection)
     with translated():
         # While the tables are being distributed, this statement waits until they are.

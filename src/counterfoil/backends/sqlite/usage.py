@@ -300,7 +300,7 @@ class SqliteUsage:
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records and counts. If the write fails, they stay pending."""
+        """Move recent records to `requests`, and write pending records and counts. If this fails, nothing changes."""
         if not self._records and not self._tally and not self._recent:
             return
         with translated(), writing(self._connection, wait_sec):

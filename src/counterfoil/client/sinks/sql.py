@@ -124,7 +124,10 @@ class SqlSink(ABC):
 
     @abstractmethod
     def existing(self) -> Rows:
-        """Return the (table, column) pairs of at least the copy's tables, and at least one pair for each view."""
+        """Return all (table, column) pairs of the copy's tables, and at least one pair for each view.
+
+        The result may also contain other tables.
+        """
 
     @abstractmethod
     def close(self) -> None: ...
@@ -326,7 +329,10 @@ class SqlSink(ABC):
         return Written(len(rows) - known, known - same, same)
 
     def _replaced(self) -> tuple[int, int]:
-        """Fill `replaced` with incoming bills that the copy has; return the total and the number of unchanged ones."""
+        """Fill `replaced` with the incoming bills that the copy already has.
+
+        Return their number, and how many of them have the same `updated_at` as in the copy.
+        """
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(
             "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "

@@ -50,7 +50,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "message.check_log": ("Check its log.", "ตรวจสอบบันทึกของบริการ"),
     "message.horizon_moving": (
-        "The horizon is moving. The admin listener is off, so nothing else was checked.",
+        "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
         "horizon กำลังเดิน พอร์ตผู้ดูแลปิดอยู่ จึงไม่ได้ตรวจสอบอย่างอื่น",
     ),
     "message.horizon_still": ("The horizon is not moving.", "horizon หยุดเดิน"),

@@ -28,7 +28,7 @@ class Guide(Struct, frozen=True):
 
 
 class DescribedRow(Struct, frozen=True):
-    """A parameter, a field or a header. `note` says whether it is required, or when it is absent."""
+    """A parameter, a field or a header. `note` says whether it is required, its default, or when it is absent."""
 
     anchor: str
     name: str
