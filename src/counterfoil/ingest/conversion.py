@@ -108,9 +108,9 @@ class BillConverter:
         if len(line) > MAX_LINE_BYTES:
             return None
         clean = self._read_clean(line)
-        if clean is None or (len(line) > SURELY_SMALL and _is_too_large(clean.bill)):
+        if clean is None or (len(line) > SURELY_SMALL and _is_too_large(clean[0])):
             return None
-        return ConvertedBill(clean.bill, clean.without_items, clean.without_amounts)
+        return ConvertedBill(*clean)
 
     def convert(self, line: bytes) -> ConvertedBill | None:
         """Return the bill on a line, or None if the line is rejected or is not a bill of a known shop."""
