@@ -37,7 +37,7 @@ from counterfoil.domain.pos_values import (
     recorded_day,
     round_to_millionth,
 )
-from counterfoil.domain.resources import Channel, Item, Number, Option, Payment, Promotion, Status
+from counterfoil.domain.resources import Channel, Number, Option, Payment, Promotion, Status
 from counterfoil.domain.rows import NO_DAY, digest_of
 from counterfoil.domain.source_bills import (
     SourceAmounts,
@@ -104,6 +104,22 @@ class _PublishedBill(Struct, frozen=True, rename="camel", gc=False):
     status: Status
     void_reason: str | None
     cashier: str | None
+
+
+class _PublishedItem(Struct, frozen=True, rename="camel", gc=False):
+    """The same fields as `resources.Item`, but they can be given by position."""
+
+    id: str | None
+    root_id: str | None
+    name: str | None
+    qty: Number | None
+    unit_price: Number | None
+    line_total: Number | None
+    options: list[Option]
+    category: list[str] | None
+    cancelled: bool
+    vat: bool
+    is_tip: bool
 
 
 class _PublishedLine(Struct, frozen=True, gc=False):
@@ -319,29 +335,42 @@ def _channel(value: str | SourceChannel | None, table: SourceTable) -> tuple[str
 
 
 def _published_line(line: SourceItem, known: KnownFacts) -> Raw | _PublishedLine:
-    qty, total, price = number(line.qty), _money(line.total), _money(line.unit_price)
-    root_id, category = _text(line.root_id), line.category_ids
-    recorded = None
+    facts = known.facts
+    qty, total, price = line.qty, line.total, line.unit_price
+    product_id, root_id, name = line.product_id, line.root_id, line.name
+    category, recorded = line.category_ids, None
     if category:
         recorded = _texts(category)
-        category = [each for each in recorded if each not in known.facts.groupings]
-    item = Item(
-        id=_text(line.product_id),
-        root_id=root_id if known.facts.franchise_id else None,
-        name=_text(line.name),
-        qty=qty,
-        unit_price=computed_unit_price(total, qty) if line.unit_price is None else price,
-        line_total=total,
-        options=[_published_option(option) for option in line.options or ()],
-        category=category,
-        cancelled=line.cancelled is True,
-        vat=line.vat is True,
-        is_tip=line.tip is True,
+        category = [each for each in recorded if each not in facts.groupings] if facts.groupings else recorded
+    if type(qty) is float:
+        qty = number(qty)
+    if type(total) is float:
+        total = round_to_millionth(total)
+    if price is None:
+        price = computed_unit_price(total, qty)
+    elif type(price) is float:
+        price = round_to_millionth(price)
+    if root_id and root_id.isspace():
+        root_id = None
+    item = _PublishedItem(
+        product_id if product_id and not product_id.isspace() else None,
+        (root_id or None) if facts.franchise_id else None,
+        name if name and not name.isspace() else None,
+        qty,
+        price,
+        total,
+        [_published_option(option) for option in line.options] if line.options else [],
+        category,
+        line.cancelled is True,
+        line.vat is True,
+        line.tip is True,
     )
-    hidden_root = None if known.facts.franchise_id else root_id
-    hidden = recorded if category != recorded else None
     encoded = Raw(_encode(item))
-    return _PublishedLine(encoded, hidden_root, hidden) if hidden_root or hidden else encoded
+    hides_root = bool(root_id) and not facts.franchise_id
+    hides_categories = recorded is not None and category != recorded
+    if not (hides_root or hides_categories):
+        return encoded
+    return _PublishedLine(encoded, root_id if hides_root else None, recorded if hides_categories else None)
 
 
 def _published_option(option: SourceOption) -> Option:
