@@ -19,21 +19,13 @@ from msgspec import Struct
 
 from counterfoil import __version__
 from counterfoil.backends.sqlite import files
-from counterfoil.backends.sqlite.audit import SqliteAudit
-from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.cursors import SqliteCursors
-from counterfoil.backends.sqlite.inspection import SqliteInspection
-from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import Name
-from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.machine.clock import SystemClock, random_ids, request_ids
 from counterfoil.observe.events import Event, ServiceChanged
-from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import (
     STOP_SAVE_SEC,
     Books,
@@ -54,11 +46,16 @@ if TYPE_CHECKING:
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.servers import Servers
     from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
+    from counterfoil.backends.sqlite.audit import SqliteAudit
     from counterfoil.backends.sqlite.backup import BackupManifest
     from counterfoil.backends.sqlite.copy_source import SqliteCopySource
+    from counterfoil.backends.sqlite.cursors import SqliteCursors
+    from counterfoil.backends.sqlite.keys import SqliteKeyStore
     from counterfoil.backends.sqlite.restore import Restored
+    from counterfoil.backends.sqlite.usage import SqliteUsage
     from counterfoil.http.app import App
     from counterfoil.http.pages import StaticPage
+    from counterfoil.operator_reads import OperatorReads
 
 
 def deployment_secret(settings: Settings) -> bytes:
@@ -90,6 +87,8 @@ def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore 
         from counterfoil.backends.postgres.key_store import PostgresKeyStore
 
         return PostgresKeyStore(settings.database)
+    from counterfoil.backends.sqlite.keys import SqliteKeyStore
+
     return SqliteKeyStore(settings.store, (clock or SystemClock()).now_ms)
 
 
@@ -98,6 +97,8 @@ def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
         from counterfoil.backends.postgres.audit import PostgresAudit
 
         return PostgresAudit(settings.database)
+    from counterfoil.backends.sqlite.audit import SqliteAudit
+
     return SqliteAudit(settings.store)
 
 
@@ -117,6 +118,8 @@ def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | Postg
         from counterfoil.backends.postgres.usage_admin import PostgresUsageAdmin
 
         return PostgresUsageAdmin(settings.database, clock or SystemClock(), clock.steady_us if clock else None)
+    from counterfoil.backends.sqlite.usage import SqliteUsage
+
     return SqliteUsage(settings.store, clock or SystemClock())
 
 
@@ -125,6 +128,8 @@ def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | P
         from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin
 
         return PostgresCursorAdmin(settings.database, clock or SystemClock())
+    from counterfoil.backends.sqlite.cursors import SqliteCursors
+
     return SqliteCursors(settings.store, clock or SystemClock())
 
 
@@ -158,6 +163,12 @@ class ServingPorts(Struct, frozen=True):
 
 
 def _embedded(settings: Settings, clock: Clock) -> ServingPorts:
+    from counterfoil.backends.sqlite.books import SqliteBooks
+    from counterfoil.backends.sqlite.cursors import SqliteCursors
+    from counterfoil.backends.sqlite.keys import SqliteKeyLookup
+    from counterfoil.backends.sqlite.open_files import OpenFiles
+    from counterfoil.backends.sqlite.usage import SqliteUsage
+
     books = SqliteBooks(settings.store)
     spent = SqliteUsage(settings.store, clock)
     handed_out = SqliteCursors(settings.store, clock, beside=spent)
@@ -379,4 +390,6 @@ def inspection(settings: Settings) -> Inspection:
         from counterfoil.backends.postgres.inspection import PostgresInspection
 
         return PostgresInspection(settings.database)
+    from counterfoil.backends.sqlite.inspection import SqliteInspection
+
     return SqliteInspection(settings.store)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.domain import clean_bills
+from counterfoil.domain import clean_bills, source_bills
 from counterfoil.domain.changes import KnownFacts, PutBill
+from counterfoil.domain.resources import Amounts, Bill, Item
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import BillConverter, converted_bill
@@ -207,7 +208,36 @@ def has_step(target: Any, step: Any) -> bool:
 
 
 def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
-    assert_fields_match(clean_bills._SourceBill, known_fields("bill"), {"removed"})
+    bill = known_fields("bill")
+    lines = (bill.fields or {})["lines"].elements
+    assert lines
+    assert_fields_match(source_bills.SourceBill, bill, {"removed"})
+    assert_fields_match(source_bills.SourceItem, lines, set())
+
+
+def test_the_fast_path_publishes_every_field_in_the_order_of_the_contract() -> None:
+    assert clean_bills._PublishedBill.__struct_encode_fields__ == Bill.__struct_encode_fields__
+    assert clean_bills._PublishedItem.__struct_encode_fields__ == Item.__struct_encode_fields__
+    assert clean_bills._PublishedAmounts.__struct_encode_fields__ == Amounts.__struct_encode_fields__
+
+
+@pytest.mark.parametrize("limit", ["MAX_KEPT_LINES", "MAX_KEPT_BYTES", "MAX_KEPT_SHOPS"])
+def test_the_result_does_not_depend_on_how_many_lines_are_kept(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clean_bills, limit, 2)
+    converter = BillConverter(PSEUDONYMS, FACTS.get)
+    for total in range(8):
+        lines = [{"name": "Tea", "qty": 1, "total": total + each, "rootId": "r"} for each in range(3)]
+        for shop in FACTS:
+            assert assert_same(json.dumps(BILL | {"shopId": shop, "lines": lines}).encode(), converter)
+
+
+def test_a_line_is_published_again_when_the_facts_of_its_shop_change() -> None:
+    facts = dict(FACTS)
+    converter, reader = BillConverter(PSEUDONYMS, facts.get), Reader(PSEUDONYMS, facts.get)
+    line = json.dumps(BILL | {"shopId": "plain"}).encode()
+    assert assert_same(line, converter, reader)
+    facts["plain"] = KnownFacts(2, shop_from(SHOPS[1] | {"id": "plain"})[1])
+    assert assert_same(line, converter, reader)
 
 
 def assert_fields_match(struct: Any, known: FieldType, left_out: set[str]) -> None:

@@ -145,12 +145,20 @@ def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
 ) -> None:
     loaded(tmp_path, [SHOP], 0)
     here.clear()
-    note = BillConverter.convert_clean
+    note, has_answer = BillConverter.convert_clean, ConverterProcess.has_answer
+    continued: list[bool] = []
 
     def continuing(self: BillConverter, line: bytes) -> ConvertedBill | None:
         if started and b"b99" in line:
             os.kill(started[0].pid, signal.SIGCONT)
+            continued.append(True)
         return note(self, line)
+
+    def has_answer_now(self: ConverterProcess) -> bool:
+        # The process may get no processor time at once, and the loader would convert all other lines meanwhile.
+        if continued:
+            until(lambda: has_answer(self), "the process has answered")
+        return has_answer(self)
 
     def lines() -> Iterator[Any]:
         yield bill(0)
@@ -158,6 +166,7 @@ def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
         yield from map(bill, range(1, 100))
 
     monkeypatch.setattr(BillConverter, "convert_clean", continuing)
+    monkeypatch.setattr(ConverterProcess, "has_answer", has_answer_now)
     summary = loaded(tmp_path, lines(), 1)[0]
     assert summary.outcomes["added"] == 100
     assert any(b"b99" in line for line in here)

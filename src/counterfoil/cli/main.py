@@ -10,7 +10,6 @@ import io
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -190,6 +189,8 @@ def _run_command(call: Callable[[], object]) -> int:
 
 def _print_error(message: str, status: int) -> int:
     if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
+        import traceback  # noqa: PLC0415 - few commands fail
+
         traceback.print_exc()
     click.echo(f"counterfoil: {' '.join(message.split())}", err=True)
     return status

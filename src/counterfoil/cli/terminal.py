@@ -1,6 +1,5 @@
 """Prints results: with colours, tables and bars on a terminal, and as plain lines elsewhere."""
 
-import json as ascii_json
 import sys
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -39,6 +38,8 @@ def print_json(value: object) -> None:
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
         # The output cannot encode a character, or a path is not valid Unicode, so use JSON's ASCII escapes.
+        import json as ascii_json  # noqa: PLC0415 - most commands need only msgspec
+
         text = ascii_json.dumps(to_builtins(value), separators=(",", ":"))
     click.echo(text)
 

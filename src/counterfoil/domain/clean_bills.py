@@ -1,32 +1,35 @@
 """Reads clean bills faster than `bills.bill_from`, with the same result.
 
 Most bills have only known fields with values of the expected types. msgspec
-decodes such a bill directly into the structs below and fails for any other bill,
-so the types of values need not be checked again. `read_clean_bill` returns None
-for a bill that it cannot read, and the caller then uses `bill_from`, which accepts
-any value.
+decodes such a bill directly into the structs of `source_bills.py` and fails for
+any other bill, so the types of values need not be checked again.
+`CleanBillReader.read` returns None for a bill that it cannot read, and the caller
+then uses `bill_from`, which accepts any value.
+
+Many bills have the same lines: a dish has a few prices and options, and is sold
+thousands of times. So each line is converted to published JSON only once, and the
+result is kept under the text of the line.
 """
 
 from collections.abc import Callable
-from operator import attrgetter
-from typing import Annotated, Literal
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Any
 
-from msgspec import DecodeError, Meta, Struct, json
+from msgspec import DecodeError, Raw, Struct, json
+from msgspec.structs import astuple
 
 from counterfoil.domain.bills import (
     DINE_IN,
-    ClosedBill,
     bill_dates,
     bill_status,
     channel_and_label,
     computed_unit_price,
     withheld_parts,
 )
-from counterfoil.domain.changes import KnownFacts, PutBill
+from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.pos_values import (
     SHORT_ID_LENGTH,
-    WHOLE_MILLIONTHS,
-    WHOLE_NUMBER_LIMIT,
     day_on_clock,
     moment,
     number,
@@ -34,305 +37,364 @@ from counterfoil.domain.pos_values import (
     recorded_day,
     round_to_millionth,
 )
-from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion
-from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.resources import Channel, Number, Option, Payment, Promotion, Status
+from counterfoil.domain.rows import NO_DAY, digest_of
+from counterfoil.domain.source_bills import (
+    SourceAmounts,
+    SourceBill,
+    SourceChannel,
+    SourceItem,
+    SourceOption,
+    SourcePayment,
+    SourcePromotion,
+    SourceTable,
+    SourceVoid,
+)
+
+# Published lines are kept until there are this many of them, if their source has at most this many bytes.
+MAX_KEPT_LINES = 8_192
+MAX_KEPT_BYTES = 512
+MAX_KEPT_SHOPS = 10_000
 
 # Text that contains NUL has to be cleaned. In JSON, NUL can be written only as this escape sequence.
 _NUL = b"\\u0000"
-_Whole = Annotated[int, Meta(ge=1 - WHOLE_NUMBER_LIMIT, le=WHOLE_NUMBER_LIMIT - 1)]
-_Fraction = Annotated[float, Meta(gt=-WHOLE_MILLIONTHS, lt=WHOLE_MILLIONTHS)]
-_Amount = _Whole | _Fraction | None
 
 
-class _SourcePart(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
-    """Base class of the objects in a source record. Each field has the type of a clean value."""
+class _PublishedAmounts(Struct, frozen=True, rename="camel", gc=False):
+    """The same fields as `resources.Amounts`, but they can be given by position, which takes less time."""
+
+    subtotal: Number | None
+    discount: Number | None
+    campaign: list[Promotion]
+    coupon: list[Promotion]
+    discount_total: Number | None
+    service_charge: Number | None
+    delivery_fee: Number | None
+    card_surcharge: Number | None
+    credit: Number | None
+    vat: Number | None
+    vat_type: str | None
+    rounding: Number | None
+    tip: Number | None
+    net: Number | None
 
 
-class _SourceTable(_SourcePart, frozen=True):
-    id: str | None = None
-    name: str | None = None
+class _PublishedBill(Struct, frozen=True, rename="camel", gc=False):
+    """The same fields as `resources.Bill`, but they can be given by position, and the items are already encoded."""
 
-
-class _SourceChannel(_SourcePart, frozen=True):
-    id: str | None = None
-    name: str | None = None
-
-
-class _SourceVoid(_SourcePart, frozen=True):
-    reason: str | None = None
-
-
-class _SourceOption(_SourcePart, frozen=True):
-    id: str | None = None
-    name: str | None = None
-    qty: _Amount = None
-
-
-class _SourceLine(_SourcePart, frozen=True):
-    product_id: str | None = None
-    root_id: str | None = None
-    name: str | None = None
-    qty: _Amount = None
-    unit_price: _Amount = None
-    total: _Amount = None
-    options: list[_SourceOption] | None = None
-    category_ids: list[str] | None = None
-    cancelled: bool | None = None
-    vat: bool | None = None
-    tip: bool | None = None
-
-
-class _SourcePromotion(_SourcePart, frozen=True):
-    id: str | None = None
-    name: str | None = None
-    amount: _Amount = None
-
-
-class _SourceAmounts(_SourcePart, frozen=True):
-    subtotal: _Amount = None
-    discount: _Amount = None
-    campaigns: list[_SourcePromotion] | None = None
-    coupons: list[_SourcePromotion] | None = None
-    discount_total: _Amount = None
-    service_charge: _Amount = None
-    delivery_fee: _Amount = None
-    card_surcharge: _Amount = None
-    credit: _Amount = None
-    vat: _Amount = None
-    vat_type: str | None = None
-    rounding: _Amount = None
-    tip: _Amount = None
-    net: _Amount = None
-
-
-class _SourcePayment(_SourcePart, frozen=True):
-    name: str | None = None
-    amount: _Amount = None
-    change: _Amount = None
-
-
-class _SourceBill(_SourcePart, frozen=True):
-    kind: Literal["bill"]
     id: str
+    order_ids: list[str]
+    receipt_number: str | None
+    tax_number: str | None
+    timestamp: str | None
+    business_date: str | None
+    bill_date: str | None
+    updated_at: None
+    franchise_id: str | None
     shop_id: str
-    rev: _Amount = None
-    closed_at: int | float | str | None = None
-    trading_day: int | str | None = None
-    history: bool | None = None
-    order_ids: list[str] | None = None
-    receipt_number: str | None = None
-    tax_number: str | None = None
-    device_id: str | None = None
-    station_id: str | None = None
-    cashier: str | None = None
-    table: _SourceTable | None = None
-    channel: str | _SourceChannel | None = None
-    buffet_package_id: str | None = None
-    service_type: str | None = None
-    member_id: str | None = None
-    lines: list[_SourceLine] | None = None
-    amounts: _SourceAmounts | None = None
-    payments: list[_SourcePayment] | None = None
-    void: bool | str | _SourceVoid | None = None
+    device_id: str | None
+    station_id: str | None
+    channel: Channel
+    service_type: str | None
+    table_name: str | None
+    member_id: str | None
+    items: list[Raw]
+    amounts: _PublishedAmounts
+    payments: list[Payment]
+    status: Status
+    void_reason: str | None
+    cashier: str | None
 
 
-_decode = json.Decoder(_SourceBill).decode
-_NO_TABLE = _SourceTable()
-_NO_AMOUNTS = _SourceAmounts()
-_numbers = attrgetter(
-    "subtotal",
-    "discount",
-    "discount_total",
-    "service_charge",
-    "delivery_fee",
-    "card_surcharge",
-    "credit",
-    "vat",
-    "rounding",
-    "tip",
-    "net",
-)
+class _PublishedItem(Struct, frozen=True, rename="camel", gc=False):
+    """The same fields as `resources.Item`, but they can be given by position."""
+
+    id: str | None
+    root_id: str | None
+    name: str | None
+    qty: Number | None
+    unit_price: Number | None
+    line_total: Number | None
+    options: list[Option]
+    category: list[str] | None
+    cancelled: bool
+    vat: bool
+    is_tip: bool
 
 
-def read_clean_bill(
-    line: bytes, max_lines: int, facts_of: Callable[[str], KnownFacts | None], token_of: Callable[[str], str]
-) -> PutBill | None:
-    """Return the change that a line with a clean bill of a known shop describes, or None for any other line."""
-    if _NUL in line:
-        return None
-    try:
-        record = _decode(line)
-    except (DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    bill_id, shop_id, lines = record.id, record.shop_id, record.lines
-    if not (_is_clean_id(bill_id) and _is_clean_id(shop_id)) or (lines and len(lines) > max_lines):
-        return None
-    known = facts_of(shop_id)
-    if known is None:
-        return None
-    closed = _closed_bill(record, known.facts, token_of)
-    return PutBill(closed, known, number(record.rev)) if closed else None
+class _PublishedLine(Struct, frozen=True, gc=False):
+    """A published line whose shop's facts hide its `rootId` or some categories.
+
+    `root_id` is the hidden ID. `categories` are all categories of the line, if some are hidden.
+    """
+
+    item: Raw
+    root_id: str | None
+    categories: list[str] | None
+
+
+class _Shop(Struct, gc=False):
+    """A shop, and its lines that have been published, by their text."""
+
+    known: KnownFacts
+    zone: tzinfo
+    published: dict[bytes, Raw | _PublishedLine]
+
+
+CleanBill = tuple[EncodedBill, bool, bool]
+"""A bill, whether it has no items, and whether it has no amounts."""
+
+_decode = json.Decoder(SourceBill).decode
+_decode_line = json.Decoder(SourceItem).decode
+_encode = json.Encoder().encode
+_NO_TABLE = SourceTable()
+_CAMPAIGN, _COUPON = 2, 3
+_NOTHING_PUBLISHED = _PublishedAmounts(None, None, [], [], *[None] * 10)
+
+
+class CleanBillReader:
+    """Reads clean bills of known shops. `max_lines` is the largest number of lines that a bill may have."""
+
+    def __init__(
+        self, max_lines: int, facts_of: Callable[[str], KnownFacts | None], token_of: Callable[[str], str]
+    ) -> None:
+        self._max_lines = max_lines
+        self._facts_of = facts_of
+        self._token_of = token_of
+        self._shops: dict[str, _Shop] = {}
+        self._published: dict[tuple[bool, tuple[str, ...]], dict[bytes, Raw | _PublishedLine]] = {}
+        self._kept = 0
+
+    def read(self, line: bytes) -> CleanBill | None:
+        """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
+        # Looking for a single byte is much faster, and few lines contain a backslash.
+        if b"\\" in line and _NUL in line:
+            return None
+        try:
+            record = _decode(line)
+            shop = self._shop(record.shop_id)
+            lines = record.lines
+            if shop is None or not _is_clean_id(record.id) or (lines and len(lines) > self._max_lines):
+                return None
+            roots: dict[int, str] = {}
+            categories: dict[int, list[str]] = {}
+            items = self._items(lines, shop, roots, categories) if lines else []
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return self._clean_bill(record, shop, items, roots, categories)
+
+    def _shop(self, shop_id: str) -> _Shop | None:
+        known, shop = self._facts_of(shop_id), self._shops.get(shop_id)
+        if shop is not None and shop.known is known:
+            return shop
+        if known is None or not _is_clean_id(shop_id):
+            return None
+        if len(self._published) >= MAX_KEPT_SHOPS or len(self._shops) >= MAX_KEPT_SHOPS:
+            self._shops.clear()
+            self._published.clear()
+            self._kept = 0
+        facts = known.facts
+        published = self._published.setdefault((bool(facts.franchise_id), facts.groupings), {})
+        shop = self._shops[shop_id] = _Shop(known, facts.zone(), published)
+        return shop
+
+    def _items(
+        self, lines: list[Raw], shop: _Shop, roots: dict[int, str], categories: dict[int, list[str]]
+    ) -> list[Raw]:
+        """Return the items as JSON. Add the parts that the shop's facts hide to `roots` and `categories`."""
+        items: list[Raw] = []
+        get = shop.published.get
+        for line in lines:
+            text = bytes(line)
+            item = get(text)
+            if item is None:
+                item = self._publish(text, shop)
+            if isinstance(item, _PublishedLine):
+                if item.root_id:
+                    roots[len(items)] = item.root_id
+                if item.categories:
+                    categories[len(items)] = item.categories
+                item = item.item
+            items.append(item)
+        return items
+
+    def _publish(self, text: bytes, shop: _Shop) -> Raw | _PublishedLine:
+        published = _published_line(_decode_line(text), shop.known)
+        if len(text) <= MAX_KEPT_BYTES:
+            if self._kept >= MAX_KEPT_LINES:
+                for kept in self._published.values():
+                    kept.clear()
+                self._kept = 0
+            shop.published[text] = published
+            self._kept += 1
+        return published
+
+    def _clean_bill(
+        self,
+        record: SourceBill,
+        shop: _Shop,
+        items: list[Raw],
+        roots: dict[int, str],
+        categories: dict[int, list[str]],
+    ) -> CleanBill | None:
+        """Return the same bill as `bill_from`, or None if a time or a day cannot be read."""
+        known, zone = shop.known, shop.zone
+        facts = known.facts
+        closed = moment(record.closed_at)
+        closed_at = on_clock(closed, zone)
+        if closed_at is None and record.closed_at is not None:
+            return None
+        trading = stamp = None
+        if record.trading_day is not None:
+            trading = recorded_day(record.trading_day)
+            stamp = day_on_clock(trading, zone)
+            if stamp is None:
+                return None
+        timestamp, business_date, bill_date = bill_dates(closed_at, stamp, facts, zone)
+        table = record.table or _NO_TABLE
+        code, label = _channel(record.channel, table)
+        shops_label = facts.channels.get(code) if code and not label else None
+        void = record.void
+        status: Status = "completed"
+        void_reason = None
+        if void is not None:
+            status, void_reason = bill_status({"reason": void.reason} if isinstance(void, SourceVoid) else void)
+        member = _text(record.member_id)
+        amounts = _NOTHING_PUBLISHED if record.amounts is None else _published_amounts(record.amounts)
+        body = _encode(
+            _PublishedBill(
+                record.id,
+                _texts(record.order_ids) if record.order_ids else [],
+                _text(record.receipt_number),
+                _text(record.tax_number),
+                timestamp,
+                business_date,
+                bill_date,
+                None,
+                facts.franchise_id,
+                facts.shop_id,
+                _text(record.device_id),
+                _text(record.station_id),
+                Channel(code=code, name=label or shops_label),
+                _text(record.buffet_package_id) or _text(record.service_type),
+                _text(table.name) if code == DINE_IN else None,
+                None if member is None else self._token_of(member),
+                items,
+                amounts,
+                [_published_payment(each) for each in record.payments] if record.payments else [],
+                status,
+                void_reason,
+                _text(record.cashier),
+            )
+        )
+        withheld = withheld_parts(roots, categories, closed, trading, shops_label)
+        return (
+            EncodedBill(
+                facts.shop_id,
+                record.id,
+                record.history is True,
+                closed_at,
+                stamp.isoformat() if stamp else None,
+                _day_number(bill_date) if bill_date else NO_DAY,
+                None if withheld is None else _encode(withheld),
+                body,
+                digest_of(body),
+                known,
+                None if record.rev is None else number(record.rev),
+            ),
+            not items,
+            amounts.net is None and amounts == _NOTHING_PUBLISHED,
+        )
 
 
 def _is_clean_id(value: str) -> bool:
     return len(value) <= SHORT_ID_LENGTH and value.isprintable() and bool(value) and not value.isspace()
 
 
-def _closed_bill(record: _SourceBill, facts: ShopFacts, token_of: Callable[[str], str]) -> ClosedBill | None:
-    """Return the same bill as `bill_from`, or None if a time or a day cannot be read."""
-    zone = facts.zone()
-    closed, trading = moment(record.closed_at), recorded_day(record.trading_day)
-    closed_at, stamp = on_clock(closed, zone), day_on_clock(trading, zone)
-    if (closed_at is None and record.closed_at is not None) or (stamp is None and record.trading_day is not None):
-        return None
-    timestamp, business_date, bill_date = bill_dates(closed_at, stamp, facts, zone)
-    table = record.table or _NO_TABLE
-    code, label = _channel(record.channel, table)
-    shops_label = facts.channels.get(code) if code and not label else None
-    void = record.void
-    status, void_reason = bill_status({"reason": void.reason} if isinstance(void, _SourceVoid) else void)
-    member = _text(record.member_id)
-    grouped: dict[int, list[str]] = {}
-    bill = Bill(
-        id=record.id,
-        order_ids=_texts(record.order_ids),
-        receipt_number=_text(record.receipt_number),
-        tax_number=_text(record.tax_number),
-        timestamp=timestamp,
-        business_date=business_date,
-        bill_date=bill_date,
-        updated_at=None,
-        franchise_id=facts.franchise_id,
-        shop_id=facts.shop_id,
-        device_id=_text(record.device_id),
-        station_id=_text(record.station_id),
-        channel=Channel(code=code, name=label or shops_label),
-        service_type=_text(record.buffet_package_id) or _text(record.service_type),
-        table_name=_text(table.name) if code == DINE_IN else None,
-        member_id=None if member is None else token_of(member),
-        items=_items(record.lines or [], facts, grouped),
-        amounts=_published_amounts(record.amounts or _NO_AMOUNTS),
-        payments=[
-            Payment(
-                name=_text(each.name),
-                amount=_money(each.amount),
-                change=0 if each.change is None else _money(each.change),
-            )
-            for each in record.payments or ()
-        ],
-        status=status,
-        void_reason=void_reason,
-        cashier=_text(record.cashier),
-    )
-    roots = None if facts.franchise_id else _roots(record.lines or [])
-    return ClosedBill(
-        bill=bill,
-        closed_at=closed_at,
-        trading_day=stamp,
-        history=record.history is True,
-        withheld=withheld_parts(roots, grouped, closed, trading, shops_label),
-    )
+@lru_cache(maxsize=1024)
+def _day_number(day: str) -> int:
+    return int(day.replace("-", ""))
 
 
 def _text(value: str | None) -> str | None:
     return value if value and not value.isspace() else None
 
 
-def _texts(values: list[str] | None) -> list[str]:
-    return [value for value in values if value and not value.isspace()] if values else []
+def _texts(values: list[str]) -> list[str]:
+    return [value for value in values if value and not value.isspace()]
 
 
 def _money(value: Number | None) -> Number | None:
     return round_to_millionth(value) if type(value) is float else value
 
 
-def _channel(value: str | _SourceChannel | None, table: _SourceTable) -> tuple[str | None, str | None]:
-    if isinstance(value, _SourceChannel):
+def _channel(value: str | SourceChannel | None, table: SourceTable) -> tuple[str | None, str | None]:
+    if isinstance(value, SourceChannel):
         return channel_and_label(_text(value.id), _text(value.name), _text(table.id) or _text(table.name))
     return channel_and_label(_text(value), None, _text(table.id) or _text(table.name))
 
 
-def _roots(lines: list[_SourceLine]) -> dict[int, str]:
-    return {index: line.root_id for index, line in enumerate(lines) if line.root_id and not line.root_id.isspace()}
+def _published_line(line: SourceItem, known: KnownFacts) -> Raw | _PublishedLine:
+    facts = known.facts
+    qty, total, price = line.qty, line.total, line.unit_price
+    product_id, root_id, name = line.product_id, line.root_id, line.name
+    category, recorded = line.category_ids, None
+    if category:
+        recorded = _texts(category)
+        category = [each for each in recorded if each not in facts.groupings] if facts.groupings else recorded
+    if type(qty) is float:
+        qty = number(qty)
+    if type(total) is float:
+        total = round_to_millionth(total)
+    if price is None:
+        price = computed_unit_price(total, qty)
+    elif type(price) is float:
+        price = round_to_millionth(price)
+    if root_id and root_id.isspace():
+        root_id = None
+    item = _PublishedItem(
+        product_id if product_id and not product_id.isspace() else None,
+        (root_id or None) if facts.franchise_id else None,
+        name if name and not name.isspace() else None,
+        qty,
+        price,
+        total,
+        [_published_option(option) for option in line.options] if line.options else [],
+        category,
+        line.cancelled is True,
+        line.vat is True,
+        line.tip is True,
+    )
+    encoded = Raw(_encode(item))
+    hides_root = bool(root_id) and not facts.franchise_id
+    hides_categories = recorded is not None and category != recorded
+    if not (hides_root or hides_categories):
+        return encoded
+    return _PublishedLine(encoded, root_id if hides_root else None, recorded if hides_categories else None)
 
 
-def _items(lines: list[_SourceLine], facts: ShopFacts, grouped: dict[int, list[str]]) -> list[Item]:
-    """Return the items. If an item shows only some of its categories, add the complete list to `grouped`."""
-    items: list[Item] = []
-    groupings, has_roots = facts.groupings, bool(facts.franchise_id)
-    for line in lines:
-        qty, total, price = line.qty, line.total, line.unit_price
-        product_id, root_id, name = line.product_id, line.root_id, line.name
-        category = line.category_ids
-        if category:
-            recorded = _texts(category)
-            category = [each for each in recorded if each not in groupings] if groupings else recorded
-            if len(category) < len(recorded):
-                grouped[len(items)] = recorded
-        if type(qty) is float:
-            qty = number(qty)
-        if type(total) is float:
-            total = round_to_millionth(total)
-        if price is None:
-            price = computed_unit_price(total, qty)
-        elif type(price) is float:
-            price = round_to_millionth(price)
-        items.append(
-            Item(
-                id=product_id if product_id and not product_id.isspace() else None,
-                root_id=root_id if root_id and has_roots and not root_id.isspace() else None,
-                name=name if name and not name.isspace() else None,
-                qty=qty,
-                unit_price=price,
-                line_total=total,
-                options=[_published_option(option) for option in line.options] if line.options else [],
-                category=category,
-                cancelled=line.cancelled is True,
-                vat=line.vat is True,
-                is_tip=line.tip is True,
-            )
-        )
-    return items
-
-
-def _published_option(option: _SourceOption) -> Option:
+def _published_option(option: SourceOption) -> Option:
     qty = number(option.qty)
     return Option(choice_id=_text(option.id), choice_name=_text(option.name), qty=1 if qty is None else qty)
 
 
-def _published_amounts(amounts: _SourceAmounts) -> Amounts:
-    (
-        subtotal,
-        discount,
-        discount_total,
-        service_charge,
-        delivery_fee,
-        card_surcharge,
-        credit,
-        vat,
-        rounding,
-        tip,
-        net,
-    ) = [round_to_millionth(value) if type(value) is float else value for value in _numbers(amounts)]
-    return Amounts(
-        subtotal=subtotal,
-        discount=discount,
-        campaign=_promotions(amounts.campaigns),
-        coupon=_promotions(amounts.coupons),
-        discount_total=discount_total,
-        service_charge=service_charge,
-        delivery_fee=delivery_fee,
-        card_surcharge=card_surcharge,
-        credit=credit,
-        vat=vat,
-        vat_type=amounts.vat_type,
-        rounding=rounding,
-        tip=tip,
-        net=net,
+def _published_payment(payment: SourcePayment) -> Payment:
+    name, amount, change = payment.name, payment.amount, payment.change
+    return Payment(
+        name=name if name and not name.isspace() else None,
+        amount=round_to_millionth(amount) if type(amount) is float else amount,
+        change=0 if change is None else _money(change),
     )
 
 
-def _promotions(promotions: list[_SourcePromotion] | None) -> list[Promotion]:
+def _published_amounts(amounts: SourceAmounts) -> _PublishedAmounts:
+    values: list[Any] = [round_to_millionth(value) if type(value) is float else value for value in astuple(amounts)]
+    values[_CAMPAIGN] = _promotions(amounts.campaigns)
+    values[_COUPON] = _promotions(amounts.coupons)
+    return _PublishedAmounts(*values)
+
+
+def _promotions(promotions: list[SourcePromotion] | None) -> list[Promotion]:
     if not promotions:
         return []
     return [Promotion(id=_text(each.id), name=_text(each.name), amount=_money(each.amount) or 0) for each in promotions]

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from counterfoil.domain.batch import encoded_bill
 from counterfoil.domain.changes import EncodedBill, KnownFacts, PutBill
-from counterfoil.domain.clean_bills import read_clean_bill
+from counterfoil.domain.clean_bills import CleanBillReader
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record, lacks_amounts
@@ -99,19 +99,18 @@ class BillConverter:
     """Converts lines with bills. `facts` returns the facts of a shop, or None if they are not known."""
 
     def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
-        self._facts = facts
-        self._token = lru_cache(maxsize=MAX_TOKENS)(pseudonyms.member_token)
+        token = lru_cache(maxsize=MAX_TOKENS)(pseudonyms.member_token)
+        self._read_clean = CleanBillReader(MAX_ITEMS, facts, token).read
         self._reader = Reader(pseudonyms, facts)
 
     def convert_clean(self, line: bytes) -> ConvertedBill | None:
         """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
         if len(line) > MAX_LINE_BYTES:
             return None
-        change = read_clean_bill(line, MAX_ITEMS, self._facts, self._token)
-        if change is None:
+        clean = self._read_clean(line)
+        if clean is None or (len(line) > SURELY_SMALL and _is_too_large(clean[0])):
             return None
-        converted = converted_bill(change, None)
-        return None if len(line) > SURELY_SMALL and _is_too_large(converted.bill) else converted
+        return ConvertedBill(*clean)
 
     def convert(self, line: bytes) -> ConvertedBill | None:
         """Return the bill on a line, or None if the line is rejected or is not a bill of a known shop."""

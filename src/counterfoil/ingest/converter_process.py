@@ -8,7 +8,6 @@ ends when the loader closes the socket, so it never outlives the loader.
 import gc
 import os
 import signal
-import traceback
 from contextlib import suppress
 from queue import SimpleQueue
 from socket import MSG_WAITALL, socket
@@ -233,6 +232,8 @@ def run_fork(connection: socket) -> NoReturn:
         _run_until_closed(connection)
         status = 0
     except BaseException as error:  # noqa: BLE001 - the message may contain data, so only the place is reported
+        import traceback  # noqa: PLC0415 - the process should start quickly
+
         where = traceback.extract_tb(error.__traceback__)[-1]
         os.write(STDERR, f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n".encode())
     finally:

@@ -7,7 +7,7 @@ are read by the same functions as in a load.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field, json
@@ -27,6 +27,7 @@ from counterfoil.domain.pos_values import (
 from counterfoil.domain.resources import Amounts, Bill
 from counterfoil.domain.shops import shop_from
 
+SCHEMAS: Final = Path(__file__).parent / "schemas"
 MAX_NAME = 80
 # Maximum number of distinct fields that a load counts by name. All further fields are counted together.
 MAX_COUNTED = 200
@@ -111,7 +112,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
 @cache
 def known_fields(kind: str) -> FieldType:
     """Return the fields of a kind of record according to its published JSON Schema."""
-    schema = json.decode((resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json").read_bytes())
+    schema = json.decode((SCHEMAS / f"{kind}.json").read_bytes())
     definitions = schema["$defs"]
     own = schema["properties"] | definitions.get("record", {}).get("properties", {})
     return _field_type({"properties": own}, definitions, "")

@@ -1,7 +1,6 @@
 """Turns a source record into a change to the books, or rejects it with a reason."""
 
-import base64
-import json as stdlib_json
+import binascii
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -220,6 +219,8 @@ def _decode_leniently(line: bytes) -> object:
     # In UTF-16, one of the first two bytes of every line is NUL, unless the line begins with a byte order mark.
     if line[:2].count(b"\0") == 1:
         raise Rejected(NOT_UTF8)
+    import json as stdlib_json  # noqa: PLC0415 - most loads need only msgspec
+
     try:
         return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_parse_int)
     except UnicodeDecodeError:
@@ -238,7 +239,7 @@ def _original_line(reject: dict[str, Any]) -> bytes:
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
     try:
-        return base64.b64decode(encoded if isinstance(encoded, str) else "")
+        return binascii.a2b_base64(encoded if isinstance(encoded, str) else "")
     except ValueError:
         raise Rejected(NOT_JSON) from None
 
@@ -254,7 +255,7 @@ def make_reject(source: str, line_number: int, rejected: Rejected, line: bytes) 
     try:
         text, encoded = line.decode("utf-8"), None
     except UnicodeDecodeError:
-        text, encoded = None, base64.b64encode(line).decode("ascii")
+        text, encoded = None, binascii.b2a_base64(line, newline=False).decode("ascii")
     return Reject("reject", source, line_number, reason, fields, record=text, record_base64=encoded)
 
 
