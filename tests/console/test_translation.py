@@ -235,7 +235,7 @@ def key_refusals() -> list[str]:
 
 
 def test_key_issuing_has_the_refusals_that_this_test_looks_for() -> None:
-    assert "a label must be one line of at most 7 characters." in key_refusals()
+    assert "a label must not be longer than 7 characters." in key_refusals()
 
 
 @pytest.mark.parametrize("message", key_refusals())
