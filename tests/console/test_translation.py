@@ -223,6 +223,12 @@ def test_every_reason_why_a_store_cannot_be_used_has_a_thai_text(message: str) -
         ("PostgreSQL: permission denied for table keys.", "PostgreSQL แจ้งว่า: ไม่มีสิทธิ์ใช้ตาราง keys"),
         ("PostgreSQL: something rare happened.", "PostgreSQL แจ้งว่า: something rare happened"),
         ("SQLite: database is locked", "SQLite แจ้งว่า: ไฟล์ถูกล็อกโดยโปรเซสอื่น"),
+        ("meter: No connection available.", "ตัวนับคำขอแจ้งว่า: No connection available"),
+        ("bridge: No connection available.", "บริดจ์แจ้งว่า: No connection available"),
+        (
+            "bridge: cursors that were handed out may have been lost",
+            "บริดจ์: เคอร์เซอร์ที่ส่งออกไปแล้วอาจสูญหาย",
+        ),
     ],
 )
 def test_frequent_errors_of_a_database_are_translated_and_others_are_quoted(message: str, thai: str) -> None:
