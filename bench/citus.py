@@ -2,7 +2,7 @@
 
     COUNTERFOIL_TEST_CITUS=postgresql://postgres@coordinator/postgres PYTHONPATH=tests .venv/bin/python -m bench.citus
 
-Plain PostgreSQL is a database without Citus on the coordinator's own server.
+Plain PostgreSQL is a database on the coordinator's server in which Citus is not installed.
 Prints a Markdown table with the medians over all rounds and their ratio.
 """
 

@@ -57,9 +57,9 @@ server-port = {port}
 class Contestant(Struct, frozen=True, kw_only=True):
     """A server to measure.
 
-    `command` takes the world and a port; `missing` names required programs and files
-    that are not installed. If `has_duties` is true, the contestant checks keys, and
-    counts and records requests in its own file.
+    `command` returns the command line for a world and a port. `missing` says which
+    required programs and files were not found, or is None. If `has_duties` is true,
+    the contestant checks keys, and counts and records requests in its own file.
     """
 
     name: str

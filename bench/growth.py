@@ -44,13 +44,13 @@ class Size(Struct, frozen=True):
 def measured(
     world: World, factors: list[int], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[list[Size], list[Verdict]]:
-    """Measure a service for each size of the store, in alternating rounds. Needs about 3 kB of disk per bill."""
+    """Measure a service for each size of the store, in alternating rounds. Needs about 3 kB of disk space per bill."""
     sizes = []
     pinned = cores()
     with ExitStack() as stack:
         matches: dict[str, tuple[Running, Workload, int]] = {}
         for factor in factors:
-            tell(f"growing {factor}-fold")
+            tell(f"preparing the store at {factor:,} times its size")
             store = grown(world, factor)
             name = f"counterfoil-x{factor}"
             contestant = msgspec.structs.replace(field()["counterfoil"], name=name)

@@ -38,7 +38,10 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the software that the benchmark uses, or "not installed" for a missing program."""
+    """Return the versions of the software that the benchmark uses.
+
+    A missing program is reported as "not installed"; a missing package is left out.
+    """
     ours = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     ours |= {f"{name} (ours)": version(name) for name in ("granian", "msgspec", "uvloop")}
     told = {

@@ -1,4 +1,4 @@
-"""Measures the 99th-percentile latency of a mixed load with and without a loader that writes 1,000 bills per second."""
+"""Measures the 99th-percentile latency of a mixed load, with and without a loader that gets 1,000 bills per second."""
 
 import statistics
 import subprocess
@@ -25,7 +25,7 @@ def compared(
 ) -> tuple[dict[str, object], Verdict]:
     """Alternate rounds with and without a loader, so that other load affects both equally.
 
-    The loader writes to a copy of the store.
+    The service and the loader use a copy of the store.
     """
     mix = Workload("mixed", "polls, single bills and pages", _mixed(questions))
     pinned = cores()
@@ -45,7 +45,7 @@ def compared(
     facts: dict[str, object] = {
         "mixed load, p99 without a loader": f"{without / 1000:.2f} ms",
         "mixed load, p99 with a loader": f"{with_loader / 1000:.2f} ms",
-        "bills a second loaded meanwhile": round(statistics.median(rate for _, rate in busy)),
+        "bills sent to the loader per second": round(statistics.median(rate for _, rate in busy)),
     }
     return facts, at_most("mixed load, p99 with a loader divided by p99 without", 2, with_loader / without)
 

@@ -7,10 +7,10 @@
 
 Generates, loads and serves a restaurant group, issues a key with practically no
 limits, and runs the command in a separate process: a first pull, and then idle
-pulls. With `--against`, the command from another source tree is measured too, in
-alternating rounds, and the ratios are printed. Prints a table on standard error and one line of JSON
-on standard output. Other load on the machine affects the wall time, so processor
-time is measured as well.
+pulls, which find no changes. With `--against`, the command from another source tree
+is measured too, in alternating rounds, and the ratios are printed. Prints a table on
+standard error and one line of JSON on standard output. Other load on the machine
+affects the wall time, so processor time is measured as well.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="folder for the store; an existing store is reused")
     parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
     parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
-    parser.add_argument("--rounds", type=int, default=1, help="number of first pulls; the best result counts")
+    parser.add_argument("--rounds", type=int, default=1, help="number of first pulls per source tree; the best counts")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.folder or Path(scratch)

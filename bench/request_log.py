@@ -50,7 +50,7 @@ Row = tuple[object, ...]
 
 
 class Records:
-    """Invented request records over 90 days. A few keys are busy, most keys are quiet, and 1% of requests fail."""
+    """Generated request records over 90 days. A few keys are busy, most keys are quiet, and 1% of requests fail."""
 
     def __init__(self, count: int, now: int) -> None:
         self.count = count

@@ -63,7 +63,7 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 def difference(ours: Any, theirs: Any, where: str = "data") -> str:
-    """Describe the first difference between two answers."""
+    """Describe one difference between two answers."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in ours.keys() | theirs.keys():
             if ours.get(name) != theirs.get(name):

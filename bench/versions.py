@@ -1,4 +1,4 @@
-"""Compares the cost of a poll in two source trees, such as two commits, in short alternating rounds.
+"""Compares the cost of a request in two source trees, such as two commits, in short alternating rounds.
 
     git worktree add /tmp/before COMMIT
     PYTHONPATH=tests .venv/bin/python -m bench.versions --before /tmp/before
@@ -7,8 +7,8 @@ Gives each tree a store of its own. By default, the application of each tree
 answers polls in a process without HTTP, a hundred per round. The rounds alternate,
 so that other load on the machine affects both equally, and the tenth percentile is
 compared, because other load can only increase the processor time. With --http,
-every round polls the service with wrk for a few seconds, and the medians are
-compared. Prints one line of JSON.
+every round sends requests to the service with wrk for a few seconds, and the
+medians are compared; --request chooses the kind of request. Prints one line of JSON.
 """
 
 import argparse
@@ -30,10 +30,22 @@ from bench.pull import HOST, wait_for
 from counterfoil.machine.addresses import free_port
 
 SHOP = {"kind": "shop", "id": "sh_bench", "name": "Bench", "franchiseId": "bench"}
-BILL = {"kind": "bill", "shopId": "sh_bench", "closedAt": "2026-01-01T12:00:00+07:00"}
+BILL = {
+    "kind": "bill",
+    "shopId": "sh_bench",
+    "closedAt": "2026-01-01T12:00:00+07:00",
+    "items": [{"name": f"Dish {number}", "qty": number, "amount": 120 * number} for number in range(1, 6)],
+    "amounts": {"gross": 1800, "net": 1800},
+}
 BILLS = 200
 # An instant after every stored change, so that a poll gets an empty list.
 POLL = "/ext/v1/transactions?shopId=sh_bench&updatedSince=2099-01-01T00:00:00Z"
+PATHS = {
+    "poll": POLL,
+    "page": "/ext/v1/transactions?shopId=sh_bench&from=20260101&to=20260101&limit=200",
+    "bill": "/ext/v1/transactions/b_7?shopId=sh_bench",
+    "shops": "/ext/v1/shops",
+}
 PLENTY = 100_000_000
 POLLS = 100
 WARM_UP = 2
@@ -42,7 +54,7 @@ Result = TypeVar("Result")
 
 
 class Cost(Struct, frozen=True):
-    """The cost of a poll in one round: microseconds of processor time, and responses per second."""
+    """The cost of a request in one round: microseconds of processor time, and responses per second."""
 
     cpu_us: float
     rate: float
@@ -100,10 +112,10 @@ class Service:
         self._worker.stdin.flush()
         return float(self._worker.stdout.readline())
 
-    def poll(self, seconds: int, connections: int) -> Cost:
+    def request(self, path: str, seconds: int, connections: int) -> Cost:
         words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-H", f"Authorization: Bearer {self._key}"]
         before = machine.processor_seconds(self._process_id)
-        done = subprocess.run([*words, f"{self._url}{POLL}"], capture_output=True, text=True, check=True)
+        done = subprocess.run([*words, f"{self._url}{path}"], capture_output=True, text=True, check=True)
         after = machine.processor_seconds(self._process_id)
         if "Non-2xx" in done.stdout:
             raise SystemExit(done.stdout)
@@ -117,7 +129,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--before", type=Path, required=True, help="source tree to compare with")
     parser.add_argument("--after", type=Path, default=Path.cwd(), help="source tree to measure")
-    parser.add_argument("--http", action="store_true", help="poll the whole service with wrk")
+    parser.add_argument("--http", action="store_true", help="send requests to the whole service with wrk")
+    parser.add_argument("--request", choices=PATHS, default="poll", help="kind of request with --http")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, default=2, help="length of a round with --http")
     parser.add_argument("--connections", type=int, default=8, help="number of connections with --http")
@@ -129,7 +142,7 @@ def main() -> None:
             services.append(Service(tree.resolve(), folder))
             stack.enter_context(services[-1].serving() if asked.http else services[-1].working())
         if asked.http:
-            result = _over_http(services, asked.rounds or 15, asked.seconds, asked.connections)
+            result = _over_http(services, PATHS[asked.request], asked.rounds or 15, asked.seconds, asked.connections)
         else:
             result = _in_process(services, asked.rounds or 300)
     print(json.dumps(result))
@@ -146,14 +159,13 @@ def _in_process(services: list[Service], count: int) -> dict[str, object]:
     }
 
 
-def _over_http(services: list[Service], count: int, seconds: int, connections: int) -> dict[str, object]:
-    return _summary(
-        [list(pair) for pair in _alternate(count, lambda place: services[place].poll(seconds, connections))]
-    )
+def _over_http(services: list[Service], path: str, count: int, seconds: int, connections: int) -> dict[str, object]:
+    rounds = _alternate(count, lambda place: services[place].request(path, seconds, connections))
+    return _summary([list(pair) for pair in rounds])
 
 
 def _alternate(count: int, measure: Callable[[int], Result]) -> Iterator[tuple[Result, Result]]:
-    """Yield the results of both trees per round, without the warm-up rounds. The trees take turns going first."""
+    """Yield the results of both trees for each round after the warm-up rounds. The trees take turns going first."""
     for number in range(count + WARM_UP):
         order = (0, 1) if number % 2 else (1, 0)
         results = {place: measure(place) for place in order}

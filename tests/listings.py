@@ -25,7 +25,7 @@ class Page(NamedTuple):
 
 
 class Listing:
-    """A list in its own branch, and a key that can read it."""
+    """A list of the bills or members of a new branch, and a key that can read it."""
 
     path = "transactions"
     identity = "id"

@@ -49,7 +49,7 @@ def bill(of: Record, **fields: Any) -> Record:
 
 
 def bills(of: Record, number: int, **fields: Any) -> list[Record]:
-    """Return bills for a shop that were closed one second apart, oldest first."""
+    """Return bills for a shop, oldest first. Each was closed one second after the previous one."""
     return [
         bill(of, **{"closedAt": f"2026-01-01T12:{minute // 60:02}:{minute % 60:02}+07:00", **fields})
         for minute in range(number)

@@ -50,11 +50,12 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Tables that are empty after the migrations are truncated, which gives each a new file, because tests search the files
-# for data that must never be written.
+# Truncate the tables that the migrations leave empty, so that each gets a new file without traces of earlier tests:
+# tests search the files for data that must never be written. Triggers are off, because one of them refuses to delete
+# audit entries.
 EMPTY = """
     SET lock_timeout = '5s';
-    SET session_replication_role = replica; -- Otherwise, a trigger refuses to delete audit entries.
+    SET session_replication_role = replica;
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid();
     DO $$

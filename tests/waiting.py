@@ -1,4 +1,4 @@
-"""Waits for other processes and threads. This is the only test module that pauses."""
+"""Waits for other processes and threads. No other test module calls `sleep` to let time pass."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-# If 30 seconds are too short, for example on a busy machine, set TEST_PATIENCE_SEC.
+# Set TEST_PATIENCE_SEC if 30 seconds is too short, for example on a busy machine.
 PATIENCE_SEC = float(os.environ.get("TEST_PATIENCE_SEC", "30"))
 PAUSE_SEC = 0.01
 

@@ -14,7 +14,7 @@ import dlt
 A_CHUNK = 2_000
 
 
-# Every POS writes times in its own format. dlt would infer a timestamp from the first bill and fail on the others.
+# Every POS writes times in its own format. dlt would infer a timestamp from the first bill and fail on another format.
 AS_WRITTEN = {name: {"data_type": "text"} for name in ("closedAt", "tradingDay")}
 
 

@@ -1,8 +1,8 @@
 """The composition root: the only module that chooses the back ends.
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
-modules that need them are imported inside the functions that use them. Other
-modules that only some processes need are imported in the same way, so that
+modules that need them are imported inside the functions that use them. Several
+other modules that not every process needs are imported in the same way, so that
 commands start faster and workers use less memory.
 """
 
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    # The inspection imports psycopg, which a worker does not need unless the secret is missing.
+    # Open the inspection only if the secret is missing: on PostgreSQL, it imports psycopg, which workers do not need
+    # otherwise.
     return read_secret(settings, lambda: inspection(settings).is_built())
 
 
@@ -223,7 +224,7 @@ class Service(Struct, frozen=True):
 
 
 def reference_pages(settings: Settings) -> dict[str, StaticPage]:
-    """Return the pages that the settings select, by path."""
+    """Return the pages of the API reference by path, or no pages if the setting `reference` is `off`."""
     if settings.reference == "off":
         return {}
     from counterfoil.http.reference import build, example_base_url, served
@@ -237,7 +238,7 @@ def service(
     clock: Clock | None = None,
     pages: Mapping[str, StaticPage] | None = None,
 ) -> Service:
-    """Build the service. The store must already be prepared. `pages` replaces the pages that the settings select."""
+    """Build the service. The store must already be prepared. If `pages` is given, it replaces `reference_pages`."""
     from counterfoil.http.app import App
     from counterfoil.http.gate import Gate
     from counterfoil.http.openapi import document
@@ -271,9 +272,9 @@ def service(
 
 
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Create or migrate the files of an embedded store.
+    """Create or migrate the files of an embedded store, or check the schema of a database.
 
-    For a database, check the schema, and save the fingerprint of the secret if none is stored yet.
+    In both cases, save the fingerprint of the secret if none is stored yet, and raise if another one is stored.
     """
     if not settings.database:
         files.require_whole(settings.store)
@@ -289,7 +290,7 @@ def has_store(settings: Settings) -> bool:
 
 
 def require_store(settings: Settings) -> None:
-    """Raise if there is no store in the folder, so that a mistyped path does not create an empty store."""
+    """Raise if an embedded store does not exist, so that a mistyped path does not create an empty one."""
     if not settings.database:
         files.require_store(settings.store)
 
@@ -358,7 +359,7 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
 
 
 def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
-    """Restore a backup to the folder of the store, together with its secret."""
+    """Restore a backup to the store's folder, and also its secret, unless the settings or the secret file have one."""
     from counterfoil.backends.sqlite import restore as restoring
 
     now_ms = (clock or SystemClock()).now_ms()

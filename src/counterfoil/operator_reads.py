@@ -46,8 +46,8 @@ class QueryTooSlow(StoreUnavailable):
 class RequestFilter(Struct, frozen=True, kw_only=True):
     """Selects request records. A condition that is None is not applied.
 
-    `since` is inclusive and `until` is exclusive. `before` is the position
-    after which the page begins: the `next` of the previous page.
+    `since` is inclusive and `until` is exclusive. Pages are sorted newest first,
+    and `before` is the `next` of the previous page: it selects older records.
     """
 
     request_id: str | None = None
@@ -203,7 +203,7 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class OperatorReads(Protocol):
-    """Everything that the operator can look up about keys, requests, copies, loads and shops."""
+    """Everything that the operator can look up about keys, audit entries, requests, copies, loads and shops."""
 
     def keys(self) -> list[Key]:
         """Return all keys, oldest first."""
@@ -324,7 +324,7 @@ _BOUNDS = ("since", "until", "before")
 
 
 def plan_search(wanted: RequestFilter) -> SearchPlan:
-    """Return a plan to search the smallest set that contains all records that match a filter."""
+    """Return a plan to search an indexed set that contains all records that match a filter."""
     given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
     if wanted.request_id is not None:
         records = Records.WITH_ID
@@ -416,7 +416,7 @@ def _copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopySta
 
 
 def shop_names(bodies: Iterable[Row]) -> list[ShopName]:
-    """Return the shops whose stored bodies are in the first column of the rows, sorted by name and ID."""
+    """Return shops sorted by name and ID. Each row has one column, the stored body of a shop."""
     found = [json.decode(body, type=ShopName) for (body,) in bodies]
     return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 

@@ -386,7 +386,7 @@ class Permissions(Struct, frozen=True):
 
 
 class Inspection(Protocol):
-    """Information about a store for `doctor` and the admin listener. Each call uses its own connection."""
+    """Information about a store for commands, the console and the admin listener. Each call uses its own connection."""
 
     def problems(self) -> dict[str, str | None]:
         """Return, for each database, the reason why it cannot be used, or None if it can."""

@@ -252,7 +252,7 @@ class Reads:
                 raise Refused(BAD_CURSOR)
             window, after = resumed
         if max(window.since, window.until) > horizon:
-            # The store has gone back to an earlier state. Stamps up to this mark may be used again, for other changes.
+            # The store has gone back to an earlier state. Stamps above its horizon may be used again for other changes.
             raise Refused(MARK_EXPIRED)
         return window, after
 

@@ -266,7 +266,8 @@ def resolve(sources: Mapping[str, SettingSource]) -> Settings:
         )
     if _SCHEME.match(values["store"]) and not values["store"].startswith(DATABASES):
         raise SettingsError(
-            f"store must be a folder or start with {DATABASES[0]}, not with {_scheme(values['store'])}:", "store"
+            f"store must be a folder or a URL that starts with {DATABASES[0]}, not with {_scheme(values['store'])}",
+            "store",
         )
     values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
     store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()
@@ -310,7 +311,10 @@ def mask(name: str, value: object) -> str:
 
 
 def without_password(address: str) -> str:
-    """Return the address with its password masked. Return other text unchanged."""
+    """Mask the password in an address, or everything after the scheme if the address is malformed.
+
+    Return other text unchanged.
+    """
     looks_like_address = "://" in address or ("@" in address and _SCHEME.match(address))
     if looks_like_address and not _ADDRESS.fullmatch(address):
         # The password may be anywhere in a malformed address.

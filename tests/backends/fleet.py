@@ -1,4 +1,4 @@
-"""Nodes that share a primary and lagging replicas and use the real clock, and readers that keep copies."""
+"""Nodes that share a primary and lagging replicas, with the real clock, and readers that keep copies of the bills."""
 
 import itertools
 import secrets

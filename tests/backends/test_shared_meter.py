@@ -97,7 +97,7 @@ def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_th
         assert counts(metered, 3) == [1, 2, 3]
         metered.meter.flush()
         own.command("FLUSHALL")
-        # The meter reads Monday's count from the store, and is asked again on Tuesday.
+        # The meter reads Monday's count from the store, but repeats the admission only on Tuesday.
         assert metered.admit() == Admitted(tuesday, 1)
         assert metered.events == []
     finally:

@@ -167,7 +167,9 @@ class Cluster:
     def borrow_database(self) -> tuple[str, str]:
         """Return the name and address of a distributed, empty database.
 
-        A database that a test has returned is reused, if there is one.
+        A database that a test has returned is reused, if there is one. If it
+        cannot be emptied, it is dropped: Citus runs three daemons for each
+        database, and many of them slow the cluster down until requests time out.
         """
         while self._returned:
             name = self._returned.pop()
@@ -175,6 +177,7 @@ class Cluster:
                 self.coordinator.command(f"TRUNCATE {', '.join(f'counterfoil.{table}' for table in DISTRIBUTED)}", name)
                 self.coordinator.command(servers.EMPTY, name)
                 return name, self.coordinator.url(name)
+            self._drop(name)
         return self.fresh_database()
 
     def return_database(self, database: str) -> None:
@@ -189,9 +192,12 @@ class Cluster:
 
     def remove(self) -> None:
         for name in self._made:
-            for node in self.nodes:
-                with suppress(psycopg.Error):
-                    node.command(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        for node in self.nodes:
+            with suppress(psycopg.Error):
+                node.command(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 def _files(node: Node, database: str) -> list[bytes]:

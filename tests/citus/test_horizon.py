@@ -1,7 +1,7 @@
 """The horizon advances only past committed rows: whatever fails, no row appears below a horizon already reported."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,12 @@ _INSERTS = """
     WHERE datname = current_database() AND state = 'active' AND query LIKE '%INSERT INTO bills%'
     AND application_name = 'counterfoil'
 """
+_ALL_PREPARED = """
+    SELECT EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database()) AND NOT EXISTS (
+        SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'citus_internal%' AND state <> 'idle'
+    )
+"""
 _TAKEN = "SELECT taken FROM counterfoil.horizon"
 # The trigger is deferred, so it runs when the transaction is committed or prepared.
 _AT_COMMIT = """
@@ -45,8 +51,8 @@ _AT_COMMIT = """
     BEGIN
         FOR shard IN SELECT tablename FROM pg_tables WHERE tablename ~ '^{table}_[0-9]+$' LOOP
             EXECUTE format(
-                'CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON counterfoil.%I DEFERRABLE INITIALLY DEFERRED '
-                'FOR EACH ROW EXECUTE FUNCTION counterfoil.at_commit()', shard
+                'CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE OR DELETE ON counterfoil.%I '
+                'DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION counterfoil.at_commit()', shard
             );
         END LOOP;
     END $$;
@@ -58,7 +64,7 @@ _AS_ALWAYS = "SET citus.enable_ddl_propagation TO off; DROP FUNCTION counterfoil
 
 @contextmanager
 def at_commit(database: str, table: str, does: str, *nodes: Node) -> Iterator[None]:
-    """Make these nodes run a statement before they commit or prepare an insert into this table."""
+    """Make these nodes run a statement before they commit or prepare a change of this table."""
     for node in nodes:
         node.command(_AT_COMMIT.format(table=table, does=does), database)
     try:
@@ -175,13 +181,21 @@ def test_nothing_that_is_loaded_is_committed_in_two_phases(store: CitusStore, ru
     assert two_phases() <= before
 
 
-def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run) -> None:
+@pytest.mark.parametrize("record", [member("m_1"), bill("b_1", SHOPS[0])], ids=["members", "bills"])
+def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run, record: dict[str, Any]) -> None:
     """Citus reports some failed commits only as a warning. The load must treat them as errors."""
     open_store = OpenStore(store, SystemClock(), run)
-    fails = at_commit(store.database, "members", "RAISE EXCEPTION 'fails at commit'", *cluster().workers)
-    with fails, pytest.raises(StoreUnavailable):
-        open_store.put(member("m_1"))
-    assert open_store.put(member("m_1")) == [Outcome.ADDED]
+    open_store.put(shop(SHOPS[0]))
+    steps = [
+        (record, Outcome.ADDED),
+        (record | {"cashier": "Lek", "createdAt": "2025-01-01T00:00:00Z"}, Outcome.CHANGED),
+        (gone(record), Outcome.REMOVED),
+    ]
+    for step, outcome in steps:
+        fails = at_commit(store.database, f"{record['kind']}s", "RAISE EXCEPTION 'fails at commit'", *cluster().workers)
+        with fails, pytest.raises(StoreUnavailable):
+            open_store.put(step)
+        assert open_store.put(step) == [outcome]
     open_store.close()
 
 
@@ -312,37 +326,125 @@ def _abandoned_sessions(two_shops: TwoShops) -> int:
     return sum(node.command(asked)[0][0] for node in cluster().workers)
 
 
-# --- why two-phase commits are not used ------------------------------------------------
+# --- why the ledger for a single server is not used ------------------------------------
+
+
+class SingleServerLedger(PostgresLedger):
+    """The ledger for a single server, without its check that the tables are not distributed."""
+
+    _is_distributed = True
+
+
+class HeldBatch:
+    """A batch that the ledger for a single server writes. One worker is held while it commits or prepares its bills."""
+
+    def __init__(self, open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node) -> None:
+        self.outcomes: list[Outcome] = []
+        self._changes = [open_store.change(record) for record in records]
+        self._ledger = SingleServerLedger(store.url, PSEUDONYMS.fingerprint())
+        self._hold = psycopg.connect(held.url(store.database), autocommit=True)
+        self._hold.execute("SELECT pg_advisory_lock(1)")
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        self.outcomes += self._ledger.apply(self._changes)
+
+    def release(self) -> None:
+        self._hold.close()
+
+    def finish(self) -> list[Outcome]:
+        """Wait until the load has ended; return what it reported."""
+        self._thread.join(PATIENCE_SEC)
+        assert not self._thread.is_alive()
+        return self.outcomes
+
+    def close(self) -> None:
+        self.release()
+        self._ledger.close()
+
+
+@contextmanager
+def held_batch(
+    open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node
+) -> Iterator[HeldBatch]:
+    with at_commit(store.database, "bills", "PERFORM pg_advisory_xact_lock_shared(1)", held):
+        batch = HeldBatch(open_store, store, records, held)
+        try:
+            yield batch
+        finally:
+            batch.close()
+
+
+@contextmanager
+def no_recovery(database: str) -> Iterator[None]:
+    """Prevent Citus from recovering prepared transactions, which it otherwise does once a minute."""
+    with psycopg.connect(cluster().coordinator.url(database)) as connection:
+        connection.execute("LOCK TABLE pg_dist_transaction IN SHARE UPDATE EXCLUSIVE MODE")
+        yield
 
 
 def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(store: CitusStore, run: Run) -> None:
-    """Shows what would happen if the ledger for a single server were used on distributed tables."""
+    """Shows what would happen if the ledger for a single server changed bills in distributed tables."""
     open_store = OpenStore(store, SystemClock(), run)
     open_store.put(*(shop(shop_id) for shop_id in SHOPS))
-    changes = [open_store.change(bill("b_1", shop_id)) for shop_id in SHOPS]
-    naive = PostgresLedger(store.url, PSEUDONYMS.fingerprint())
+    open_store.put(*(bill("b_1", shop_id) for shop_id in SHOPS))
+    before = open_store.horizon()
     first, second = cluster().workers
-    waits = at_commit(store.database, "bills", "PERFORM pg_advisory_xact_lock_shared(1)", second)
-    with waits, psycopg.connect(second.url(store.database), autocommit=True) as door:
-        door.execute("SELECT pg_advisory_lock(1)")
-        writer = threading.Thread(target=lambda: naive.apply(changes), daemon=True)
-        writer.start()
-        until(lambda: _prepared(first, store.database), "the first worker had prepared its transaction")
-        killed = first.kill()
-        door.execute("SELECT pg_advisory_unlock(1)")
-        writer.join(PATIENCE_SEC)
-        killed.start()
-    told = open_store.horizon()
-    visible = [shop_id for shop_id in SHOPS if open_store.by_change(shop_id)]
-    naive.close()
-    stamp = open_store.stamp("b_1", visible[0])
-    assert stamp is not None
-    assert stamp <= told
-    assert set(visible) != set(SHOPS)
+    changed = [bill("b_1", shop_id, cashier="Lek") for shop_id in SHOPS]
+    with no_recovery(store.database):
+        with held_batch(open_store, store, changed, second) as batch:
+            until(lambda: _has_prepared(first, store.database), "the first worker had prepared its transactions")
+            killed = first.kill()
+            batch.release()
+            assert batch.finish() == [Outcome.CHANGED] * len(SHOPS)
+            killed.start()
+        _assert_published(open_store, before, _shops_on(second, store.database))
     cluster().coordinator.command("SELECT recover_prepared_transactions()", store.database)
-    assert all(open_store.by_change(shop_id) for shop_id in SHOPS)
+    assert _published(open_store, before) == set(SHOPS)
     open_store.close()
 
 
-def _prepared(node: Node, database: str) -> bool:
-    return bool(node.command("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()", database))
+def test_new_bills_in_one_transaction_are_lost_if_a_worker_dies_while_it_commits(store: CitusStore, run: Run) -> None:
+    """Shows what would happen if the ledger for a single server added bills to distributed tables.
+
+    The ledger looks for the bills before it inserts them. Citus then inserts them
+    in the same sessions, which it regards as read-only. It commits these sessions
+    without preparing them, after it has committed the horizon.
+    """
+    open_store = OpenStore(store, SystemClock(), run)
+    open_store.put(*(shop(shop_id) for shop_id in SHOPS))
+    before = open_store.horizon()
+    first, second = cluster().workers
+    near = _shops_on(first, store.database)
+    with held_batch(open_store, store, [bill("b_1", shop_id) for shop_id in SHOPS], second) as batch:
+        until(lambda: _published(open_store, before) == near, "the first worker had committed its bills")
+        _assert_published(open_store, before, near)
+        killed = second.kill()
+        assert batch.finish() == [Outcome.ADDED] * len(SHOPS)
+        killed.start()
+    cluster().coordinator.command("SELECT recover_prepared_transactions()", store.database)
+    _assert_published(open_store, before, near)
+    open_store.close()
+
+
+def _shops_on(node: Node, database: str) -> set[str]:
+    return {shop_id for shop_id, port in cluster().places(database).items() if port == node.port}
+
+
+def _published(open_store: OpenStore, before: int) -> set[str]:
+    """Return the shops in which a client sees a change above this horizon."""
+    return {shop_id for shop_id in SHOPS if open_store.by_change(shop_id, since=before + 1)}
+
+
+def _assert_published(open_store: OpenStore, before: int, shops: set[str]) -> None:
+    """Assert that the horizon has reached the batch, but that a client sees the batch only in these shops."""
+    told = open_store.horizon()
+    assert _published(open_store, before) == shops
+    assert {open_store.stamp("b_1", shop_id) for shop_id in shops} == {told}
+    assert shops < set(SHOPS)
+
+
+def _has_prepared(node: Node, database: str) -> bool:
+    """Return whether every session of a batch on this node has prepared its transaction."""
+    return node.command(_ALL_PREPARED, database) == [(True,)]

@@ -98,11 +98,14 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
                 version += 1
                 processes.start("loader", version)
                 processes.start("puller", version)
+                processes.start("follower", version)
                 _kill_while_loading(processes, node)
             processes.start("loader", version)
             processes.finish("loader")
-            processes.start("puller", version)
-            processes.finish("puller")
+            # The example client first finishes its interrupted pass. Only its next run reads the changes since then.
+            for client in ("puller", "follower", "follower"):
+                processes.start(client, version)
+                processes.finish(client)
         processes.assert_nothing_lost_or_doubled(version)
     finally:
         processes.close()
@@ -110,7 +113,7 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
 
 
 def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
-    """Kill a node during a load and start it again; then kill the loader and the puller.
+    """Kill a node during a load and start it again; then kill the loader and both clients.
 
     The kill of the node counts only if the loader was still running.
     """
@@ -121,7 +124,7 @@ def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     # Keep the node down while the server answers some requests from the watcher.
     processes.let_work("server", processes.chance.uniform(0.0, 0.2))
     killed.start()
-    for who in ("loader", "puller"):
+    for who in ("loader", "puller", "follower"):
         processes.let_work(who, processes.chance.uniform(0.0, 0.3))
         processes.kill(who)
 

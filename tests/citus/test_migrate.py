@@ -1,5 +1,6 @@
 """Tests for `counterfoil migrate --distribute` on a store that already holds bills, and for table permissions."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -9,9 +10,21 @@ import pytest
 from citus.cluster import cluster
 from cli.command import Command
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
-from counterfoil.backends.postgres.citus_ledger import DistributedLedger
+from counterfoil.backends.postgres.citus_ledger import DistributedLedger, open_ledger
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from ports.open_store import PSEUDONYMS
 from records import EVER, Record, base, bills, branch, member
 from running_service import RunningService
+from waiting import until
+
+_END_SESSIONS = """
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'counterfoil'
+"""
+_WAITING = """
+    SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'counterfoil' AND wait_event_type = 'Lock'
+"""
 
 
 def at(url: str) -> Command:
@@ -51,6 +64,30 @@ def test_tables_in_use_are_not_distributed(tmp_path: Path) -> None:
         assert "Stop every `serve` and `load`" in at(url)("migrate", "--distribute", status=1).output
     with closing(psycopg.connect(url)) as connection:
         assert not connection.execute("SELECT count(*) FROM citus_tables").fetchone()[0]  # type: ignore[index]
+
+
+def test_a_ledger_that_had_no_connection_while_tables_were_distributed_refuses_to_work() -> None:
+    """Such a ledger would advance the horizon beyond rows that are not visible yet."""
+    database, url = cluster().undistributed_database()
+    with closing(open_ledger(url, PSEUDONYMS.fingerprint())) as ledger:
+        cluster().coordinator.command(_END_SESSIONS, database)
+        at(url)("migrate", "--distribute")
+        with pytest.raises(StoreUnavailable):
+            ledger.advance_horizon()
+        with pytest.raises(StoreMismatch, match="Restart the program"):
+            ledger.advance_horizon()
+
+
+def test_a_ledger_that_connects_while_tables_are_distributed_waits_until_they_are() -> None:
+    database, url = cluster().undistributed_database()
+    with psycopg.connect(cluster().coordinator.url(database)) as distributing:
+        distributing.execute("ALTER TABLE counterfoil.horizon ADD COLUMN taken bigint NOT NULL DEFAULT 0")
+        with ThreadPoolExecutor(1) as other:
+            opening = other.submit(open_ledger, url, PSEUDONYMS.fingerprint())
+            until(lambda: cluster().coordinator.command(_WAITING, database), "the ledger waited")
+            distributing.commit()
+            with pytest.raises(StoreMismatch, match="Restart the program"):
+                opening.result()
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_rejected_rows_are_reported_and_written_to_a_private_file(
     result = counterfoil(
         "import", "--format", "csv", "--mapping", mapping, file, "--load", "--rejects", rejects, status=3
     )
-    assert "rejected    30: the row has a value that is not in the format of the mapping" in result.stdout
+    assert "rejected    30: the row has a value that is not in the expected format" in result.stdout
     assert 'export.csv line 2, bill A0: closedAt: "nonsense" is not a date' in result.stdout
     assert "… and 10 more" in result.stdout
     told = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]

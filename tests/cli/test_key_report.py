@@ -1,4 +1,4 @@
-"""`counterfoil keys show` shows the use of a key and how fresh its copy is, per shop."""
+"""`counterfoil keys show` shows the usage of a key and how fresh its copy is, per shop."""
 
 import asyncio
 from contextlib import closing
@@ -93,4 +93,4 @@ def test_a_key_is_shown_even_if_its_use_cannot_be_read(counterfoil: Command, sto
         (store / left).unlink(missing_ok=True)
     result = counterfoil("keys", "show", key_id)
     assert "ERP" in result.stdout
-    assert "the use of this key cannot be shown" in result.stderr
+    assert "the usage of this key cannot be shown" in result.stderr

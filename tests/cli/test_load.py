@@ -3,8 +3,10 @@
 import gzip
 import json
 import signal
+import sqlite3
 import stat
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +130,7 @@ def test_an_empty_device_is_an_empty_delivery(counterfoil: Command) -> None:
 def test_an_empty_folder_is_an_empty_delivery(counterfoil: Command, tmp_path: Path) -> None:
     folder = tmp_path / "nothing"
     folder.mkdir()
-    assert counterfoil("load", folder).stdout.endswith("The delivery is empty: it contains no records.\n")
+    assert counterfoil("load", folder).stdout.endswith("No records were found in the delivery.\n")
     assert counterfoil.json("load", folder)["lines"] == 0
 
 
@@ -325,6 +327,21 @@ def test_a_check_with_another_secret_fails_like_the_load(
     assert "not the one this store was built with" in counterfoil("load", folder, "--check", status=1).stderr
 
 
+def test_a_check_does_not_migrate_a_store_of_an_earlier_version(counterfoil: Command, store: Path) -> None:
+    counterfoil("load", "-", stdin=lines(*SHOPS))
+    with closing(sqlite3.connect(store / "books.sqlite3")) as books:
+        books.execute("ALTER TABLE loads DROP COLUMN reasons")
+        books.execute("ALTER TABLE loads DROP COLUMN rejects_file")
+        books.execute("DROP TABLE rejected_lines")
+        books.execute("DELETE FROM migrations WHERE number = 7")
+        books.execute("PRAGMA user_version = 6")
+        books.commit()
+    told = counterfoil("load", "-", "--check", stdin=lines(*BILLS), status=1).stderr
+    assert "the books database has schema 6" in told
+    with closing(sqlite3.connect(store / "books.sqlite3")) as books:
+        assert books.execute("PRAGMA user_version").fetchone() == (6,)
+
+
 # --- files that are not read -----------------------------------------------------
 
 
@@ -381,7 +398,7 @@ def test_a_check_refuses_options_that_it_would_ignore(counterfoil: Command, fold
 def test_an_empty_delivery_is_reported_as_empty(counterfoil: Command) -> None:
     result = counterfoil("load", "-", stdin=b"\n")
     assert "empty       stdin\n" in result.stdout
-    assert result.stdout.endswith("The delivery is empty: it contains no records.\n")
+    assert result.stdout.endswith("No records were found in the delivery.\n")
     assert counterfoil.json("load", "-", stdin=b"[]")["emptyFiles"] == ["stdin"]
 
 

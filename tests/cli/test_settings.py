@@ -101,7 +101,7 @@ def test_a_missing_settings_file_is_reported(tmp_path: Path) -> None:
     "store", ["postgresql:/u@h/db", "sqlite:/var/lib/counterfoil", "posgresql://u@h/db", "u:p@h/db"]
 )
 def test_an_address_with_a_typo_is_not_mistaken_for_a_folder(store: str) -> None:
-    with pytest.raises(SettingsError, match="store must be a folder or start with postgresql://"):
+    with pytest.raises(SettingsError, match="store must be a folder or a URL that starts with postgresql://"):
         load({"store": store}, {})
 
 

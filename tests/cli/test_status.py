@@ -169,7 +169,7 @@ def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: i
     loaded("load", "-", stdin="\n".join(map(json.dumps, records)).encode())
     with admin_listener(admin_port):
         text = loaded("status", status=2).stdout
-    assert "1 silent: Hilltop (no bill for 2 days; usually 20 or more)" in text
+    assert "1 silent: Hilltop (no bill for 2 days; usually at least 20 bills in that time)" in text
 
 
 def test_a_damaged_store_fails_without_a_traceback(loaded: Command, store: Path) -> None:

@@ -23,7 +23,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder with the store of a service that loaded `branch`, and with a DuckDB copy pulled from it at `port`."""
+    """A folder with the store of a service that has `branch`, and a DuckDB copy pulled from the service at `port`."""
 
     folder: Path
     port: int

@@ -26,7 +26,7 @@ _HIDDEN = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
 
 
 class RunningConsole:
-    """A console with its service. `service` has the store, the clock and the API."""
+    """A console with its service. `service` provides the store, the clock and the API."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         flags: dict[str, Any] = {"console_port": free_port(), "admin_port": 0, **overrides}

@@ -20,7 +20,7 @@ from waiting import until
 from web.test_browser import ARGUMENTS, CHROMIUM, SCHEMES, Visit, visiting
 
 playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser (make test)"
+    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser"
 )
 pytestmark = [
     pytest.mark.skipif(
@@ -32,7 +32,7 @@ pytestmark = [
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
 LANGUAGES = ("en", "th")
 WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
-# Returns whether a table is wider than the column of its page.
+# Returns whether any table extends beyond the content column of the page.
 _WIDE_TABLE = """() => {
   const main = document.querySelector("main");
   const right = main.getBoundingClientRect().right - parseFloat(getComputedStyle(main).paddingRight);

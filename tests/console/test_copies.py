@@ -1,4 +1,4 @@
-"""The pages about keys show how fresh each copy is, and never call a copy up to date that lacks changes."""
+"""The pages about keys show how fresh each copy is, and never call a copy up to date if it lacks changes."""
 
 import csv
 import io
@@ -127,7 +127,7 @@ def test_a_copy_within_the_tolerance_is_not_also_called_behind(console: RunningC
     assert "behind" not in page
     console.clock.advance(3 * HOUR)
     page = console.operator().page(f"/keys/{key_id_of(erp.key)}")
-    # The horizon is a moment ahead of the clock, because of the load.
+    # Loading put the horizon slightly ahead of the clock, so the copy is a little less than 27 hours behind.
     assert re.findall("behind by [^<]*", page) == ["behind by 26 h"]
 
 

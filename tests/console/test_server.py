@@ -1,4 +1,4 @@
-"""Connections that send nothing do not keep operators out of the console."""
+"""Idle connections do not keep operators out of the console."""
 
 import socket
 import threading

@@ -34,8 +34,8 @@ SMALL = {
 }
 # These statements run for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
-# The supervisor runs these statements once an hour, and the tables are small: `admissions` has the last minute and the
-# latest admission of every key, and `passes` has a row for each shop that a lineage reads.
+# The supervisor runs these statements once an hour, and the tables are small: `admissions` holds each key's admissions
+# of about the last minute and its latest one, and `passes` has a row for each list of changes that a lineage reads.
 HOURLY = ("DELETE FROM admissions WHERE day <", "DELETE FROM passes WHERE")
 
 Seen = tuple[str, str]
@@ -123,7 +123,8 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
         for database, text in statements
         if database == "books"
         and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
-        # These two statements sort only the few records of one messaging account, or one franchise's changed shops.
+        # These two statements sort only a few rows: the member records of one messaging account, and the shops of one
+        # franchise that have changed or left.
         and "JOIN accounts" not in text
         and "FROM departures" not in text
     }

@@ -28,7 +28,7 @@ SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 
 class DemoProcess:
-    """A demo in a process of its own. `notes` has the lines that it writes to standard error."""
+    """A demo in a process of its own. `notes` collects the lines that it writes to standard error."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()

@@ -64,7 +64,7 @@ class Engine:
 
 
 def base(folder: Path) -> Path:
-    """Return the path of a tar file with Debian's Python, which replaces a base image from a registry."""
+    """Return the path of a tar file with Debian's Python, to be used instead of a base image from a registry."""
     if given := os.environ.get("COUNTERFOIL_TEST_BASE"):
         return Path(given)
     if shutil.which("mmdebstrap") is None:

@@ -40,7 +40,7 @@ KEEP_RIGHTS = (
 
 @contextmanager
 def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[str]", Any]]:
-    """Run a command that starts a cluster; yield its process and the line it prints once everything is running."""
+    """Run a command that starts a cluster; yield its process and the JSON it prints once everything is running."""
     scratch.mkdir(exist_ok=True)
     # If root runs the tests, PostgreSQL runs as another user, who must be able to reach this folder.
     scratch.chmod(0o755)

@@ -30,7 +30,7 @@ def vault() -> Iterator[Path]:
 
 
 class Restored(Server):
-    """A server on a backup that was restored to a given time."""
+    """A server that restores a backup to a given time."""
 
     def __init__(self, of: Postgres, vault: Path, moment: str) -> None:
         super().__init__("restored")

@@ -45,7 +45,7 @@ def queries() -> list[str]:
 
 
 def exported() -> set[str]:
-    """Return the names of the metrics that the code exports, without the suffixes that Prometheus adds."""
+    """Return the names of the metrics that the code exports, without suffixes such as `_total` and `_bucket`."""
     counters = (ROOT / "src/counterfoil/observe/metrics.py").read_text("utf-8")
     gauges = (ROOT / "src/counterfoil/serving/report.py").read_text("utf-8")
     named = re.findall(r'MetricFamily\(\s*"(counterfoil_\w+)"', counters)

@@ -1,4 +1,4 @@
-"""Tests for warnings about keys that are unused, were not rotated, have an unused permission or a used-up quota."""
+"""Tests for warnings about keys: unused, not rotated, with an unused permission, or with a used-up quota."""
 
 from typing import Any
 

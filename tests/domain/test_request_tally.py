@@ -1,4 +1,4 @@
-"""Until the store can be written, a worker's tally keeps the newest ranges of changes that were read."""
+"""While the store cannot be written to, a worker's tally keeps the newest ranges of changes that were read."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Programs from npm packages, installed by `make node-tools`. Tests that need a missing program are skipped."""
+"""Programs from npm packages, installed by `make node-tools`. Without them, tests that need them are skipped."""
 
 from pathlib import Path
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.programs
 NEW_CONNECTION = {"connection": "close"}
 
 TOGETHER = pytest.mark.xdist_group("one running service")
-# These keys are issued before the service starts, because workers need up to half a second to notice a new key.
+# The keys of the shared service, by name. They are issued before the service starts.
 KEYS: dict[str, dict[str, Any]] = {
     "any": {"per_min": 100_000},
     "tight": {"per_min": 30, "per_day": 20},
@@ -116,7 +116,7 @@ def test_several_workers_share_the_minute_window_and_the_day_count_exactly(servi
 def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
     """Wait until both workers have answered; return the counters of each.
 
-    The service is ready as soon as one worker is, so the other worker may start later.
+    The service is ready as soon as one worker is, so the other worker may still be starting.
     """
     counted: dict[Path, bytes] = {}
 

@@ -119,7 +119,7 @@ def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Dem
 
 
 def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
-    """Yield all bills of a shop in the order of the procedure: by day in windows, then by change for undated bills."""
+    """Yield a shop's bills as the sync procedure reads them: by day, then by change, which includes undated bills."""
     last = PLAN.until + timedelta(days=1)
     for window in range(2):
         end = last - timedelta(days=31 * window)

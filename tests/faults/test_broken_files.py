@@ -34,7 +34,7 @@ AT_ONCE_SEC = 0.8
 
 
 def longer(case: Any) -> Any:
-    """Mark a case that only `make test-long` runs."""
+    """Mark a case so that only `make test-long` runs it."""
     return pytest.param(case, marks=pytest.mark.long)
 
 

@@ -80,7 +80,7 @@ def test_a_valkey_cluster_survives_the_loss_of_a_primary(
 
 
 def owns(server: Valkey, multi_node: MultiNodeDeployment) -> bool:
-    """Return whether the server holds the slot of the key that all callers use."""
+    """Return whether the server holds the slot of the key that `assert_it_survives` uses."""
     tag = multi_node.key().split("_")[2]
     slot = int(server.command(f"CLUSTER KEYSLOT {{{tag}}}")[1:])
     mine = next(line for line in server.everything("CLUSTER NODES").decode().splitlines() if "myself" in line)

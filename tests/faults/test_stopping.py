@@ -46,7 +46,7 @@ _BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = '{}' AND applicati
 
 
 def seconds_to_stop(running: ServeProcess) -> float:
-    """Ask the service to stop; return the seconds until it has exited."""
+    """Ask the service to stop; return how many seconds it takes to exit."""
     asked = time.monotonic()
     running.process.send_signal(signal.SIGTERM)
     running.process.wait(stop_limit_sec(GRACE_SEC) + SLACK_SEC)

@@ -10,7 +10,8 @@ from hostile.callers import Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.targets import Attacked, Site, key_id
 
-# After this time, no worker may accept a revoked key. docs/operate.md allows a second.
+# No worker may accept a key later than this after its revocation. This is stricter than docs/operate.md, which
+# promises one second.
 BOUND_SEC = 0.5
 # Callers continue for this long after the revocation.
 WATCHED_SEC = 1.0

@@ -6,7 +6,7 @@ import pytest
 from listings import DayList
 from running_service import RunningService, backend_settings
 
-# On PostgreSQL, `make test` runs only these files, because their tests depend most on the store.
+# On PostgreSQL, `make test` runs only these files of tests/http, because their tests depend most on the store.
 OF_THE_BOOKS = {
     "test_transactions_by_change.py",
     "test_transaction.py",
@@ -22,9 +22,9 @@ REPEATED_LIMIT = 200
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        # On PostgreSQL, `make test` runs tests with the parameters `kind` and `limit` only with a limit of 1, which
-        # produces the most cursors, and with only one of the two lists of bills, because both read the same table.
-        # `make test-long` runs the others.
+        # On PostgreSQL, `make test` runs only some variants of the tests with the parameters `kind` and `limit`: those
+        # with a limit of 1, which produces the most cursors, except `DayList`, which reads the same table as the other
+        # list of bills. `make test-long` runs the other variants.
         limit = params.get("limit", 1) if "kind" in params else 1
         is_repeated = limit != 1 or ("limit" in params and params.get("kind") is DayList)
         on_postgres = params.get("shared_service") == "postgres"

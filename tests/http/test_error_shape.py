@@ -1,4 +1,4 @@
-"""Every error has the structure, code, status and headers given in the error table."""
+"""Every error has the status and the code given in the error table, and the documented structure and headers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -156,7 +156,7 @@ BY_CODE = {problem.code: problem for problem in TABLE}
 
 @pytest.fixture
 def full_key(shared_service: RunningService) -> str:
-    """A key with every permission, for a shop with a few bills and a member."""
+    """A key with every permission, for a shop with two bills and a member."""
     shared_service.load(THE_SHOP, *SOLD, PERSON)
     return shared_service.key(shop=SHOP, messaging_lookup=True, personal_data=True)
 

@@ -333,7 +333,7 @@ def test_head_has_the_headers_of_get_and_no_body(
     assert (head.status_code, head.content) == (get.status_code, b"")
     left, right = comparable(head.headers), comparable(get.headers)
     if path == "usage":
-        # For usage, the data is the count itself, which changes with every request.
+        # The usage data contains the request count, which changes with every request.
         for headers in (left, right):
             headers.pop("etag")
             headers.pop("content-length")

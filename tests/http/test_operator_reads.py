@@ -30,7 +30,7 @@ def id_of(key: str) -> str:
 
 
 def written(service: RunningService) -> OperatorReads:
-    """Restart the service, so that it writes all pending records; return an `OperatorReads` on its store."""
+    """Stop the server, so that it writes all pending records; return an `OperatorReads` on its store."""
     service.restart()
     return bootstrap.operator_reads(service.settings)
 

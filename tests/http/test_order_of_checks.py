@@ -197,7 +197,7 @@ def test_the_scope_is_checked_before_the_cursor_for_a_franchise_too_whatever_bil
         query = {"shopId": theirs["id"], **NEW_YEAR}
         return {code(shared_service.get("transactions", key, cursor=cursor, **query)) for cursor in cursors}
 
-    # The response is the same before and after an authorised key has read this shop.
+    # The response is the same before and after an authorised key has requested this shop's bills.
     for _ in range(2):
         assert asked(key, inside["id"], outside["id"], "nonsense", "") == {(403, "shop_not_in_scope")}
         assert asked(their_key, outside["id"], "nonsense", "") == {(400, "bad_cursor")}

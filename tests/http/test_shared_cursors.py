@@ -218,7 +218,7 @@ def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
 @every_list
 def test_a_cursor_of_another_shop_or_base_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
     listing, other = kind(shared_service, 10), kind(shared_service, 10)
-    # Both branches belong to one franchise, and their bills have the same IDs.
+    # Move the other branch to the same franchise. The bills of the two branches have the same IDs.
     shared_service.load(other.branch | {"franchiseId": listing.branch["franchiseId"]})
     cursor = listing.page(2).cursor
     assert cursor
@@ -502,7 +502,7 @@ def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningSe
 
 @every_list
 def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
-    """In the day list and the member list, every move appends a row to the pass, so the moves stop after ten pages."""
+    """In the list by day and the list of members, a move adds a row to the pass, so the moves stop after ten pages."""
     listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)

@@ -464,7 +464,7 @@ def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service
 def test_a_bill_is_found_by_an_id_of_any_characters(shared_service: RunningService, odd: str) -> None:
     of = shop()
     shared_service.load(of, bill(of, id=odd))
-    # In an ID of only dots, the dots are encoded, so that the HTTP client does not resolve them as a path segment.
+    # In an ID of only dots, the dots are encoded, because the HTTP client would resolve a path segment `.` or `..`.
     path = quote(odd, safe="") if odd.strip(".") else odd.replace(".", "%2E")
     assert shared_service.data(f"transactions/{path}", shared_service.key(shop=of["id"]))["id"] == odd
 

@@ -12,7 +12,7 @@ from running_service import RunningService
 
 
 def open_shop(service: RunningService, *records: Record, of: Record | None = None) -> tuple[Record, str]:
-    """Load a shop with these bills; return it and its key."""
+    """Load a shop with these bills; return the shop and a key for it."""
     of = of or shop()
     service.load(of, *[record | {"shopId": of["id"]} for record in records])
     return of, service.key(shop=of["id"], per_min=1_000_000, per_day=1_000_000)

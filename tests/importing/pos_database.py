@@ -53,7 +53,7 @@ class PosImport:
         self.mapping.write_text(mapping, "utf-8")
 
     def run(self, *options: object, status: int = 0) -> Any:
-        """Import and load once; return the parsed summary, which includes the shop that every import writes."""
+        """Import and load once; return the parsed summary, which also counts the shop that every import writes."""
         arguments = ("--format", "database", "--url", self.url, "--mapping", self.mapping, "--state", self.state)
         told = self.command("import", *arguments, "--load", "--json", *options, status=status)
         return json.loads(told.stdout)

@@ -71,7 +71,7 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Return whether the output is as shown. `…` matches any text, including line breaks; times may differ."""
+    """Return whether the output is as shown. `…` matches any text, including line breaks; durations may differ."""
     pattern = re.escape(TIMING.sub("TIMING", shown)).replace("…", "(?s:.*)")
     return re.fullmatch(pattern, TIMING.sub("TIMING", printed)) is not None
 

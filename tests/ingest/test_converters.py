@@ -39,7 +39,7 @@ count_threads = threading.active_count
 
 @pytest.fixture(autouse=True, params=["spawned", "forked"])
 def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Started:
-    """Make loads start processes early and send them only a few lines at a time; return the list of processes."""
+    """Make loads start processes early and send them only a few lines at a time; return the list they are added to."""
     monkeypatch.setattr(converters, "LINES_BEFORE_START", 1)
     monkeypatch.setattr(converters, "MESSAGE_BYTES", 2_000)
     if request.param == "forked":
@@ -265,7 +265,7 @@ def test_a_process_ends_when_its_loader_is_killed(start: str) -> None:
         f"import os, signal; from counterfoil.ingest.converter_connection import {start} as start;"
         "start(bytes(32), 1)[0].answer(); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    # The converter process inherits standard error, so this pipe is not closed until that process has ended.
+    # The converter process inherits standard error, so `pipe.read` returns only after that process has ended.
     words = [sys.executable, "-c", script]
     subprocess.run(words, stderr=writing, check=False)
     os.close(writing)

@@ -1,4 +1,4 @@
-"""Tests that Granian still has the private attributes that `serving/server.py` uses."""
+"""Tests that the private parts of Granian on which `serving/server.py` depends have not changed."""
 
 import inspect
 

@@ -9,7 +9,7 @@ from counterfoil.serving.server import _PersistentServer
 
 
 class SignalledList(list[int]):
-    """The list of dead workers. A stop signal arrives just after the supervisor has read the list."""
+    """The list of dead workers. A stop signal arrives just after the supervisor has cleared the list."""
 
     def __init__(self, server: Any) -> None:
         super().__init__([0])

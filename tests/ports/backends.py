@@ -219,7 +219,7 @@ class SharedTime:
         self._latest = 0
 
     def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
-        """Return a function that returns the shared instant in microseconds and the day, as driven by `clock`.
+        """Return a function that returns the shared time in microseconds and the day in Thailand, driven by `clock`.
 
         Return None for the system clock, so that the server's own clock is used.
         """
@@ -369,7 +369,7 @@ class Postgres16Store(PostgresStore):
     major = 16
 
 
-# A trigger that makes every write fail with the error of a full disk.
+# With these triggers, each INSERT, UPDATE and DELETE in any table fails with the error of a full disk.
 FULL_DISK = """
     CREATE FUNCTION counterfoil.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN

@@ -25,7 +25,8 @@ def backend_params(backends: tuple[Any, ...]) -> list[Any]:
     ]
 
 
-# Starting several processes takes seconds, so on PostgreSQL and Valkey these tests run only in `make test-long`.
+# Tests whose names contain these words start several processes, which takes seconds. On PostgreSQL and Valkey, they run
+# only in `make test-long`.
 OF_SEVERAL_PROCESSES = ("four_processes", "killed_in_the_middle", "alongside_three_writers")
 
 

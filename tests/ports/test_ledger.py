@@ -420,7 +420,7 @@ WRONG_ONCE = pytest.mark.parametrize(
 
 
 def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
-    """Return the bill without its `shopId` and `updatedAt`."""
+    """Return the bill with `shopId` and `updatedAt` set to None, so that bills of different shops can be compared."""
     bill: dict[str, Any] = open_store.bill("b_1", shop_id)
     return bill | {"shopId": None, "updatedAt": None}
 

@@ -76,7 +76,7 @@ class FeedReader:
         """Finish the current pass, then make another pass. Nothing else happens in the meantime."""
         for _ in range(2):
             self.step()
-            # If the mark is too old, the reader starts again once without a mark.
+            # There may be two passes: a reader whose mark has expired reads everything again without a mark.
             for _ in range(2 * MOST_ELEMENTS // self.limit + 4):
                 if self.state.cursor is None and self.state.mark is not None:
                     break

@@ -30,6 +30,8 @@ from waiting import until
 COMMAND = (sys.executable, "-m", "counterfoil")
 PLENTY = 1_000_000_000
 FINISH_SEC = 300
+# After failed requests, a client may wait up to a minute before it sends the next one.
+WORK_PATIENCE_SEC = 120
 FRANCHISE = "f"
 FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
@@ -129,7 +131,7 @@ class KillableProcesses:
                 return True
             return self._cpu_seconds(who) >= enough
 
-        until(has_worked, f"the {who} has used {cpu_seconds:.1f} seconds of CPU time")
+        until(has_worked, f"the {who} has used {cpu_seconds:.1f} seconds of CPU time", WORK_PATIENCE_SEC)
 
     def _cpu_seconds(self, who: str) -> float:
         """Return the CPU time of a process and its children."""
@@ -204,7 +206,7 @@ def _is_bill(record: Json) -> bool:
 
 
 def _records(bills: int) -> list[Json]:
-    """Return a franchise of three branches with one base, its members and 300 days of bills, some of them undated."""
+    """Return the records of a franchise: three branches, a base, its members, and bills, some of them undated."""
     shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
     members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
     first = date(2025, 3, 1)

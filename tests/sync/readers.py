@@ -1,6 +1,6 @@
 """Small readers that follow the procedure in docs/sync.md one request at a time; anything may happen in between.
 
-They keep the bills they have read in memory and do only what the procedure says. A
+They keep in memory the bills they have read, and do only what the procedure says. A
 reader's stored state is one value, so a test can take any earlier value and let the
 reader continue from it, as it would after a crash or a restore
 from a backup.

@@ -73,7 +73,7 @@ class Servers:
         return self._offered
 
     async def first(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """Return the answer from the first replica in order that has reached this horizon, or from the primary."""
+        """Return the answer of the first replica in `order` whose horizon is at least `reached`, or of the primary."""
         for which in () if self.primary_only else self.order:
             books = self.replicas[which].books
             if await self.is_fit(books, reached):
@@ -251,7 +251,7 @@ class LaggingReplicaMachine(SyncMachine):
     @precondition(lambda self: self.readers)
     @rule(which=st.integers(0, 5), replica=st.integers(0, REPLICAS - 1), order=ORDERS)
     def a_reader_runs_while_one_replica_is_ahead(self, which: int, replica: int, order: list[int]) -> None:
-        """The mark comes from the replica that is ahead, and the pages may come from the other replica."""
+        """One replica has just caught up, so the mark and the pages may come from servers with different horizons."""
         reader = self.readers[which]
         self.the_horizon_is_moved()
         self.a_replica_catches_up(replica)

@@ -148,10 +148,10 @@ class SourceData:
     def compare_bills(
         self, held: dict[Identity, Json], served: dict[Identity, Json], shops: set[str], begun: dict[str, int]
     ) -> None:
-        """Compare a copy with the service, ignoring differences that no list can show.
+        """Compare a copy with the service, ignoring differences that the list by change does not show.
 
         Such differences are bills that the POS removed, and bills imported as
-        history after the copy had read their shop for the first time.
+        history after the copy had begun to read their shop.
         """
         held = {identity: bill for identity, bill in held.items() if identity[0] in shops}
         for identity in held.keys() - served.keys():

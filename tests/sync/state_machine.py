@@ -269,7 +269,7 @@ class SyncMachine(RuleBasedStateMachine):
     def a_second_job_reads_the_list_of_the_first(
         self, which: int, other: int, limits: tuple[int, int], bills: list[Json], day: str | None, pause: int
     ) -> None:
-        """One job holds a cursor, the cursor's row changes, and some days later another job reads the same list."""
+        """One job holds a cursor, its row changes, and another job reads the same list, at once or days later."""
         first, second = self.readers[which], self.readers[other]
         first.limit, second.limit = limits
         self.load(bills, batch=2)
@@ -423,13 +423,13 @@ class SyncMachine(RuleBasedStateMachine):
         assert copied.shops.keys() == listed, f"the copy of the feed has missing or extra shops, expected: {listed}"
         for shop_id in listed:
             (served,) = self.ask("shops", with_key=self.shop_keys[shop_id])["data"]
-            assert copied.shops[shop_id] == served, f"a change of {shop_id} is missing from the feed"
+            assert copied.shops[shop_id] == served, f"a change to {shop_id} is missing from the feed"
         held = {identity: bill for identity, bill in copied.readable_bills().items() if identity[0] in covered}
         expected_bills = {identity for identity in self.source_data.bills if identity[0] in covered}
         assert held.keys() == expected_bills, f"the feed has too few or too many bills, expected: {expected_bills}"
         for (shop_id, bill_id), bill in held.items():
             served = self.ask(f"transactions/{bill_id}", with_key=self.shop_keys[shop_id])["data"]
-            assert bill == served, f"a change of {(shop_id, bill_id)} is missing from the feed"
+            assert bill == served, f"a change to {(shop_id, bill_id)} is missing from the feed"
 
     def ask(self, path: str, **query: Any) -> Json:
         key = query.pop("with_key", self.truth_key)

@@ -124,7 +124,10 @@ def two_jobs_read_one_list(machine: SyncMachine) -> None:
 
 
 def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
-    """A bill changes after the slow reader has read it by day. That reader's mark is the last page's serverTime."""
+    """A bill changes after the slow reader has read it by day.
+
+    That reader's mark is the earliest serverTime on the last pages of the shop's lists.
+    """
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     one_by_one(machine, 6)
     slow, fast = machine.readers[4], machine.readers[3]
@@ -159,7 +162,7 @@ def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
 
 
 def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
-    """One replica is ahead of the other. On a machine with a single server, this scenario only loads bills."""
+    """One replica is ahead of the other. On a state machine without replicas, this scenario only loads bills."""
     begin(machine)
     one_by_one(machine, 3)
     if not isinstance(machine, LaggingReplicaMachine):
@@ -295,7 +298,8 @@ def test_a_service_or_client_with_the_fault_is_caught(fault: str) -> None:
 @pytest.mark.parametrize("fault", sorted(set(MACHINES) - {"pass without end"}))
 def test_hypothesis_finds_the_fault_by_itself(fault: str) -> None:
     search = settings(
-        max_examples=150,
+        # The search ends at the first example that shows the fault, usually within 200 examples.
+        max_examples=1_500,
         stateful_step_count=40,
         deadline=None,
         database=None,

@@ -6,15 +6,15 @@ import pytest
 
 from sync.killable_processes import KillableProcesses
 
-# Each process is killed after it has used at most this many seconds of CPU time, with 400 bills. If a process has ended
-# before it could be killed, less time is allowed in the next round.
+# The maximum CPU time, in seconds, that each process may use before it is killed, for 400 bills. If a process has ended
+# before it could be killed, its maximum is lower in the next round.
 WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
-    """Run all processes; kill and restart them one after another until there have been this many kills.
+    """Run all processes; kill and restart them one after another, at least `kills` times in all.
 
-    The loader, the puller and the server each account for at least an eighth of the kills. In
+    The loader, the puller and the server are each killed at least `kills / 8` times. In
     each round, the client that follows the feed is killed last.
     """
     processes = KillableProcesses(folder, bills, seed)

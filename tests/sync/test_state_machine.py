@@ -16,7 +16,7 @@ class SyncMachineOverHttp(SyncMachine):
 
 
 class SyncMachineOnPostgres(SyncMachine):
-    """The same machine on a PostgreSQL server, with an empty database for each example."""
+    """The same state machine, with a service on PostgreSQL. Each example gets an empty database."""
 
     def open_service(self) -> InProcessService:
         self.backend_settings = backend_settings("postgres")

@@ -14,15 +14,15 @@ INTRODUCTION = """\
 # Fields
 
 Every object that the API returns, with its fields in the order in which they are sent.
-This page is generated from the same definitions as the OpenAPI document (`make docs`); a test compares them.
+`make docs` generates this page from the same definitions as the OpenAPI document; a test checks that it is up to date.
 
-A field is always present, as `null` or `[]` when it is empty, unless it is marked as *absent* for some keys.
+A field is always present, as `null` or `[]` when it is empty. Only fields marked *absent* are left out for some keys.
 """
 NAMES = {str: "text", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
 def published() -> list[type[Resource]]:
-    """Return the resources in the order of their definition."""
+    """Return the resources in the order in which they are defined."""
     defined = [value for value in vars(resources).values() if isinstance(value, type) and issubclass(value, Resource)]
     return [resource for resource in defined if resource is not Resource]
 

@@ -18,9 +18,12 @@ from counterfoil.settings import TABLE
 FOLDER = Path(__file__).parents[2] / "deploy" / "man"
 STATUSES = {
     "0": "Success.",
-    "1": "Failure. Standard error has one sentence about it; COUNTERFOIL_DEBUG=1 adds where it happened.",
-    "2": "Wrong usage.",
-    "3": "`load` or `import` rejected lines and processed all others.",
+    "1": "Failure. Standard error describes it in one sentence; COUNTERFOIL_DEBUG=1 adds a traceback.",
+    "2": "Wrong usage, or `status` found only warnings.",
+    "3": "`load` or `import` rejected lines, `load` quarantined files, or `copy` or `reconcile` found differences.",
+    "4": "`pull` or `reconcile` stopped because the day's quota is used up.",
+    "5": "`pull` or `reconcile` could not reach the service, or the service failed.",
+    "6": "`load` or `import` noticed a sudden change in the loaded records.",
     "130": "Interrupted.",
 }
 # Commands, file names and values that a help text quotes are shown in bold.

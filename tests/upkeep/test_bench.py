@@ -1,6 +1,6 @@
 """The benchmark measures nothing until all contestants have passed its checks.
 
-These tests show that the checks can fail. The last tests compare the performance page with the results.
+These tests show that the checks can fail. The last tests check the performance page.
 """
 
 import gc

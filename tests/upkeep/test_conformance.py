@@ -1,4 +1,7 @@
-"""Every row of docs/conformance.md names code and tests that exist. Also tests clauses that no other suite covers."""
+"""Every row of docs/conformance.md names code and tests that exist.
+
+This file also tests clauses that no other suite covers.
+"""
 
 import ast
 import re

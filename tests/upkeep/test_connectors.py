@@ -1,4 +1,4 @@
-"""Every connector pins its packages, is described, and is tested by CI."""
+"""Every connector pins its packages, has a README that docs/connect.md links to, and is tested by CI."""
 
 import re
 from pathlib import Path

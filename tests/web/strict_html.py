@@ -12,7 +12,7 @@ PARENTS = {"li": {"ul", "ol"}, "tr": {"thead", "tbody"}, "td": {"tr"}, "th": {"t
 
 
 class StrictPage(HTMLParser):
-    """The elements of a page. `problems` lists every error in its markup."""
+    """The elements of a page. `problems` lists the errors found in its markup, links and headings."""
 
     def __init__(self, page: bytes) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,1 +1,1 @@
-"""The checks of `doctor` and `status`, each with advice on how to fix a problem. The console shows them too."""
+"""Results that commands and the console share: checks with advice, the freshness of copies, and requests per day."""

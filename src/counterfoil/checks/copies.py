@@ -27,14 +27,15 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     """How far one list of changes was read. `shop_id` is None for the change feed, which covers all shops in scope.
 
     `state` is the verdict:
-    - `fresh`: a pass has ended within the last 26 hours.
-    - `behind`: no pass has ended for longer than that.
-    - `gap`: the list is read regularly, but no pass has returned the changes between `gap_from` and `gap_until`.
+    - `fresh`: a pass has read the list to its end, up to a time within the last 26 hours.
+    - `behind`: passes have ended, but none of them read up to such a time.
+    - `gap`: like `fresh`, but some of the changes between `gap_from` and `gap_until` were not returned by any pass.
     - `reading`: the list would be `behind` or `never`, but a pass has begun and has not ended.
     - `never`: no pass has ever ended.
 
-    Everything from `read_from` to `complete_until` was read. `read_from` is None
-    if the list was read from the beginning.
+    Everything from `read_from` to `complete_until` was read, except for gaps that
+    are too old to be reported. `read_from` is None if the list was read from the
+    beginning.
     """
 
     list_name: str
@@ -49,7 +50,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CopySummary(Struct, frozen=True, rename="camel"):
-    """The state of the copy that a key keeps: the most urgent verdict, and the number of lists that are up to date.
+    """The state of the copy that a key keeps: the most urgent verdict, and how many of its lists are up to date.
 
     `state` is None if the key has read none of its lists, for example the key of
     a chat bot, which keeps no copy. `read_from` is the latest `read_from` of the lists.
@@ -62,7 +63,7 @@ class CopySummary(Struct, frozen=True, rename="camel"):
 
 
 def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity] | None, now: int) -> list[CopyRow]:
-    """Return a row for each list that was read. If the feed was not read, include shops that were never read.
+    """Return a row for each list that was read and, if the feed was not read, for each shop that was never read.
 
     `shops` are the loaded shops, or None if they are not known. Shops that the
     key can no longer read are left out.

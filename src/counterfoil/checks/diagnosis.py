@@ -6,10 +6,11 @@ from counterfoil.checks.local import Finding, PortUse
 from counterfoil.checks.overview import Overview, ask_ready
 from counterfoil.settings import Settings
 
-# Checks that `status` runs too. The findings of `status` are used, because it also asks the running service.
+# Checks that `status` runs too. `every_finding` leaves out what `doctor` finds in them, because it is the same or, for
+# `service`, less reliable: only `status` asks the running service.
 MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "server", "primary"})
-# A check of `doctor` that the console leaves out. The check would always warn, because the console's login needs
-# more permissions than serving does.
+# A check of `doctor` that the console leaves out. The check is about the login of the service, but the console would
+# check its own login, which needs other permissions.
 LEFT_OUT = frozenset({"rights"})
 # The checks for free ports. They are left out while the service is running, because it uses the ports.
 PORTS = frozenset({"port", "admin"})
@@ -18,7 +19,8 @@ PORTS = frozenset({"port", "admin"})
 def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
     """Return the findings of `status` and `doctor` together, without duplicates.
 
-    If both report the same problem, the finding of `doctor` is kept, because its advice is more precise.
+    For the checks in MADE_BY_STATUS, the findings of `status` are returned. If `doctor` reports a problem in another
+    check with the same message as `status`, the finding of `doctor` is returned, because its advice is more precise.
     """
     is_serving = all(one.status == "ok" for one in seen.findings if one.check == "service")
     examined = {one.check for one in seen.findings} & MADE_BY_STATUS
@@ -29,7 +31,7 @@ def every_finding(settings: Settings, seen: Overview) -> list[Finding]:
 
 
 def run_checks(settings: Settings, now: int) -> list[Finding]:
-    """Check the store, its secret, the clock, the disk and the ports, and return the findings."""
+    """Run the checks of `doctor` that apply to this kind of store, and return the findings."""
     if settings.database:
         local_checks = [local.clock(None, now), *local.ports(settings, _port_use_on_this_node(settings))]
         return [*cluster.check_cluster(settings, now), *local_checks]
@@ -62,12 +64,15 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
     ]
 
 
-# An embedded store has only one service, so its horizon shows whether that service is running.
+# An embedded store has at most one service, so if its horizon is moving, that service probably uses the ports.
 _PORT_USE: dict[local.HorizonMotion, PortUse] = {"moving": "service", "still": "other", "ahead": "unknown"}
 
 
 def _port_use_on_this_node(settings: Settings) -> PortUse:
-    """Ask the admin listener what uses the ports. The horizon does not show this, because every node advances it."""
+    """Ask the admin listener whether the service of this node uses the ports.
+
+    The horizon does not show this, because every node advances it.
+    """
     if not settings.admin_port:
         return "unknown"
     return "other" if isinstance(ask_ready(settings), str) else "service"

@@ -16,7 +16,10 @@ def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterat
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
-    """Yield a warning for each active alarm, or one `ok` finding if there are no alarms."""
+    """Yield a warning for each active alarm, or one `ok` finding if there are none.
+
+    Yield nothing until the first group of loads is complete (see `Intake.judged`).
+    """
     if not intake.judged:
         return
     if not intake.alarms:

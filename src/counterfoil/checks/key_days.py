@@ -20,7 +20,7 @@ class KeyDay(Struct, frozen=True, rename="camel"):
 
 
 def key_days(found: Iterable[DayOfKey], days: Sequence[date]) -> list[KeyDay]:
-    """Return one element for each of `days`, also for the days on which the key had no requests."""
+    """Return one element for each of `days`, including days on which the key made no requests."""
     by_day = {
         one.day: KeyDay(one.day, one.requests, one.errors, one.rate_limited, one.over_quota, one.refused)
         for one in found

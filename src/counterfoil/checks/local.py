@@ -1,4 +1,4 @@
-"""The checks that `doctor` runs on a local installation, each with advice on how to fix a problem."""
+"""Checks of an embedded store and of this machine, each with advice on how to fix a problem."""
 
 import os
 import secrets
@@ -71,7 +71,7 @@ def store_folder(settings: Settings) -> Finding:
 
 
 def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved, otherwise None. A moved store needs no other checks."""
+    """Return a `fail` finding if the store was moved, otherwise None. A moved store needs no other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -276,8 +276,8 @@ def horizon(found: int | None, now: int, served: bool) -> Finding:
         return Finding(
             "service",
             "warn",
-            "Nothing is listening on the port. The horizon has just moved: a load has finished, or a service uses "
-            "another port.",
+            "Nothing is listening on the port. The horizon has just moved: a load has written to the store, or a "
+            "service uses another port.",
             "Run `counterfoil serve` to start the service.",
         )
     if motion == "ahead":

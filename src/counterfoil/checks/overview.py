@@ -74,15 +74,6 @@ class Overview(Struct, frozen=True):
         return worst_first(finding for finding in self.findings if finding.status != "ok")
 
     @property
-    def sentence(self) -> str:
-        """A message that all is well, or the worst problem with its advice and the number of other problems."""
-        if not self.problems:
-            return "All is well."
-        worst, *others = self.problems
-        more = f" There {'is' if len(others) == 1 else 'are'} {len(others)} more." if others else ""
-        return f"{worst.message} {worst.advice}".rstrip() + more
-
-    @property
     def horizon_age_ms(self) -> int | None:
         """The age of the horizon, which is negative if the horizon is ahead of the clock."""
         return self.at - self.store.horizon if self.store.horizon else None
@@ -110,11 +101,13 @@ def overview(settings: Settings, now: int) -> Overview:
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
-    """Ask the admin listener whether the service is ready. If there is no listener, check the horizon instead."""
+    """Ask the admin listener whether the service is ready. If the listener is off, check the horizon instead."""
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(
-                "service", "ok", "The horizon is moving. The admin listener is off, so nothing else was checked."
+                "service",
+                "ok",
+                "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
             )
         return Finding("service", "fail", "The horizon is not moving.", "Run `counterfoil serve`, or check its log.")
     address = f"{settings.admin_host}:{settings.admin_port}"
@@ -129,7 +122,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
 
 
 def ask_ready(settings: Settings) -> Ready | str:
-    """Return the response to `/ready`, or the reason why there is none."""
+    """Return the service's response to `/ready`, or the reason why there is none."""
     host = reachable_host(settings.admin_host)
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
     try:
@@ -248,7 +241,7 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
         return Finding("shops", "ok", f"{counted}, none silent for longer than usual.")
     named = [
         f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))}; "
-        f"usually {format_usual(shop.usual_since_last)} or more)"
+        f"usually at least {format_usual(shop.usual_since_last)} bills in that time)"
         for shop in silent
     ]
     advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."

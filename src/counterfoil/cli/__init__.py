@@ -1,1 +1,1 @@
-"""The `counterfoil` command: one module per command, imported only when that command runs."""
+"""The `counterfoil` command. Each of its commands has a module, which is imported only when it is needed."""

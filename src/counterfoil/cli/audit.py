@@ -58,9 +58,10 @@ def command(
 ) -> None:
     """Show who changed keys or the store, what changed, and when, newest entry first.
 
-    With KEYID, only entries about that key are shown. A change to a key and its
-    entry are written in the same transaction. Entries cannot be changed or
-    deleted, and they do not contain secrets.
+    Sign-ins to the console and views of rejected lines are shown too. With KEYID,
+    only entries about that key are shown. A change to a key and its entry are
+    written in the same transaction. Entries cannot be changed or deleted, and
+    they do not contain secrets.
     """
     with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
         found = audit.entries(limit + 1, keyid, since or 0)
@@ -69,7 +70,9 @@ def command(
         print_json([_view(entry) for entry in shown])
     elif not shown:
         print_note(
-            "there are no entries" + (f" about key {keyid}" if keyid else "") + (" since then." if since else ".")
+            "there are no entries"
+            + (f" about key {keyid}" if keyid else "")
+            + (" since the given time." if since else ".")
         )
     elif is_terminal(sys.stdout):
         for entry in shown:
@@ -112,7 +115,7 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
 
 
 def _print_entry(entry: AuditEntry) -> None:
-    """Print an entry, with its changes on indented lines below it, so that it fits a narrow terminal."""
+    """Print an entry, with its details on indented lines below it, so that it fits a narrow terminal."""
     width = shutil.get_terminal_size().columns
     time = datetime.fromtimestamp(entry.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     act = entry.act.replace("_", " ").ljust(ACT_WIDTH)

@@ -1,4 +1,4 @@
-"""`counterfoil backup`: back up an embedded store while it is in use, and verify the copy."""
+"""`counterfoil backup`: back up an embedded store while it is in use, and verify the backup."""
 
 from pathlib import Path
 

@@ -78,7 +78,7 @@ def command(
 @setting_option("console_host")
 @setting_option("console_port", int, "N")
 @click.option(
-    "--url", "base_url", metavar="URL", help="URL at which your browser reaches the console, if it is behind a proxy."
+    "--url", "base_url", metavar="URL", help="URL at which your browser reaches a console that is behind a proxy."
 )
 @valid_for
 @store_option

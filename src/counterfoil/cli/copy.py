@@ -1,4 +1,4 @@
-"""`counterfoil copy`: move a live store from a folder to PostgreSQL."""
+"""`counterfoil copy`: copy a live store from a folder to PostgreSQL and, with `--cut-over`, switch over to it."""
 
 import time
 from contextlib import ExitStack, closing
@@ -41,8 +41,8 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
 
     The target stays closed until a run with --cut-over finds that both stores
     contain the same rows. After that, the source can no longer be used. Exit status:
-    0 if the stores are equal, 3 if they differ (the differences are listed), 130
-    if interrupted, 1 if the copy failed.
+    0 if the stores are identical or the cut-over is already done, 3 if they differ
+    (the differences are listed), 130 if interrupted, 1 if the copy failed.
     """
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
@@ -119,7 +119,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
             f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_rounds(report.passes)}",
         )
     ]
-    pairs += [("verified", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
+    pairs += [("compared", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
     pairs += [("as of", iso_utc(report.horizon))]
     print_fields(pairs)
     if report.differences:

@@ -67,7 +67,9 @@ class DemoPorts(NamedTuple):
     help="Port to listen on; 0 picks a free port.",
 )
 @click.option(
-    "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: --port + 1]"
+    "--admin-port",
+    type=click.IntRange(1, LAST_PORT),
+    help="Port of the admin listener. [default: --port + 1, or a free port if --port is 0]",
 )
 @click.option(
     "--console-port",
@@ -80,7 +82,7 @@ class DemoPorts(NamedTuple):
     type=int,
     default=7,
     show_default=True,
-    help="The same seed gives the same data and keys, if --until and --bills are the same too.",
+    help="The same seed gives the same data and, on loopback, the same keys, if --until and --bills are the same too.",
 )
 @click.option(
     "--until", type=DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: today, up to now]"
@@ -172,7 +174,11 @@ def command(
 
 
 def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. Load the data before the nodes start, because nodes advance the horizon."""
+    """Serve from a local cluster.
+
+    The data is loaded before the nodes start, because they would advance the horizon to the present, and the demo
+    loads its records with stamps in the past.
+    """
     with stop_signals_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), ports.api)
         with closing(cluster), suppress(KeyboardInterrupt):
@@ -197,13 +203,18 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: 
         print_json({"cluster": dict(addresses), "environment": environment, "console": console})
     elif demo:
         print_page(settings, demo, console, addresses)
-        print_environment("To run commands such as `counterfoil doctor` in another terminal:", environment)
+        print_environment(
+            "To run commands such as `counterfoil doctor` in another terminal, first set these variables there:",
+            environment,
+        )
         print_end()
     else:
         print_addresses(addresses)
         print_console(console)
         print_environment(
-            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal:", environment
+            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal, "
+            "first set these variables there:",
+            environment,
         )
         print_end()
 

@@ -63,7 +63,7 @@ class DemoConsole:
             return None
 
     def watch(self, report: Callable[[str], None]) -> None:
-        """Start a thread that restarts the console if it exits, and reports each exit."""
+        """Start a thread that reports each exit of the console and restarts it, at most MOST_RESTARTS times."""
         threading.Thread(target=self._watch, args=(report,), name="console watcher", daemon=True).start()
 
     def _watch(self, report: Callable[[str], None]) -> None:

@@ -96,7 +96,7 @@ def print_end(more: str = "") -> None:
 
 
 def _print_key(demo_key: DemoKey) -> None:
-    """Print the key on its own line, so that it fits a narrow terminal."""
+    """Print a description of the key, and below it the key itself, so that both fit a narrow terminal."""
     key = demo_key.key
     about = [
         key.label,

@@ -55,7 +55,9 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
             [Finding("settings", "fail", f"{str(error).rstrip('.')}.", "Fix it, then run `counterfoil doctor` again.")]
         )
     read = Finding(
-        "settings", "ok", "Settings are valid." if ctx.obj is None else f"Settings are valid, including {ctx.obj}."
+        "settings",
+        "ok",
+        "Settings are valid." if ctx.obj is None else f"Settings are valid, including those in {ctx.obj}.",
     )
     return Diagnosis([read, *run_checks(settings, SystemClock().now_ms())])
 

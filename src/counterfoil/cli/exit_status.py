@@ -54,7 +54,10 @@ def exit_status(error: BaseException) -> ExitStatus:
 
 
 def print_error(outcome: ExitStatus, resume_note: str) -> None:
-    """Print the error to standard error, followed by `resume_note` if the work can be resumed."""
+    """Print the error, if there is one, to standard error.
+
+    Add `resume_note` if the run was interrupted, the quota is used up, or the service cannot be reached or fails.
+    """
     if outcome.error:
         click.echo(f"counterfoil: {' '.join(outcome.error.split())}", err=True)
     if outcome.status == "interrupted" or (

@@ -75,7 +75,9 @@ class DayInRange(click.DateTime):
 )
 @click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
 @click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")
-@click.option("--json", "as_json", is_flag=True, help="With --out DIR: print a list of the files written, as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="With --out DIR: print the number of records in each file written, as JSON."
+)
 def command(
     bills: int,
     shops: int | None,
@@ -169,7 +171,7 @@ def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes
 
 @contextmanager
 def _compressing(raw: IO[bytes], compression: str | None) -> Iterator[IO[bytes]]:
-    """Yield a file that writes compressed data to `raw`. Closing it leaves `raw` open."""
+    """Yield a file that writes compressed data to `raw`, or `raw` itself without compression. `raw` is not closed."""
     match compression:
         case "gz":
             # Leave the name and the time out of the header, so that the same plan gives the same bytes.

@@ -59,7 +59,7 @@ class ImportRequest(Struct, kw_only=True):
         return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the mapping file, with the command-line options applied."""
+        """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
         dates = {"order": self.date_order, "timezone": self.timezone}
         given = {name: value for name, value in dates.items() if value is not None}
         below = read_mapping(self.mapping) if self.mapping else {}
@@ -117,7 +117,13 @@ class FilesReading:
 )
 @click.option("--date-order", type=click.Choice(DATE_ORDERS), help="Order of day, month and year in dates.")
 @click.option("--timezone", metavar="NAME", help="Time zone of times without an offset. [default: the shop's]")
-@click.option("--currency", default="THB", show_default=True, metavar="CODE", help="Currency of Square orders.")
+@click.option(
+    "--currency",
+    default="THB",
+    show_default=True,
+    metavar="CODE",
+    help="Currency of Square orders; orders in another currency are rejected.",
+)
 @click.option(
     "-o",
     "--output",
@@ -165,7 +171,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     counterfoil import --format loyverse receipts.csv receipts-by-item.csv --load
 
     Importing the same export again changes nothing. Exit status: 0 if
-    all rows were converted, 3 if some rows were rejected, 6 (only with --load) if
+    no rows were rejected, 3 if some were, 6 (only with --load) if
     the records were loaded but differ sharply from those of earlier loads, 1 if
     the import failed, 130 if it was interrupted.
     """

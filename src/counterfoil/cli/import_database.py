@@ -17,7 +17,7 @@ from counterfoil.importing.watermarks import StateFile
 def open_database(
     url: str, content: dict[str, Any], name: str, options: ImportOptions, state: Path | None, *, full: bool
 ) -> Iterator[DatabaseImport]:
-    """Lock the state file, connect to the database, and yield the import."""
+    """Lock the state file if `state` is given, connect to the database, print any notes, and yield the import."""
     mapping = parse_mapping(content, name)
     if state is None:
         with closing(_connect(url)) as source:

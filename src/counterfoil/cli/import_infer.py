@@ -1,4 +1,4 @@
-"""`counterfoil import --infer`: propose a mapping, and show the first bills as the API would serve them."""
+"""`counterfoil import --infer`: propose a mapping, and show a few bills as the API would serve them."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -99,7 +99,7 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
 
 
 def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:
-    """Return the first bills, including a voided bill and a refund if the sample has them."""
+    """Return up to BILLS_SHOWN bills: a voided bill and a refund if the sample has them, and the first other bills."""
     void = next((place for place, one in enumerate(bills) if one.record.get("void")), None)
     refund = next((place for place, one in enumerate(bills) if _is_refund(one.record)), None)
     places = {place for place in (void, refund) if place is not None}
@@ -136,7 +136,7 @@ def _show_decisions(proposal: Proposal) -> None:
         for text in texts:
             _say(click.style(title, bold=True) + f": {text}")
     if proposal.unused:
-        _say(click.style("Not used", bold=True) + f": {', '.join(proposal.unused)}")
+        _say(click.style("Unused columns", bold=True) + f": {', '.join(proposal.unused)}")
 
 
 def _say(text: str) -> None:

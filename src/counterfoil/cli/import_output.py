@@ -96,7 +96,7 @@ def load_records(
     as_json: bool,
     is_check: bool,
 ) -> LoadReport:
-    """Load the records, or only check them; return the report of the load."""
+    """Load the records, or only check them. Print the summaries of the import and the load; return the report."""
     rejects = RejectExamples() if is_check else RejectsFile(new_rejects_path(settings, name))
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
     run_load(settings, report)

@@ -1,4 +1,4 @@
-"""The summary of an import: how many bills were converted, and which rows were skipped or rejected and why."""
+"""The summary of an import: how many bills and shops were converted, and why rows were skipped or rejected."""
 
 import os
 from collections import Counter
@@ -48,7 +48,7 @@ class ImportRejects:
 
 
 def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects) -> Iterator[ImportedRecord]:
-    """Yield the records, and count records, skipped rows and rejects in the tally."""
+    """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file."""
     try:
         for one in found:
             match one:

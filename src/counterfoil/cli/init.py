@@ -22,8 +22,8 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
     """Create an empty store and its deployment secret. An existing store keeps its data.
 
     `load`, `import --load`, `keys issue` and `demo` also create a store; `serve`
-    never does. On PostgreSQL, run `counterfoil migrate` first, and use the login
-    of the schema's owner; after that, `serve` can start before anything is loaded.
+    never does. On PostgreSQL, run `counterfoil migrate` first, then run `init` with
+    the same login; after that, `serve` can start before anything is loaded.
     """
     settings = settings_from(ctx, store=store)
     if recreate:
@@ -48,7 +48,10 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
 
 
 def _require_owner(settings: Settings) -> None:
-    """Raise if the login cannot write the audit entry about the new store. Call this before the store is created."""
+    """Raise if the login does not own the schema.
+
+    Only the owner can both initialise a store and write the audit entry about it, so call this first.
+    """
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not permissions.owns:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""The use of a key, for `counterfoil keys show`: requests and errors in the last 7 days, and the state of its copy."""
+"""The usage of a key for `counterfoil keys show`: requests and errors in the last 7 days, and the state of its copy."""
 
 from contextlib import closing
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ class ReportedError(Struct, frozen=True, rename="camel"):
 
 
 class KeyReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The use of a key. Its JSON uses the field names of the console's page about the key."""
+    """The usage of a key. The fields have the same names as in the JSON of the console's page about the key."""
 
     last_used: datetime | None
     days: list[KeyDay]
@@ -86,11 +86,11 @@ def report_view(report: KeyReport) -> dict[str, Any]:
 
 
 def report_fields(report: KeyReport) -> list[tuple[str, str]]:
-    """Return the use of the key as names and values."""
+    """Return the time of the last request and the counts of the last 7 days, as names and values."""
     requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
     refused = sum(day.rate_limited + day.refused for day in report.days)
     counted = f"{requests:,} requests in the last {DAYS} days, {errors:,} with an error; {refused:,} more refused"
-    return [("last used", _time(report.last_used) if report.last_used else "never"), ("use", counted)]
+    return [("last used", _time(report.last_used) if report.last_used else "never"), ("usage", counted)]
 
 
 def print_report(report: KeyReport, now: int) -> None:
@@ -122,7 +122,7 @@ def _notes(row: CopyRow) -> list[str]:
         notes.append(
             f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read through the change list. "
             "If the copy was started again in that time, this is expected. To close the gap, ask the integrator to "
-            f"read this shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
+            f"read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
         )
     if row.read_from:
         notes.append(f"Changes before {_time(row.read_from)} were not read through the change list.")

@@ -1,4 +1,4 @@
-"""`counterfoil keys`: issue, list, show, update, rotate, revoke."""
+"""`counterfoil keys`: issue, list, show, update, rotate and revoke API keys."""
 
 import re
 import secrets
@@ -41,7 +41,7 @@ def key_id(value: str) -> str:
             f"Use only the key ID: {complete_key[1]}"
         )
     if not _KEY_ID.fullmatch(value):
-        # The value is not quoted because it may be a secret.
+        # The message does not quote the value, which may be a secret.
         raise click.BadParameter(f"not a valid key ID; a key ID consists of {ID_LENGTH} letters and digits.")
     return value
 
@@ -169,7 +169,7 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Show one key, its use and errors in the last 7 days, and how fresh its copy is.
+    """Show one key, its usage and errors in the last 7 days, and how fresh its copy is.
 
     The secret of a key is not stored and cannot be shown again.
     """
@@ -179,7 +179,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
     try:
         report = read_report(settings, key, now)
     except (StoreUnavailable, StoreMismatch) as error:
-        print_note(f"the use of this key cannot be shown: {error}")
+        print_note(f"the usage of this key cannot be shown: {error}")
         _print_key(key, as_json)
         return
     if as_json:

@@ -28,7 +28,7 @@ from counterfoil.settings import Settings
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
-    """The options of one load."""
+    """The arguments and options of the command, except for those that are settings."""
 
     sources: tuple[str, ...]
     rejects: Path | None
@@ -59,13 +59,13 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--check",
     is_flag=True,
-    help="Write nothing; show unknown fields, unreadable values and the lines that would be rejected.",
+    help="Write nothing; show unknown fields, unreadable values and examples of lines that would be rejected.",
 )
 @click.option(
     "--quarantine",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Move files that cannot be read or are not source records to this folder. "
+    help="Move files that cannot be read or are not source record files to this folder. "
     "If any are moved, the exit status is 3.",
 )
 @click.option(

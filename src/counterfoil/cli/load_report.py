@@ -49,7 +49,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
     """Yield the sentences below the table: what happened, and what to do next."""
     summary = report.summary
     if not summary.lines and not report.interrupted:
-        yield "The delivery is empty: it contains no records."
+        yield "No records were found in the delivery."
     if report.check:
         yield "Nothing was written. Run the same command without --check to load the records."
     elif report.interrupted:
@@ -102,7 +102,7 @@ def report_view(report: LoadReport) -> dict[str, object]:
     summary = report.summary
     checked: dict[str, object] = {}
     if isinstance(report.rejects, RejectExamples):
-        # The outcome of a record is known only after it has been written.
+        # The outcome of a record is known only after it has been written, so a check reports null.
         checked = {
             **dict.fromkeys(OUTCOMES),
             "check": True,

@@ -149,12 +149,15 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
 
 @contextmanager
 def open_for_check(settings: Settings) -> Iterator[Ledger]:
-    """Yield a ledger that writes nothing. A store that does not exist yet is not created."""
+    """Yield a ledger that writes no records. An embedded store that does not exist yet is not created."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)
         return
+    inspection = bootstrap.inspection(settings)
+    # This refuses a store of an earlier version, which opening the ledger would migrate.
+    inspection.fingerprint()
     with closing(bootstrap.ledger(settings)) as ledger:
-        yield CheckingLedger(ledger.facts, bootstrap.inspection(settings).intake)
+        yield CheckingLedger(ledger.facts, inspection.intake)
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:

@@ -128,7 +128,7 @@ class FolderWatch:
         return report
 
     def _between_batches(self, ledger: Ledger) -> None:
-        """End the load after a batch if a signal has arrived; otherwise report that the watcher is running."""
+        """End the load if a signal has arrived; otherwise, if a report is due, report that the watcher is running."""
         if self._stop.is_set:
             raise KeyboardInterrupt
         if self._is_report_due():
@@ -141,7 +141,10 @@ class FolderWatch:
             self.report(0, 0)
 
     def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Record in the store that this watcher is running or has stopped. When stopping, do not retry."""
+        """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
+
+        If the store is unavailable, retry until it is available or the watcher is asked to stop.
+        """
 
         def call() -> None:
             is_new = not self._reported and is_without_store(self._settings)

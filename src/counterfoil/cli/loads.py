@@ -32,8 +32,8 @@ def command(ctx: click.Context, number: int | None, limit: int, store: str | Non
     Rejected lines are listed without their text, which may contain personal
     data; the rejects file has the text.
 
-    Exit status: 0 if the loads were listed, 1 if the store cannot be read or there
-    is no such load.
+    Exit status: 0 if the loads or the rejected lines were listed, 1 if the store
+    cannot be read or there is no such load.
     """
     with closing(bootstrap.operator_reads(existing_store(ctx, store))) as reads:
         if number is None:
@@ -107,7 +107,7 @@ def _print_rejects(load: LoadRow, rejects: Sequence[RejectedLine], as_json: bool
         print_json({**_view(load), "rejects": lines})
         return
     if not rejects:
-        print_note(f"load {load.number} rejected no lines.")
+        print_note(f"the store has no rejected lines of load {load.number}.")
         return
     columns = (
         DisplayColumn("line", align_right=True),

@@ -1,7 +1,7 @@
 """Entry point: the list of commands, the global options, and error reporting.
 
-A command's module is imported only when that command runs, so that help and
-small commands start quickly.
+A command's module is imported only when it is needed, so that help and small
+commands start quickly.
 """
 
 import gc
@@ -36,7 +36,7 @@ COMMANDS = {
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
     "pull": "Keep a copy in DuckDB, SQLite, Parquet or PostgreSQL up to date.",
-    "reconcile": "Compare a copy with the service and fix differences.",
+    "reconcile": "Compare a copy with the service and optionally fix differences.",
     "mcp": "Let an assistant ask questions about a copy (MCP).",
     "shops": "List the loaded shops and how busy they are today.",
     "keys": "Issue, list, update, rotate and revoke API keys.",
@@ -45,8 +45,8 @@ COMMANDS = {
     "console": "Run the console, a web site for operators.",
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
-    "copy": "Move a live store from a folder to PostgreSQL and verify it.",
-    "backup": "Back up an embedded store while it is in use, and verify the copy.",
+    "copy": "Copy a live store from a folder to PostgreSQL and compare the two.",
+    "backup": "Back up an embedded store while it is in use, and verify the backup.",
     "restore": "Restore a backup.",
     "prune": "Delete expired request records, daily totals, cursors and removals.",
     "status": "Show a one-screen health summary.",
@@ -99,7 +99,8 @@ class Program(click.Group):
             return None
         module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, cmd_name)}")
         if not gc.isenabled():
-            # The garbage collector is turned on, but skips the objects of the modules that have been imported.
+            # Garbage collection was off during the imports (see `__main__.py`). The objects that exist now stay in use,
+            # so the collector need not examine them.
             gc.freeze()
             gc.enable()
         command: click.Command = module.command

@@ -26,7 +26,7 @@ def command(*, path: Path) -> int:
 
     path = path.expanduser()
     try:
-        # Look at the copy first, because importing the MCP SDK takes a second.
+        # Check the copy before importing the MCP SDK, which takes a second, so that an error is reported at once.
         is_sqlite(copy_file(path))
         from counterfoil.mcp.server import run  # noqa: PLC0415
 

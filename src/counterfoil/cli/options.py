@@ -51,7 +51,7 @@ def require_embedded(settings: Settings) -> None:
 
 
 def existing_store(ctx: click.Context, store: str | None, **flags: object) -> Settings:
-    """Return the settings. Raise an error if there is no store, because the calling command must not create one."""
+    """Return the settings. Raise if an embedded store does not exist, because the command must not create one."""
     settings = settings_from(ctx, store=store, **flags)
     from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 

@@ -20,8 +20,9 @@ class ProgressDisplay(Protocol):
 def progress(what: str, total: int | None, unit: str, *, in_bytes: bool = False) -> Iterator[ProgressDisplay]:
     """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal.
 
-    With `in_bytes`, positions are in bytes, and the bar shows bytes and bytes per
-    second. Without a total, the bar shows no percentage.
+    With `in_bytes`, positions are in bytes, and the bar shows megabytes and
+    megabytes per second. Without a total, a spinner is shown instead of the bar, the
+    percentage and the time left.
     """
     if not terminal.is_terminal(sys.stderr):
         yield lambda position, count: None  # noqa: ARG005 - shows nothing

@@ -1,4 +1,4 @@
-"""`counterfoil prune`: delete expired records."""
+"""`counterfoil prune`: delete expired request records, daily totals, cursors and removals."""
 
 from contextlib import closing
 
@@ -47,7 +47,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 
 def _prune_removals(settings: Settings) -> int:
-    """Delete old removals from the change feed; return the count. Do nothing if the login may not delete them."""
+    """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
         print_note(

@@ -37,7 +37,8 @@ from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
 
 ONE_DAY_SEC = 86_400.0
-# How long to wait if the quota is still used up at midnight, because our clock is ahead of the service's.
+# How long to wait before another run if the quota was used up in two runs in a row. The second run may have been too
+# early, because our clock may be ahead of the service's.
 QUOTA_RETRY_MS = 900_000
 MIN_BILLS_FOR_RATE = 1_000
 PROGRESS_SAVED = "progress saved. Run the same command to resume."
@@ -55,7 +56,10 @@ class PullReport(Struct):
 
     @property
     def needs_follow_up(self) -> bool:
-        """Whether the `--then` command must be run: the copy has changed since the command last succeeded."""
+        """Whether the `--then` command must be run: the copy has changed since the command last succeeded.
+
+        It is not run after an interrupted pull.
+        """
         if self.outcome.status == "interrupted":
             return False
         # After an error that a retry cannot fix, such as a revoked key, the command runs only if this run made changes.
@@ -87,7 +91,8 @@ class PullReport(Struct):
     "follow_up",
     type=command_words,
     metavar="CMD",
-    help="Run this command, without a shell, after each run that changed the copy.",
+    help="Run this command, without a shell, after each run that changed the copy. "
+    "If the command fails, the next run repeats it.",
 )
 @click.option(
     "--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT, show_default=True, help="Rows per page."

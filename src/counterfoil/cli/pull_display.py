@@ -1,4 +1,4 @@
-"""Two-line progress display of a pull: the stage, rate and remaining quota, and below them the current shop or base."""
+"""Two-line progress display: the stage, rate and remaining quota, and below them what is being read or waited for."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Shows the progress of a pull on a terminal: the current shop or base, the rate and the remaining quota."""
+"""Shows the progress of a pull or a comparison on a terminal: current shop or base, rate and remaining quota."""
 
 import sys
 from collections.abc import Callable, Iterator

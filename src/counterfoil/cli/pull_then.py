@@ -33,7 +33,8 @@ class FollowUp:
     def run(self, tally: Tally) -> str | None:
         """Run the command with its output on standard error, and return an error message if it has failed.
 
-        The command receives the counts in the tally as environment variables, but not the API key.
+        Environment variables tell the command the target and how many rows were added, changed and removed. They do
+        not include the API key.
         """
         import subprocess  # noqa: PLC0415 - only `--then` needs it
 

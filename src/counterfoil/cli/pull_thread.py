@@ -18,7 +18,10 @@ class Stoppable(Protocol):
 
 
 def run_interruptibly(work: Stoppable) -> None:
-    """Run work to its end. On Ctrl-C, let the work save the rows that it has received, and raise KeyboardInterrupt."""
+    """Run work to its end, and raise its error if it fails.
+
+    On Ctrl-C, let the work save the rows that it has received, then raise KeyboardInterrupt.
+    """
     errors: list[BaseException] = []
     # `Thread.join` cannot be used: after an interrupted call, it reports that the thread has finished.
     done = threading.Event()

@@ -1,4 +1,7 @@
-"""Finds recent changes that somebody else made to a key, before the key is updated or rotated."""
+"""Finds recent changes that somebody else made to a key, before the key is updated or rotated.
+
+A change that the same operator made in the console counts as somebody else's.
+"""
 
 import sys
 from contextlib import closing
@@ -39,8 +42,8 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
         before, after = latest.changes[name].before, latest.changes[name].after
         seconds = max(0, now - latest.at) // 1000
         description = (
-            f"{printable(latest.actor.name)} ({latest.actor.via}) changed {name} from {_value(before)} "
-            f"to {_value(after)} {seconds:,} seconds ago."
+            f"{seconds:,} seconds ago, {printable(latest.actor.name)} ({latest.actor.via}) changed {name} "
+            f"from {_value(before)} to {_value(after)}."
         )
         found.append(RecentValue(description, _value(planned[name].after)))
     return found

@@ -1,4 +1,4 @@
-"""`counterfoil reconcile`: compare a copy with the service and fix differences."""
+"""`counterfoil reconcile`: compare a copy with the service and, with `--fix`, fix the differences."""
 
 from contextlib import closing
 from datetime import date

@@ -111,7 +111,7 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
 
 
 def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
-    """Print a block for each franchise. A shop takes two lines, because names are long and IDs must not be cut."""
+    """Print a block for each franchise. A shop takes two or three lines, so that long names and IDs are not cut."""
     width = shutil.get_terminal_size().columns
     for franchise_id, group in groupby(shops, key=lambda shop: shop.franchise_id):
         of_franchise = list(group)

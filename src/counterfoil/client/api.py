@@ -113,7 +113,7 @@ class Client:
         return calls.parse_object(self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
 
     def usage(self) -> Usage:
-        """Return the key's limits and usage, and adjust the client's own rate limit to them."""
+        """Return the key's limits and usage, and set the client's own rate limit to that of the key."""
         usage = calls.parse_object(self._run(calls.USAGE), models.usage)
         self._pace.set_limit(usage["rate"]["perMin"])
         return usage

@@ -48,7 +48,7 @@ class BatchReader:
         self._thread.start()
 
     def next_batch(self, timeout_sec: float | None = None) -> FeedBatch | None:
-        """Wait for the next batch; return None after the timeout."""
+        """Wait for the next batch and return it, or None after the timeout. If the thread failed, raise its error."""
         try:
             batch = self._batches.get(timeout=timeout_sec)
         except Empty:

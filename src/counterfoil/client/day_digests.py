@@ -14,7 +14,7 @@ from counterfoil.client.errors import CounterfoilError, is_bad_cursor
 from counterfoil.client.pages import MAX_ATTEMPTS
 from counterfoil.client.sinks import ShopDayTotals
 
-# The longest window of days that the list of bills accepts.
+# The longest window that the list of bills accepts, in days.
 WINDOW_DAYS = 31
 
 ByShopAndDay = dict[tuple[str, str | None], ShopDayTotals]
@@ -54,7 +54,7 @@ class ServiceDigests:
                 if not is_bad_cursor(error):
                     raise
         raise CounterfoilError(
-            f"the service refused a cursor of the list of digests {MAX_ATTEMPTS} times. "
+            f"the digests could not be read, because the service refused a cursor {MAX_ATTEMPTS} times. "
             "Run `counterfoil reconcile` again later."
         )
 

@@ -1,4 +1,4 @@
-"""Reads the members of a base. All of them are read every time, because the API has no list of changed members.
+"""Reads the members of a base. Every pass reads all of them, because the API has no list of changed members.
 
 A pass may take several runs. The copy stores which members the pass has seen;
 when the pass ends, all other members of the base are marked as removed.

@@ -1,4 +1,4 @@
-"""The progress of a pull, and pages whose rows are kept as raw JSON bytes."""
+"""The progress of a pull or a comparison, and pages whose rows are kept as raw JSON bytes."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.conversation import Call
 from counterfoil.client.sinks import Written
 
-# Give up on a list after it was started this many times, so that a pull cannot go on forever.
+# Give up on a list or the feed after this many attempts, so that a pull or a comparison cannot go on forever.
 MAX_ATTEMPTS = 100
 
 

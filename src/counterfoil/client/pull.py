@@ -140,7 +140,7 @@ class Puller:
         )
 
     def _recover(self, state: State, refusal: Refusal) -> None:
-        """Prepare the state to continue after a refusal, or raise the refusal again."""
+        """Update the state so that the pull can continue after a refusal. Raise an error if it cannot continue."""
         feed = state.feed
         if refusal.code == "not_found":
             raise self._missing_feed(refusal) from refusal

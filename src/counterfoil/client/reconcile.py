@@ -102,7 +102,11 @@ class Reconciler:
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found. If the copy is not complete yet, list all shops in `unread`."""
+        """Yield differences as they are found.
+
+        If the first pull has not finished, yield nothing and list all shops of
+        the copy in `unread`.
+        """
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
@@ -300,7 +304,7 @@ class Reconciler:
                 continue
             return picked
         raise CounterfoilError(
-            f"the service refused a cursor of a list of bills {MAX_ATTEMPTS} times. "
+            f"the service refused a cursor {MAX_ATTEMPTS} times while a list of bills was read. "
             "Run `counterfoil reconcile` again later."
         )
 

@@ -1,7 +1,7 @@
 """The operator's console: pages that show how the service is used and whether anything is wrong, and forms for keys.
 
 - `server` accepts connections and `app` handles a request: security checks, session, route, page.
-- `guards` refuses cross-site requests; `links` makes sign-in links; `sessions` stores who is signed in.
+- `guards` refuses cross-site requests; `links` makes and accepts sign-in links; `sessions` stores who is signed in.
 - `stores` opens the store for reading, with time limits; `actions` and `reveal_actions` perform the audited actions.
 - `pages/` has one module per page. A page first reads its data (the view, also served as JSON) and then renders it.
 - `texts` has all strings in English and Thai; `layout`, `display`, `charts` and `forms` build HTML.

@@ -1,4 +1,4 @@
-"""Refuses cross-site requests and requests with an unknown host name. These checks run before all others."""
+"""Refuses cross-site requests and requests with an unknown host name. The app runs these checks before all others."""
 
 from urllib.parse import urlsplit
 

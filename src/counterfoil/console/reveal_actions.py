@@ -19,7 +19,7 @@ MAX_SHOWN = 20_000
 
 
 class RejectText(Struct, frozen=True):
-    """The fields of a rejects file that are needed to find a rejected line and show its text."""
+    """The fields of a line in a rejects file that are needed to find a rejected line and show its text."""
 
     source: str = ""
     line: int = 0
@@ -62,7 +62,7 @@ def _revealed(visit: Visit, line: str, text: str) -> Html:
 
 
 def _find(folder: Path, rejects_file: str | None, source: str, line: str) -> RejectText | None:
-    """Return the rejected line from its file, or None if the file is on another machine or was deleted."""
+    """Return the rejected line, or None if its file does not contain it, was deleted or is on another machine."""
     if not rejects_file or Path(rejects_file).name != rejects_file:
         return None
     path = folder / "rejects" / rejects_file

@@ -124,7 +124,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
         )
 
     def _languages(self) -> str:
-        """Return the Accept-Language header. A malformed request has no headers."""
+        """Return the Accept-Language header, or an empty string. A malformed request may have no headers."""
         headers = getattr(self, "headers", None)
         return headers.get("accept-language", "") if headers else ""
 
@@ -139,7 +139,7 @@ class ConsoleHandler(BaseHTTPRequestHandler):
             self.wfile.write(response.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Refuse a malformed request with the same headers as any other response."""
+        """Refuse a malformed request or an unknown method, with the same headers as any other response."""
         self.close_connection = True
         if not hasattr(self, "command") or self.command is None:
             self.command = "GET"
@@ -159,4 +159,4 @@ def _report(error: Exception) -> None:
     while trace and trace.tb_next:
         trace = trace.tb_next
     where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace else "unknown"
-    sys.stderr.write(f"counterfoil console: a page failed ({type(error).__name__} in {where}).\n")
+    sys.stderr.write(f"counterfoil console: a request failed ({type(error).__name__} in {where}).\n")

@@ -1,7 +1,9 @@
 """Server-side sessions, and the one-time tokens that prevent a form from being submitted twice.
 
-The browser has a random session token, and the console keeps only its hash. A session ends after IDLE_SEC without a
-request from the operator, after LONGEST_SEC in any case, when the operator signs out, or when the console stops.
+The browser has a random session token, and the console keeps only its hash. If a trusted proxy identifies the operator,
+there is no token. A session ends after IDLE_SEC without a request from the operator, after LONGEST_SEC in any case,
+when the operator signs out, when any operator ends all sessions, or when the console stops. If there are too many
+sessions, the one that has been idle the longest ends.
 """
 
 import secrets
@@ -22,7 +24,7 @@ MAX_FORMS = 200
 
 
 class Session(Struct, kw_only=True):
-    """A signed-in operator. `forms` maps the token of each open form to the result of submitting it."""
+    """An operator's session. `forms` maps the token of each form to its result, or to None before it is submitted."""
 
     actor: Actor
     began_us: int
@@ -52,8 +54,8 @@ class Sessions:
     def find(self, token: str, *, is_use: bool = True) -> Session | None:
         """Return the session of a token, or None if the session has ended.
 
-        The session stays alive only if `is_use` is true: a page that refreshes itself must not keep a session alive
-        after the operator has left.
+        If `is_use` is false, the request does not extend the session: a page that refreshes itself must not keep a
+        session alive after the operator has left.
         """
         if not token:
             return None

@@ -45,7 +45,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 class PageContent(Struct, frozen=True, kw_only=True):
     """The content of a page. `command` shows the same data in a terminal, together with `more_commands`.
 
-    `command_text` introduces a command that does something else, and says what it does.
+    `command_text` is set if `command` shows or does something else, and says what.
     `shows_service` is true if the content already says whether the service is ready.
     """
 

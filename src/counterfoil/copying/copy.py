@@ -113,7 +113,8 @@ class Copy:
 
         The source is locked only briefly, because the books are already
         verified. If a load has written to the source since the verification,
-        the cut-over is refused.
+        the cut-over is refused. If the data copied here cannot be verified, the
+        source stays in use.
         """
         since = self.report.horizon // HOUR_MS - 1
         with self._source.held() as horizon:
@@ -185,7 +186,10 @@ class Copy:
         return to_fetch, to_delete | target_rows.keys(), empty
 
     def _replace_group(self, table: CopiedTable, group: Any) -> int:
-        """Replace a whole group of a table without a key if it differs; return the number of rows replaced."""
+        """Replace a group of a table without a key if it differs from the source.
+
+        Return the size of the group on the side that has more rows, or 0 if it did not differ.
+        """
         source_sum = _Checksum()
         for row in self._source.compared(table, group):
             source_sum.add(row)

@@ -75,4 +75,4 @@ class CopyTarget(CopySide, Protocol):
     def clear(self, table: CopiedTable, group: Any) -> None: ...
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
-        """Open the target to services and loaders, at this horizon or later, and add `entry` to its audit."""
+        """Open the target to services and loaders, at this horizon or later, and add `entry` to its audit log."""

@@ -1,4 +1,4 @@
-"""The tables that are copied."""
+"""The tables that `counterfoil copy` copies, and how their rows are grouped."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,7 +16,8 @@ class CopiedTable(Struct, frozen=True):
     """A table that both stores have. Its key columns come first.
 
     Rows with the same value in the column `group` form a group, and groups are
-    compared one by one. In a table without a key, a group is replaced as a
+    compared one by one. If `group` is HOUR, the rows of one hour form a group; if
+    it is empty, all rows do. In a table without a key, a group is replaced as a
     whole. If `sealed` is True, the last column is a body and other columns
     contain digests of it, so a pass compares the digests and not the body.
     Verification reads the body too.

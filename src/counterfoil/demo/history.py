@@ -76,7 +76,7 @@ class PastRequest(Struct, frozen=True):
 
 
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
-    """Write the history, unless the store has requests already; return how many requests were written."""
+    """Write the history, unless the store already has requests; return the number of requests in the history."""
     with closing(bootstrap.operator_reads(settings)) as reads:
         if reads.last_used():
             return 0
@@ -150,8 +150,8 @@ def _completed_lists(one: PastRequest, key: Key, newest: int) -> Iterator[Change
     """Yield each list of changes that the request read to its end.
 
     These are the changes of the shops that the key reads. So that the console
-    can show outdated copies, a key with several shops never reads one of them, and
-    has not read another for four days.
+    can show outdated copies, a key with several shops never reads the first one,
+    and does not read the third one in the last four days.
     """
     if one.route != "transactions" or one.problem:
         return

@@ -1,8 +1,8 @@
-"""Fills a store with the demo's restaurant group: months of bills, a key of every kind, and sample IDs.
+"""Fills a store with the demo's restaurant group (months of bills, and a key of every kind), and chooses sample IDs.
 
-Everything is derived from a plan and its seed. The records are loaded with a
-clock that advances with them, so that `updatedAt` is spread over the months as
-it would be in a real store.
+The records are derived from a plan and its seed. They are loaded with a clock
+that advances with them, so that `updatedAt` is spread over the months as it
+would be in a real store.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class DemoKey(Struct, frozen=True, kw_only=True):
 
 
 class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
-    """IDs of existing records, all readable with the demo's franchise key."""
+    """Parameters for sample requests: IDs of records in the scope of the demo's franchise key, and recent days."""
 
     shop_id: str
     shop_ids: tuple[str, ...]
@@ -107,7 +107,7 @@ def build(
     randomness: Callable[[str], Randomness],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Showcase:
-    """Load the world, issue its keys, and return a summary. A store that already contains them does not change."""
+    """Load the world, issue its keys, and return a summary. Existing records and keys do not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_store(settings)) as key_store:

@@ -52,7 +52,8 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     day on the same weekday of the last four weeks. `usual_since_last` is the
     corresponding median for the time since the last bill, or only for the first
     week after it if the bill is more than a week old. `is_closed` is true if the
-    last bill is at least four weeks old.
+    last bill is at least four weeks old. If the shop is closed or has never had
+    a bill, `today` and the two medians are 0.
     """
 
     shop_id: str
@@ -86,7 +87,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
     @property
     def is_silent(self) -> bool:
-        """True if the shop has had no bill for longer than usual."""
+        """True if the state of the shop is `silent`."""
         return self.state == "silent"
 
 

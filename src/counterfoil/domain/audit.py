@@ -18,7 +18,10 @@ FieldValue = int | str | list[str] | None
 
 
 class Actor(Struct, frozen=True):
-    """The system user, console operator or automatic process that performed an action, and the name of the machine."""
+    """The system user, console operator or automatic process that performed an action.
+
+    `host` is the name of the machine, or the address of the proxy that identified a console operator.
+    """
 
     name: str
     via: Via

@@ -244,7 +244,7 @@ def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
 
 
 def channel_and_label(code: str | None, label: str | None, table: str | None) -> tuple[str | None, str | None]:
-    """Return the channel's code and its label. A bill that has a table but no channel counts as dine-in."""
+    """Return the channel's code and its label. A table without a channel, or the channel `counter`, means dine-in."""
     if code is None:
         return (DINE_IN if table else None), None
     return (DINE_IN if code == COUNTER else code), label

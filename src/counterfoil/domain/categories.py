@@ -36,7 +36,7 @@ def _hidden(record: Record) -> bool:
 
 
 def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
-    """Return the depth of each category: the recorded depth, or one more than its parent's, or None if unknown."""
+    """Return the level of each category: the recorded level, one more than its parent's, or None if it is unknown."""
     depths: dict[str, int | None] = {
         found: level for found, record in nodes.items() if (level := _recorded_level(record))
     }

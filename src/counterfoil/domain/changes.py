@@ -9,7 +9,7 @@ from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 
-# Identifies a record by its shop (empty unless it is a bill), its kind and its ID.
+# Identifies a record by its shop (empty except for bills), its kind and its ID (for a member, the token).
 RecordKey = tuple[str, str, str]
 
 

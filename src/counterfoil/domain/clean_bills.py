@@ -1,7 +1,7 @@
 """Reads clean bills faster than `bills.bill_from`, with the same result.
 
 Most bills have only known fields with values of the expected types. msgspec
-decodes such a bill directly into the structs below and rejects all other bills,
+decodes such a bill directly into the structs below and fails for any other bill,
 so the types of values need not be checked again. `read_clean_bill` returns None
 for a bill that it cannot read, and the caller then uses `bill_from`, which accepts
 any value.

@@ -36,7 +36,10 @@ _decode = json.Decoder(_TotalledFields).decode
 
 
 class DayTotal(Struct, frozen=True):
-    """The totals of one day. `net`, `tip` and `hash` are exact decimal strings; `latest` is in milliseconds."""
+    """The totals of one day. `net`, `tip` and `hash` are exact decimal strings.
+
+    `latest` is the latest `updatedAt`, in milliseconds since 1970 UTC, or None if no bill has one.
+    """
 
     bills: int
     voids: int
@@ -47,7 +50,7 @@ class DayTotal(Struct, frozen=True):
 
 
 class ShopDay(Struct, frozen=True, order=True):
-    """A position in the list of digests. The day is 0 for bills without a date."""
+    """A position in the list of digests. The day is 0 for bills without a date; -1 comes before all days of a shop."""
 
     shop_id: str
     day: int = -1

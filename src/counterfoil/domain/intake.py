@@ -1,10 +1,11 @@
 """Notices a sudden change in deliveries: a share of records that is much higher than in earlier loads.
 
 Loads are compared in groups, because the shares of a small delivery say little. A group is one load, or several small
-loads that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups. An alarm is raised
-if a share exceeds their highest share both by JUMP_POINTS and by the factor JUMP_FACTOR, or if records have a field
-whose name is not known from earlier groups. In both cases, at least MIN_AFFECTED records must be affected. A group that
-raises an alarm is not used for comparison until the operator accepts it.
+loads that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups, once there are
+MIN_EARLIER_GROUPS of them. An alarm is raised if a share exceeds their highest share both by JUMP_POINTS and by the
+factor JUMP_FACTOR, or if records have a field whose name is not known from earlier groups. In both cases, at least
+MIN_AFFECTED records must be affected. A group that raises an alarm is not used for comparison until the operator
+accepts it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +90,7 @@ class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
-    """Return the intake after a load, with the alarms that it raises or clears."""
+    """Return the intake after a load, which may raise or clear alarms."""
     group = intake.pending.plus(load)
     if group.lines < MIN_GROUP_LINES:
         return replace(intake, pending=group)

@@ -1,10 +1,11 @@
 """A member's template: the part of a member's published JSON that depends only on the record.
 
-A template has seven pieces. The first and the fifth are finished JSON. The
-others hold the input for the rest of the JSON, which is computed when the
-member is read: the tier, the points, the credit, the channels of the messaging
-accounts, and the personal data. When a page is split into pieces, every seventh
-piece is of the same kind, so each kind is filled in for the whole page at once.
+A template has seven pieces. The first, the fifth and the seventh are finished
+JSON. The seventh is the personal data, which is left out unless the caller may
+read it. The others hold the input for values that are computed when the member
+is read: the tier name, the points, the credit, and whether a messaging account
+is linked. When a page is split into pieces, every seventh piece is of the same
+kind, so each kind is filled in for the whole page at once.
 """
 
 from collections.abc import Callable
@@ -66,10 +67,10 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 
 
 def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Return the JSON of the members at `now_ms`, separated by commas.
+    """Return the JSON of the members as of `now_ms`, separated by commas.
 
-    `forms` has records instead of templates for members that were stored before
-    templates existed.
+    `forms` has the templates of the members, separated by NEXT. For members that
+    were stored before templates existed, it has records instead.
     """
     if not forms:
         return b""

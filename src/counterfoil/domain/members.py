@@ -211,9 +211,10 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 
 
 def is_current_account(base: Base | None, channel: str | None) -> bool:
-    """Return whether the base declares `channel` as its current or as an older messaging channel.
+    """Return whether an account in this channel counts as current.
 
-    An account without a channel counts as current, and so does every account of
+    It does if the base declares the channel as its current or as an older one. An
+    account without a channel counts as current too, and so does every account of
     a base that has not been loaded yet.
     """
     if channel is None or base is None:

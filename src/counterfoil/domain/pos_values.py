@@ -1,9 +1,9 @@
 """Reads values from tills leniently. Only `identifier` raises an exception.
 
-The table "How a value is read" in docs/source-records.md is the specification;
-each function implements one row of it. A function takes any JSON value and
-returns the usable part of it, or `None`. Many functions begin with a fast path
-for clean values, because every bill takes about a hundred calls.
+The table "How a value is read" in docs/source-records.md is the specification.
+Most functions take any JSON value and return the usable part of it, or `None`.
+Many begin with a fast path for clean values, because every bill takes about a
+hundred calls.
 """
 
 import re

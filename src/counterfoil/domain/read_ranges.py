@@ -44,7 +44,7 @@ def known_ranges(text: str, server_time: int) -> list[ReadRange]:
     """Return the ranges of a stored row.
 
     The row may have been written by an earlier version, which stored only
-    `server_time` and considered everything up to that instant as read.
+    `server_time` and treated everything up to that instant as read.
     """
     ranges = from_text(text)
     end = ranges[-1][1] + 1 if ranges else 0

@@ -66,7 +66,7 @@ class RequestTally:
     """A worker's error counts and pass progress that are not stored yet.
 
     The cost of storing them does not depend on the number of requests.
-    `add_page` is called for every page of changes, so it only saves values, and `progress` computes the rest.
+    `add_page` is called for every page of changes, so it does as little as possible, and `progress` does the rest.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ Doc = Meta
 
 
 class Resource(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """Base of all published objects: immutable, camelCase in JSON, and never part of a reference cycle."""
+    """Base class of all published objects: immutable, camelCase in JSON, and never part of a reference cycle."""
 
 
 # --- shops -----------------------------------------------------------------
@@ -60,7 +60,7 @@ class Shop(Resource, frozen=True):
 
 
 class Channel(Resource, frozen=True):
-    """How the bill was sold."""
+    """The sales channel of a bill, such as dine-in or take-away."""
 
     code: Annotated[
         str | None,
@@ -210,7 +210,7 @@ class Bill(Resource, frozen=True):
     shop_id: Annotated[str, Doc(description="The shop that issued the bill.")]
     device_id: Annotated[str | None, Doc(description="Device that closed the bill.")]
     station_id: Annotated[str | None, Doc(description="POS station that closed the bill.")]
-    channel: Annotated[Channel, Doc(description="How the bill was sold.")]
+    channel: Annotated[Channel, Doc(description="The sales channel of the bill, such as dine-in or take-away.")]
     service_type: Annotated[
         str | None,
         Doc(description="`alacarte` for a normal sale, otherwise the ID of the buffet package. This is an open set."),

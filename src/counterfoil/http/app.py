@@ -37,7 +37,7 @@ ROUTES = (
     Route("usage", handlers.usage),
     Route("openapi.json", None),
 )
-# Logs and counters use these names for paths that are not routes and for non-standard methods.
+# In logs and counters, NO_ROUTE stands for a path that is not a route, and OTHER_METHOD for a method not in METHODS.
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"

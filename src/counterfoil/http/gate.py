@@ -65,7 +65,10 @@ def sole(values: list[str]) -> str | None:
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:
-    """Refuse cross-origin requests from web pages, but allow a person to follow a link to the service."""
+    """Refuse cross-origin requests from web pages, CORS preflights, and all requests with an `Origin` header.
+
+    A person may still follow a link to the service, and pages of the same origin may send GET requests.
+    """
     if "origin" in headers or "access-control-request-method" in headers:
         raise Refused(CROSS_ORIGIN_REFUSED)
     if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(headers):
@@ -96,7 +99,7 @@ class Gate:
         return True
 
     async def wait_for_slot(self) -> None:
-        """Take a slot as soon as another request leaves. Refuse the request after MAX_WAIT_SEC."""
+        """Wait until another request leaves, and take over its slot. Refuse this request after MAX_WAIT_SEC."""
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(slot)
         try:
@@ -107,7 +110,7 @@ class Gate:
             raise
         if slot.cancel():
             raise Refused(AUTH_UNAVAILABLE) from StoreUnavailable(
-                f"{MAX_CONCURRENT_REQUESTS} requests are in progress, and none finished within {MAX_WAIT_SEC:.0f} s"
+                f"{MAX_CONCURRENT_REQUESTS} requests are in progress; this one got no slot within {MAX_WAIT_SEC:.0f} s"
             )
 
     def leave(self) -> None:
@@ -120,7 +123,11 @@ class Gate:
         self._free_slots += 1
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key and count the request. `require_quota` is separate, because its refusal has quota headers."""
+        """Check the key, count the request, and return the caller.
+
+        `require_quota` checks the daily quota afterwards, because the error response
+        reports the caller's quota, so the caller must be known.
+        """
         try:
             stored = await self._stored_key(authorization)
             if stored is None:

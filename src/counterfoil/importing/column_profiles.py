@@ -111,7 +111,8 @@ def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]
         try:
             columns = CsvFile(path, encoding, None, line).sheet.columns
         except ImportFailed:
-            # The line is empty, or the file is not CSV. In the second case, reading the rows reports the error.
+            # The line is empty, the file ends before it, or the file is not CSV. In the last case, `sample_of` reports
+            # the error when it opens the file.
             continue
         if is_heading(list(columns)):
             return line
@@ -144,7 +145,7 @@ def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat,
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:
-    """Return the order of day, month and year, or None if the dates are ambiguous."""
+    """Return the order of day, month and year, or None if the dates are ambiguous or contradict each other."""
     found = {evidence for value in values if (evidence := order_evidence(value))}
     if len(found) == 1:
         return found.pop()

@@ -164,7 +164,7 @@ class DatabaseImport:
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
         """Yield the lines or payments of the bills that this import has read.
 
-        In a full or very large import, yield all lines or payments instead of selecting them by bill.
+        In a full or very large import, or if bills have no single key column, yield all lines or payments instead.
         """
         column = self._source.quoted(key)
         numbers = iter(range(1, 1 << 62))
@@ -198,7 +198,7 @@ class DatabaseImport:
         return 0
 
     def _next(self) -> Watermark | None:
-        """Return the watermark from which the next import starts."""
+        """Return the watermark to save. The next import starts before it, by the overlap."""
         if self._database.kind == "xid":
             return self._oldest
         highest = self._highest
@@ -215,7 +215,10 @@ class DatabaseImport:
 def _key_column(table: TableMapping | None, name: str) -> str:
     key: CellSource | None = table.key if table else None
     if key is None or len(key.columns) != 1:
-        raise ImportFailed(f"the {name} query needs a key in the mapping. Set it to the column that holds the bill ID.")
+        raise ImportFailed(
+            f"the {name} query needs a key with a single column in the mapping. "
+            "Set it to the column that holds the bill ID."
+        )
     return key.columns[0]
 
 

@@ -55,6 +55,7 @@ def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
 class _Splitter:
     """Splits JSON text into orders. A page is an object that has a list of orders; its other fields are skipped.
 
+    An object that is not in a page and has no such list is itself an order; until its end, it is treated as a page.
     `_page` and `_order` say where the current page and the current order begin: a line number and a position in the
     buffer. They are None outside a page and outside an order.
     """
@@ -111,7 +112,7 @@ class _Splitter:
             return
         if not self._open or self._open.pop() != ("{" if mark == "}" else "["):
             raise ImportFailed(
-                f"{self._file} is not JSON: line {self._line} has a closing bracket without an opening one."
+                f"{self._file} is not JSON: line {self._line} has a closing bracket without a matching opening one."
             )
         depth = len(self._open)
         if self._order and depth == self._order_depth:

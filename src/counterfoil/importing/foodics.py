@@ -2,8 +2,8 @@
 
 A closed order becomes a bill, and a void order becomes a voided bill. A returned
 order (status 5) is a separate order, with positive amounts and a reference to the
-original; it becomes a bill with negative quantities and amounts. All other
-orders are skipped. Times are in UTC.
+original; it becomes a bill with negative quantities and amounts. Open, declined,
+joined and draft orders are skipped. Times are in UTC.
 """
 
 from decimal import Decimal

@@ -115,7 +115,10 @@ class _Inference:
     # --- finding columns -------------------------------------------------------
 
     def _find(self, sheet: SheetSample, words: Sequence[str], fits: Callable[[str], bool]) -> str | None:
-        """Return an unused column that fits and whose heading is one of the words. Earlier words take precedence."""
+        """Return a column that fits and whose heading is one of the words. Earlier words take precedence.
+
+        Columns of the bills file that are already used are left out.
+        """
         for word in words:
             for name in sheet.columns:
                 if plain(name) == word and fits(name) and (sheet is not self._bills or name not in self._used):
@@ -156,7 +159,7 @@ class _Inference:
             )
 
     def _number_format(self) -> None:
-        comment = "" if self._are_numbers_sure else "assumed; no number in the file proves it"
+        comment = "" if self._are_numbers_sure else "assumed; the numbers in the export do not prove it"
         self._result.add("[numbers]", "decimal", _quoted(self._numbers.decimal), comment)
         self._result.add("[numbers]", "thousands", _quoted(self._numbers.thousands))
 
@@ -194,7 +197,7 @@ class _Inference:
         example = next(iter(values), "")
         self._undecided(f"whether the day or the month comes first, for example in {example}. Set dates.order.")
         self._result.comment(
-            "[dates]", 'order = "dmy"  # or "mdy"; the dates are ambiguous. Choose one and remove the first #'
+            "[dates]", 'order = "dmy"  # or "mdy"; the dates do not show which. Choose one and remove the first #'
         )
 
     def _shops(self) -> None:

@@ -1,4 +1,4 @@
-"""The possible results of an import for each bill: a source record, a rejected row or a skipped row."""
+"""The possible results of an import: source records, rejected rows and skipped rows."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ NOT_AN_ORDER = "not_an_order"
 
 REJECT_REASONS = {
     BAD_ROW: "cannot be split into the columns of the heading, or is not text in the file's encoding",
-    NO_ID: "has no bill ID",
+    NO_ID: "has no valid bill ID",
     NO_SHOP: "does not say which shop the bill belongs to",
     NO_TIME: "has no bill time",
-    UNREADABLE_VALUE: "has a value that is not in the format of the mapping",
+    UNREADABLE_VALUE: "has a value that is not in the expected format",
     NO_BILL: "belongs to a bill that is not in the bills file",
     REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
     DIFFERENT_ROWS: "disagrees with another row of the same bill",
@@ -30,7 +30,7 @@ REJECT_REASONS = {
 
 
 class ImportFailed(Exception):
-    """The import cannot start or continue. The message says why, and what to do."""
+    """The import cannot start or continue. The message says why and, if possible, what to do."""
 
 
 class RowProblem(Exception):

@@ -1,4 +1,4 @@
-"""Reads CSV files row by row: encoding, delimiter, heading, and the line on which each row begins."""
+"""Reads CSV files row by row: detects the delimiter, reads the heading, and notes the line on which each row begins."""
 
 import csv
 import io

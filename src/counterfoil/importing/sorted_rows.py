@@ -101,6 +101,6 @@ class SortedRows:
 
 def _failure(folder: str, error: sqlite3.Error) -> ImportFailed:
     return ImportFailed(
-        f"the temporary file in {folder} cannot be written: {error}. It takes about as much space as the export; set "
-        "TMPDIR to a folder with more space."
+        f"the temporary file in {folder} cannot be written: {error}. It takes about as much space as the export. If "
+        "there is not enough space, set TMPDIR to another folder."
     )

@@ -2,7 +2,7 @@
 
 A sale becomes a bill. In Square, a return is a separate order; it becomes a
 separate bill with negative quantities and amounts. A cancelled order becomes a
-voided bill. Orders that are still open are skipped.
+voided bill. Open orders and drafts are skipped.
 """
 
 from collections.abc import Sequence

@@ -33,7 +33,8 @@ from counterfoil.importing.values import (
     shown,
 )
 
-# The fields of lines and payments that a refund makes negative. A price per unit is always positive.
+# The fields of lines and payments that are made negative in a refund. Other numbers, such as unit prices, are made
+# positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "amounts.rounding"
 _NOT_WRITTEN = frozenset({"id", "shopId", "void", "voidReason", "removed"})

@@ -177,7 +177,7 @@ class TableImport:
         if len(self._orders) > 1:
             raise ImportFailed(
                 "some dates can only be day/month and others only month/day. "
-                "Set dates.order in the mapping, or --date-order."
+                "Set dates.order in the mapping, or use --date-order."
             )
         if self._orders:
             return next(iter(self._orders))

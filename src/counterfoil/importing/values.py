@@ -1,8 +1,9 @@
 """Reads cells of an export: text, exact decimal numbers, days and times in the formats that tills write.
 
-Numbers never pass through a float. A time is written as ISO-8601. If neither
-the cell nor the mapping specifies an offset or a time zone, the time has no
-offset, and `counterfoil load` reads it as the shop's local time.
+Numbers never pass through a float. A time is written as ISO-8601, unless it is in
+epoch seconds or milliseconds. If neither the cell nor the mapping specifies an
+offset or a time zone, the time has no offset, and `counterfoil load` reads it as
+the shop's local time.
 """
 
 import re
@@ -190,7 +191,7 @@ def order_evidence(cell: str) -> str | None:
 
 
 def is_order_ambiguous(cell: str) -> bool:
-    """Return whether the cell has a date whose day and month could be swapped."""
+    """Return whether a date could be read with day and month swapped, if `order_evidence` returns None for the cell."""
     found = _DATE.match(cell.translate(_THAI_DIGITS))
     return bool(found) and len(found[1]) <= 2 and found[1] != found[2] if found else False
 

@@ -1,11 +1,11 @@
 """Checks compressed files before any of their lines are loaded.
 
 Decompression detects damage late: damaged bytes may be unpacked into wrong lines long before an error is raised, or
-without any error. So a first pass only unpacks the file and compares its checksums. A second pass then reads the parts
-that the checksums confirm: complete gzip members and zstd frames, up to the first one that is damaged.
+without any error. So a first pass only unpacks the file and compares its checksums. A second pass then reads the file.
+If it is damaged, this pass reads only the part that the checksums confirm: complete gzip members and zstd frames, up to
+the first one that is damaged or has no checksum.
 
-Modules that only compressed files need are imported in the functions that use them, because most loads do not need
-them.
+Several modules are imported in the functions that use them, because most files are not compressed and do not need them.
 """
 
 import io
@@ -26,6 +26,7 @@ _ZSTD_FLAGS, _HAS_CHECKSUM = 4, 0b100
 class CheckedArchive(Struct, frozen=True):
     """The part of a compressed file that its checksums confirm, and the damage after it.
 
+    If there is no damage, this part is the whole file, even if a zstd frame has no checksum.
     `other_lines` is the number of lines that could be unpacked but are not confirmed.
     """
 
@@ -140,7 +141,7 @@ class _CompressedData:
         self.position -= len(unused)
 
     def start(self, size: int) -> bytes:
-        """Return the next bytes without consuming them."""
+        """Return the next `size` bytes, or fewer at the end of the file, without consuming them."""
         data = b""
         while len(data) < size and (more := self.read()):
             data += more

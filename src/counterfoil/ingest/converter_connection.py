@@ -92,8 +92,9 @@ def forked(secret: bytes, count: int) -> list[ConverterProcess]:
     """Fork this process, which takes less time than starting new processes; return the forks.
 
     Call this before the store is opened, because a fork must not inherit a
-    connection. The result is empty if this process has several threads: another
-    thread may hold a lock, which would stay locked in the fork.
+    connection. The result is empty on systems other than Linux. It is also empty
+    if this process has several threads: another thread may hold a lock, which
+    would stay locked in the fork.
     """
     # On macOS, system libraries may fail in a fork.
     if sys.platform != "linux" or threading.active_count() > 1:
@@ -103,7 +104,7 @@ def forked(secret: bytes, count: int) -> list[ConverterProcess]:
 
 
 def _greeted(started: list[ConverterProcess | None], secret: bytes) -> list[ConverterProcess]:
-    """Send the secret to the processes that could be started, and return them."""
+    """Send the secret to each process that was started; return those that it could be sent to."""
     greeted = []
     for process in started:
         if process is None:

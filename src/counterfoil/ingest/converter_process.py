@@ -25,7 +25,7 @@ from counterfoil.ingest.lines import SourceLine
 
 _LENGTH_BYTES = 8
 NICENESS = 5
-# The loader handles these signals and then ends the process. systemd sends SIGTERM to all processes of a unit.
+# Only the loader handles these signals, and then ends the converters. systemd sends SIGTERM to all processes of a unit.
 IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STDIN, STDOUT, STDERR = 0, 1, 2
 
@@ -240,7 +240,7 @@ def run_fork(connection: socket) -> NoReturn:
 
 
 def _close_all_except(kept: int) -> None:
-    """Close all descriptors except this one and standard error, so that no file of the loader stays open."""
+    """Close all descriptors except `kept` and standard error, so that no file of the loader stays open."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (STDIN, STDOUT):
         os.dup2(nothing, descriptor)

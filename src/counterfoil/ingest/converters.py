@@ -29,11 +29,12 @@ BYTES_TO_START_AT_ONCE = 4 * 1024 * 1024
 # A message ends when it has this many bytes, or after this time, so that lines from a slow source are not held back.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
-# The maximum number of unanswered messages per process. They keep it busy while the loader writes a large batch.
+# The maximum number of unanswered messages per process, on average. They keep the processes busy while the loader
+# writes a large batch.
 MAX_WAITING = 16
 MAX_KNOWN_SHOPS = 10_000
 
-# The ID of the shop in a line with a bill, unless the ID is written with escape sequences.
+# Matches the ID of the shop in a line with a bill, unless the ID is written with escape sequences.
 _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
 _encode = msgpack.Encoder().encode

@@ -233,12 +233,12 @@ def _are_all_counted(visits: object, count: int) -> bool:
 
 
 class FieldCounts(Struct):
-    """The number of records in a load that have an unknown or unreadable field, by kind and path."""
+    """The counts of a load. `unknown` and `unreadable` count the records that have such a field, by kind and path."""
 
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
-    """The source and the line number of the first record that has such a field."""
+    """The source and the line number of the first record that has an unknown or unreadable field, by kind and path."""
     records: Counter[str] = field(default_factory=Counter)
     bills: int = 0
     without_date: int = 0

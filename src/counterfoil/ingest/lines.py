@@ -79,7 +79,10 @@ class SourceLine(Struct, frozen=True, gc=False):
 
 
 class Rejected(Exception):
-    """A line is rejected. `reason` is a key of `REASONS`, and `fields` lists the paths of the invalid fields."""
+    """A line is rejected. `reason` is a key of `REASONS`.
+
+    `fields` lists the paths of the unknown or unreadable fields if they are the reason.
+    """
 
     def __init__(self, reason: str, fields: Sequence[str] = ()) -> None:
         super().__init__(reason)
@@ -122,7 +125,10 @@ class Reader:
         }
 
     def change(self, record: dict[str, Any], length: int = MAX_LINE_BYTES) -> Change:
-        """Return the change that a record describes. `length` is the length of its line."""
+        """Return the change that a record describes.
+
+        `length` is the length of its line. If the line is short, the size of the record is not checked.
+        """
         kind = record.get("kind")
         build = self._builders.get(kind) if isinstance(kind, str) else None
         if build is None:
@@ -165,7 +171,11 @@ class Reader:
 
 
 def _stored_bytes(change: Change) -> int:
-    """Return the maximum stored size of the record in bytes, even if names in its shop or base change later."""
+    """Return the stored size of a record in bytes.
+
+    For a bill or a member, add the space for a name that may change later. For a
+    shop or a base with a name that is too long, return a size above the limit.
+    """
     match change:
         case PutBill():
             return len(_encode(change.closed.bill)) + len(_encode(change.closed.withheld)) + LONGEST_NAME

@@ -107,7 +107,7 @@ def _storable(path: str) -> str:
 
 
 class _Batch(Struct):
-    """Lines and the changes that they describe, to be written in one transaction."""
+    """Lines and the changes that they describe, which are written together."""
 
     lines: list[SourceLine] = []
     changes: list[Change] = []

@@ -55,15 +55,15 @@ class Source:
         self.total = total
         self.position: Callable[[], int] = lambda: 0
         self.ignored: list[Path] = []
-        """Files of a folder that are not read because of their names."""
+        """Files that are not read because of their names, and the subfolders of a folder."""
         self.unreadable: list[Path] = []
         """Files that could not be read completely."""
         self.damage: dict[Path, str] = {}
         """The reasons why files could not be read completely."""
         self.unfinished: list[Path] = []
-        """Files of a folder whose names say that they are hidden or still being written. They are not read."""
+        """Entries of a folder whose names say that they are hidden or still being written. They are not read."""
         self.empty: list[str] = []
-        """Names of files without any lines."""
+        """Names of files, or `stdin`, without any lines except blank ones."""
 
     def lines(self) -> Iterator[SourceLine]:
         """Yield every line that can be read, then raise a SourceError if the source is damaged."""
@@ -89,7 +89,7 @@ class _Stream(Source):
         raise NotImplementedError
 
     def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
-        """Yield the lines of a stream. If it is compressed, yield only the lines that its checksums confirm."""
+        """Yield the lines of a stream. If it is compressed and damaged, yield only the lines that checksums confirm."""
         packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
         if packing is None:
             yield from _read_lines(self.name, raw)
@@ -219,7 +219,7 @@ class Damage:
         self._found: dict[str, None] = {}
 
     def skipped(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines of a source up to its end or its first damage."""
+        """Yield the lines of a source up to its end or its first damage, and remember the damage."""
         try:
             yield from source.lines()
         except SourceError as error:
@@ -251,7 +251,8 @@ class _CountedReads(io.RawIOBase):
 def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
     """Return the source with this name, or standard input if the name is `-`.
 
-    Raise `SourceError` if a folder has files but no source files, unless `may_have_other_files` is set.
+    Raise `SourceError` if there is no such file or folder. Unless `may_have_other_files` is set, also raise it if a
+    folder has other entries but no source files.
     """
     if name == "-":
         return StandardInput()
@@ -290,7 +291,8 @@ def _is_bill(line: bytes) -> bool:
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The line contains NaN or is not JSON. Leave it to the second pass over the files.
+        # The line cannot be decoded here, for example because it contains NaN. Leave it to the second pass over the
+        # files.
         return True
 
 
@@ -338,7 +340,7 @@ def _damage(name: str, checked: CheckedArchive) -> SourceError:
     lines = f"{checked.other_lines:,} more {'line was' if checked.other_lines == 1 else 'lines were'}"
     return SourceError(
         f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}. "
-        f"{lines} unpacked but not loaded, because no correct checksum confirms them.",
+        f"{lines} unpacked but not loaded, because no correct checksum covers that part of the file.",
         checked.confirmed_lines,
     )
 

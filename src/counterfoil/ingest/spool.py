@@ -75,7 +75,10 @@ class Spool:
         return move(path, self._done)
 
     def quarantine(self, path: Path, reason: str) -> Path | None:
-        """Quarantine a file that cannot be loaded, and write the reason to a file next to it; return its new path."""
+        """Quarantine a file that cannot be loaded, and write the reason to a second file next to it.
+
+        Return the new path of the file, or None if the file no longer exists.
+        """
         moved = move(path, self._quarantine)
         if moved:
             note = moved.with_name(moved.name + REASON_SUFFIX)

@@ -64,9 +64,9 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Mostly contact data, names of people, IDs, and text that staff can type freely: a table may be named after a guest,
-# and a reason or a label can contain anything. Coupons are withheld, because anyone who knows a coupon's code can
-# redeem it.
+# Most of these columns contain contact data, names of people, IDs, or text that staff can type freely: a table may be
+# named after a guest, and a reason or a label can contain anything. Coupons are withheld, because anyone who knows a
+# coupon's code can redeem it.
 WITHHELD: dict[str, tuple[str, ...]] = {
     "bills": (
         "order_ids",
@@ -94,6 +94,6 @@ WITHHELD: dict[str, tuple[str, ...]] = {
     "coupons": ("member_id", "position", "code", "status", "template_id", "name", "expire_at"),
 }
 
-# Boolean columns that are computed when the copy is read, keyed by table. Each has a name and a withheld column, and is
-# true in the rows in which the withheld column is not null.
+# Boolean columns that are computed when the copy is read, keyed by table. An entry names the column and a withheld
+# column; the computed column is true in the rows in which the withheld column is not null.
 PRESENCE = {"bills": ("has_member", "member_id")}

@@ -47,7 +47,10 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the earliest time at which the last complete pass of a base began, or None if no pass is complete."""
+        """Return the start of the last complete pass, or None if no pass is complete.
+
+        With several bases, return the earliest of these times.
+        """
         return earliest(base.passed for base in self.bases.values())
 
 

@@ -1,4 +1,4 @@
-"""Formats events as aligned lines for a person at a terminal. The line for a request has at most 80 columns.
+"""Formats events as aligned lines for a person at a terminal. The line of a GET or HEAD request has at most 80 columns.
 
 Like the JSON lines, these lines contain no secrets, no query strings, and
 nothing that identifies a member.

@@ -42,7 +42,10 @@ def _store_checks(counters: Path, inspection: Inspection) -> tuple[list[Readines
 
 
 def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Readiness]:
-    """Yield warnings about loads. They contain no field names, because the listener has no authentication."""
+    """Yield the checks of loads and watched folders, which can only warn.
+
+    The warnings contain no field names, because the listener has no authentication.
+    """
     count = len(inspection.intake().alarms)
     changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
@@ -57,7 +60,10 @@ def _horizon_age_ms(inspection: Inspection) -> int | None:
 
 
 def _recent_store_failure(counters: Path) -> str | None:
-    """Return a recent store failure in a worker, such as a full disk, that the other checks do not detect."""
+    """Return a message about a recent store failure in a worker, or None.
+
+    The other checks do not detect some causes, such as a full disk.
+    """
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
     return (
         f"a request failed {ago / 1000:.0f} s ago because the store could not be used"

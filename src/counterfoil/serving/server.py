@@ -181,11 +181,12 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
 
     def kill_workers(self) -> None:
         """Kill the workers that are still running."""
-        for worker in self.wrks:
-            if not _ends(worker):
-                logger.warning(f"Killing worker-{worker.idx + 1}, because it did not stop in time")
-                worker.kill()
-                _ends(worker, KILL_SEC)
+        running = [worker for worker in self.wrks if not _ends(worker)]
+        for worker in running:
+            logger.warning(f"Killing worker-{worker.idx + 1}, because it did not stop in time")
+            worker.kill()
+        for worker in running:
+            _ends(worker, KILL_SEC)
 
     def _postpone(self, worker: int) -> bool:
         """Return whether the worker must not be replaced yet. If so, report it as dead again after its pause."""
@@ -227,7 +228,7 @@ class Pauses:
         self._last: dict[int, tuple[float, float]] = {}
 
     def next(self, worker: int) -> float:
-        """Return the pause in seconds, which doubles if the worker died soon after its last replacement."""
+        """Return the pause in seconds. It is 0 unless the worker died soon after it was last replaced."""
         died = self._now()
         replaced, pause = self._last.get(worker, (0.0, 0.0))
         soon = worker in self._last and died - replaced < STEADY_SEC

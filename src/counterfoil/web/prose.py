@@ -1,4 +1,4 @@
-"""Converts the Markdown that descriptions use: paragraphs, numbered lists, `code`, **bold** and [links](#anchor)."""
+"""Converts a subset of Markdown to HTML: paragraphs, numbered lists, `code`, **bold** and [links](#anchor)."""
 
 import re
 from collections.abc import Iterator, Mapping

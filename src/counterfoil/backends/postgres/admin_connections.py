@@ -1,15 +1,16 @@
 """Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each component uses a single connection to the server that accepts writes. There
-are time limits for connecting, for waiting for a lock, and for detecting a
-broken connection. The connections that serve requests are in pool.py.
+Each component uses a single connection to the primary. While there is no
+primary, inspections and the operator's reads use a replica. There are time
+limits for connecting, for waiting for a lock, and for detecting a broken
+connection. The connections that serve requests are in pool.py.
 """
 
 import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -17,11 +18,11 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses
-from counterfoil.backends.postgres.schema import VERSION, mismatch
+from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismatch
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
-# Time limit for chores that must not hang, such as advancing the horizon.
+# Time limit for background work that must not hang, such as advancing the horizon.
 STATEMENT_SEC = 5.0
 # A statement waits up to LOCK_SEC for a lock, such as the write lock. A broken connection is noticed within SILENCE_MS.
 LOCK_SEC = 60
@@ -43,7 +44,10 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise psycopg's errors as those of ports.py, with only the message's first line: the rest may contain data."""
+    """Raise errors of psycopg and the operating system as those of ports.py.
+
+    Only the first line of the message is kept, because the rest may contain data.
+    """
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -105,11 +109,24 @@ def check_version(connection: Connection) -> None:
         raise StoreMismatch(problem)
 
 
-def _checked(url: str) -> Connection:
-    """Open a connection and check the schema version. If the check fails, close the connection and raise."""
+def check_layout(connection: Connection, *, is_distributed: bool) -> None:
+    """Raise StoreMismatch if this version cannot use the schema, or if the tables do not match `is_distributed`."""
+    check_version(connection)
+    with translated():
+        # While the tables are being distributed, this statement waits until they are.
+        connection.execute("SELECT FROM horizon")
+        found = connection.execute(IS_DISTRIBUTED).fetchone()
+    if found != (is_distributed,):
+        raise StoreMismatch(
+            "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the program."
+        )
+
+
+def _checked(url: str, check: Callable[[Connection], None]) -> Connection:
+    """Open a connection and check the store. If the check fails, close the connection and raise."""
     connection = connect(url)
     try:
-        check_version(connection)
+        check(connection)
     except BaseException:
         connection.close()
         raise
@@ -117,18 +134,18 @@ def _checked(url: str) -> Connection:
 
 
 class ReconnectingConnection:
-    """A connection that is reopened after it breaks."""
+    """A connection that is reopened after it breaks. `check` raises StoreMismatch if the store cannot be used."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._connection = _checked(url)
+    def __init__(self, url: str, check: Callable[[Connection], None] = check_version) -> None:
+        self._url, self._check = url, check
+        self._connection = _checked(url, check)
 
     def close(self) -> None:
         self._connection.close()
 
     def __call__(self) -> Connection:
         if self._connection.closed:
-            self._connection = _checked(self._url)
+            self._connection = _checked(self._url, self._check)
         return self._connection
 
     @contextmanager

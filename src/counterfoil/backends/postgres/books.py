@@ -148,7 +148,7 @@ _ACCOUNTS = """
     ) AS found ON true
 """
 
-# Maximum number of shops whose internal numbers are cached.
+# Maximum number of entries in the cache of internal shop numbers. When it is full, it is cleared.
 NUMBERS = 50_000
 # Decoded bases are cached, because there are few of them and every read of members needs one.
 BASES = 256

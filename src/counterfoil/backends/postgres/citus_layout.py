@@ -52,6 +52,8 @@ def distribute(url: str) -> list[str]:
             if is_distributed(connection):
                 return []
             connection.execute(_ADD_WRITER)
+            # `horizon` is locked from here on, so a ledger that connects later waits and then sees the new layout.
+            _require_no_other_sessions(connection)
             _distribute(connection)
         _require_committed(connection)
     return list(DISTRIBUTED)
@@ -77,6 +79,10 @@ def _require_citus(connection: Connection) -> None:
         )
     if not _value(connection, _WORKERS):
         raise StoreMismatch("the Citus cluster has no workers. Add one with `SELECT citus_add_node(host, port)`.")
+    _require_no_other_sessions(connection)
+
+
+def _require_no_other_sessions(connection: Connection) -> None:
     others = _other_sessions(connection)
     if others:
         raise StoreMismatch(
@@ -89,6 +95,8 @@ def _require_citus(connection: Connection) -> None:
 def _other_sessions(connection: Connection) -> int:
     """Return the number of other sessions, after waiting up to two seconds for sessions that are closing."""
     for _ in range(20):
+        # Within a transaction, PostgreSQL would otherwise return the same sessions each time.
+        connection.execute("SELECT pg_stat_clear_snapshot()")
         others = int(_value(connection, _OTHER_SESSIONS))
         if not others:
             return 0

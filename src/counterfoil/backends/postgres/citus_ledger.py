@@ -105,6 +105,8 @@ def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = N
 class DistributedLedger(PostgresLedger):
     """The write side of books whose large tables are distributed."""
 
+    _is_distributed = True
+
     def advance_horizon(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             horizon, unpublished = self._advance(connection)
@@ -154,9 +156,9 @@ class DistributedLedger(PostgresLedger):
         (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
             raise StoreUnavailable(
-                "Citus: a load was interrupted, and a node that may still be writing its rows does not respond. "
-                "The horizon does not advance until the node responds. If the node is permanently lost, remove it "
-                "from the cluster."
+                "Citus: a load was interrupted, and a session that may still be writing its rows does not end, or a "
+                "node does not respond. The horizon does not advance until all sessions of that load have ended. "
+                "If a node is permanently lost, remove it from the cluster."
             )
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 

@@ -28,8 +28,8 @@ _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, s
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-# One page of a list. Every row has a flag that says whether the cursor's row still exists. An empty page has one row
-# with only this flag.
+# One page of a list. Every row has a flag that is true on the first page, or if the cursor's row still exists. An empty
+# page has one row with only this flag.
 _PAGE = """
     SELECT page.*, start.there FROM (
         SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
@@ -212,11 +212,11 @@ class _InParts:
                 count += len(kept)
                 if len(rows) < most:
                     break
-                # Removals of bills that exist again were left out, so read more rows to fill the section.
+                # If removals of existing bills were left out, read more rows to fill the section.
                 stamp, row_id = rows[-1][:2]
 
     async def _still_removed(self, shop: int, rows: Rows) -> Rows:
-        """Leave out removals of bills that exist: they were loaded again, or a writer died before it deleted them."""
+        """Leave out the removal of a bill that exists: it was loaded again, or a writer died before deleting it."""
         existing = {row[0] for row in await self._pool.rows(_EXISTING, shop, [row[1] for row in rows])} if rows else ()
         return [row for row in rows if row[1] not in existing]
 

@@ -1,7 +1,7 @@
-"""The database that a copy writes to. It is closed to services and loaders until the copy is complete.
+"""The database that `counterfoil copy` writes to. It is closed to services and loaders until the cut-over.
 
 Until then, the stored fingerprint of the secret has a prefix that marks the
-copy as incomplete, and the books cannot be opened.
+copy as unfinished, and the books cannot be opened.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -42,7 +42,8 @@ _IN_GROUP = {
 FETCH_ROWS = 5_000
 
 
-# Columns whose type differs from the source's type. `_READ` converts to the source's type, and `_WRITE` from it.
+# Columns whose type differs from the source's type. `_WRITE` converts from the source's type. `_READ` converts back to
+# it, except for `rev`, which `_as_in_source` converts.
 _READ = {
     "removed": "removed::integer",
     "expired": "expired::integer",
@@ -52,12 +53,12 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "expired": bool,
     "rev": lambda rev: None if rev is None else Decimal(repr(rev)),
 }
-# Only entries from the source are compared. The target also has entries of its own, for example about migrations.
+# Only audit entries from the source are read. The target also has entries of its own, for example about migrations.
 _FROM = {"audit": "(SELECT * FROM audit WHERE origin = 'sqlite') AS audit"}
 
 
 class PostgresCopyTarget:
-    """A migrated database that is empty, or that an earlier copy has partly filled."""
+    """A migrated database that is empty, or that an earlier copy of the same store has filled, at least in part."""
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)
@@ -99,7 +100,9 @@ class PostgresCopyTarget:
     def _require_empty(self) -> None:
         for table in TABLES:
             if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
-                raise CopyRefused(f"the target contains {table.name} of another store. Copy into an empty database.")
+                raise CopyRefused(
+                    f"the target already has rows in the table `{table.name}`. Copy into an empty database."
+                )
 
     # --- rows ------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
 """Looks up the API key of each request in memory.
 
 All keys are held in one dictionary, so finding an unknown key ID takes as long
-as finding a known one. After `REFRESH_SEC`, the next request checks whether any
-key has changed and, if so, reads all keys again. A revocation therefore takes
-effect within that time. While the primary is unreachable, a replica's keys are
-used if its horizon proves that they are newer than those in memory. Keys may be
-used for up to `KEYS_TRUSTED_SEC` after they were checked.
+as finding a known one. If the last check is older than `REFRESH_SEC`, a request
+checks whether any key has changed and, if so, reads all keys again. A
+revocation therefore takes effect within that time. While the primary is
+unreachable, the keys in memory may be used until they are `KEYS_TRUSTED_SEC`
+old, and a replica's keys replace them if its horizon proves that they are newer.
 """
 
 import asyncio

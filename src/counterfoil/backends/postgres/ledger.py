@@ -9,6 +9,7 @@ server's clock, so the clocks of loaders need not agree.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -17,7 +18,12 @@ from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
 from counterfoil.backends.postgres import feed_records, total_records
-from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC, ReconnectingConnection, translated
+from counterfoil.backends.postgres.admin_connections import (
+    STATEMENT_SEC,
+    ReconnectingConnection,
+    check_layout,
+    translated,
+)
 from counterfoil.backends.postgres.arrays import bigints, blobs, integers, texts
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.revisions import loaded, rev_text
@@ -189,9 +195,11 @@ _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, 
 class PostgresLedger:
     """The write side of the books. It uses the server's clock unless `now_ms` is given."""
 
+    _is_distributed = False
+
     def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
         self._now_ms = now_ms
-        self._line = ReconnectingConnection(url)
+        self._line = ReconnectingConnection(url, partial(check_layout, is_distributed=self._is_distributed))
         self._rewritten: dict[tuple[int, int], str] = {}
         try:
             self._settle_fingerprint(fingerprint)

@@ -22,8 +22,8 @@ def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None)
     """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
 
     `describe` returns the audit entry for the migrations that were run. Indexes on
-    existing request records are built after the transaction, because building them
-    may take minutes.
+    existing request records are built after the transaction, because that may take
+    minutes and must not block requests.
     """
     with translated(), connect(url) as connection:
         with connection.transaction():

@@ -114,7 +114,7 @@ _LOADS = """
 """
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = %s ORDER BY place LIMIT %s"
 
-# The bills of a stale day are counted, because the stored total is out of date.
+# Bills of a stale day are counted directly, because the stored total is out of date.
 _BILLS_PER_DAY = """
     SELECT * FROM (
         SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE

@@ -41,7 +41,8 @@ _MISSING = """
 def build_missing_indexes(connection: Connection) -> list[str]:
     """Build the missing indexes on existing partitions, newest month first; return their names.
 
-    If this is interrupted, the next call builds the rest.
+    If this is interrupted, the next call builds the rest. If another process is
+    building the indexes, do nothing and return an empty list.
     """
     locked = connection.execute(_LOCK).fetchone()
     if locked is None or not locked[0]:

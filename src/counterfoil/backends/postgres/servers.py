@@ -235,7 +235,7 @@ class Servers:
             if server is not self._primary:
                 with suppress(StoreUnreachable):
                     return await self._ask(server, ask)
-        raise StoreUnreachable("PostgreSQL: no server can be read")
+        raise StoreUnreachable("PostgreSQL: no replica can be read")
 
     async def _readers(self, reached: int) -> list[DatabaseServer]:
         """Return the servers to read from, in order of preference."""

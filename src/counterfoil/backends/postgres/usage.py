@@ -187,7 +187,7 @@ class PostgresUsage:
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
-        """Like `raise_totals`, but from outside the event loop. Return nothing. Time out after `within` seconds."""
+        """Like `raise_totals`, from outside the event loop and without a result. Time out after `within` seconds."""
         self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)), within)
 
     # --- request records -------------------------------------------------------

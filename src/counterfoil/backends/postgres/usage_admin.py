@@ -56,7 +56,10 @@ _EXPIRE_CURSORS = """
 
 
 class PostgresUsageAdmin:
-    """Request counts and records. `meter_us`, in microseconds, replaces the server's clock for the minute window."""
+    """Request counts and records.
+
+    `meter_us` returns microseconds and replaces the server's clock for the minute window.
+    """
 
     def __init__(self, url: str, clock: Clock, meter_us: Callable[[], int] | None = None) -> None:
         self._url = url
@@ -129,7 +132,7 @@ class PostgresCursorAdmin:
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
-    """Repeat a statement that changes at most PRUNE_ROWS rows until no rows are left. Return the total count."""
+    """Repeat a statement that changes at most PRUNE_ROWS rows until none are left to change. Return the total count."""
     total = 0
     while True:
         changed = connection.execute(statement.encode(), values).rowcount

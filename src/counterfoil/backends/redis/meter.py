@@ -122,7 +122,7 @@ class RedisMeter:
         return found
 
     async def _ask_with_seeds(self, key: Key, number: int, total_missing: int, horizon_missing: int) -> list[int]:
-        """Repeat the admission with the daily total or the horizon that the meter has lost or never had."""
+        """Repeat the admission with the data that the meter lacks: the daily total, the primary's horizon, or both."""
         day, total, newest = _date(number), 0, None
         if total_missing:
             total = (await self._totals.counts(key, [day])).get(day, 0)

@@ -189,7 +189,7 @@ def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> B
         for copy in copies.values():
             copy.close()
     if len(ids) != 1 or 0 in ids:
-        raise BackupRefused("the three databases belong to different stores. Run `counterfoil doctor`.")
+        raise BackupRefused("the three databases do not share a store ID. Run `counterfoil doctor`.")
     if newest > horizon:
         raise BackupRefused(
             "the copy is not consistent: a cursor or a bill is newer than the horizon. Run the command again."

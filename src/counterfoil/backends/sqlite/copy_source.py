@@ -94,7 +94,8 @@ class SqliteCopySource:
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
         for name in NAMES:
-            # Create a missing file without any rows, as the service would.
+            # If the store has no ID yet, this creates the missing file. Otherwise the file was lost, and this raises
+            # StoreMismatch.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
         self._folder = folder
@@ -211,7 +212,10 @@ class SqliteCopySource:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:
-        """Compute the offset, in microseconds, from the clock that the store uses for admissions to the wall clock."""
+        """Compute the offset, in microseconds, from the clock that the store uses for admissions to the wall clock.
+
+        It stays 0 if the store has not been used since this machine started.
+        """
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])

@@ -2,7 +2,7 @@
 
 The lookup holds all keys in one dictionary, so finding an unknown key ID takes
 as long as finding a known one. If the last check of the file is older than
-`REFRESH_SEC`, a request has it checked again, in a thread and over a new
+`REFRESH_SEC`, a request starts another check, in a thread and over a new
 connection. A revocation therefore takes effect within that time, and a missing
 or damaged file is noticed. While the file is locked but unchanged, the keys in
 memory stay in use for at most `KEYS_TRUSTED_SEC`.
@@ -249,7 +249,7 @@ class SqliteKeyStore:
         self._folder = folder
         self._now_ms = now_ms
         self._connection: sqlite3.Connection = read_write(folder, "keys")
-        # If `usage` cannot be written now, the next command or the next start of the service tries again.
+        # If `usage` cannot be read or written now, the next command or the next start of the service tries again.
         with suppress(StoreUnavailable, StoreMismatch):
             self.settle_revocations()
 
@@ -320,7 +320,7 @@ class SqliteKeyStore:
         )
 
     def describe_restored(self, before: Key, after: Key) -> AuditEntry | None:
-        """Return the audit entry for a revocation that was missing from a restored file."""
+        """Return the audit entry for a revocation that a restored file lacked, or None if the key has not changed."""
         if before == after:
             return None
         return AuditEntry(

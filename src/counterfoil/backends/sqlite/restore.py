@@ -121,7 +121,11 @@ class SecretPlace(Struct, frozen=True):
 
 
 def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
-    """Restore a backup with its secret after verifying both. The store's previous files are kept in a subfolder."""
+    """Restore a backup after verifying it and the deployment secret.
+
+    The store's previous files are kept in a subfolder. If no secret is
+    configured, the secret from the backup is written to `place.file`.
+    """
     if source.resolve() == folder.resolve():
         raise BackupRefused(f"{source} is the backup itself. Choose another folder as the store.")
     manifest = checked(source)
@@ -134,7 +138,7 @@ def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Act
 
 
 def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
-    """Return the secret for the restored store. Raise BackupRefused if it cannot be read or does not fit the backup."""
+    """Return the restored store's secret. Raise BackupRefused if it cannot be read or does not match the backup."""
     secret = place.text.encode()
     if not secret:
         file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file
@@ -279,7 +283,7 @@ def _move_away(folder: Path, now_ms: int) -> Path:
     at = datetime.fromtimestamp(now_ms / 1000, UTC)
     kept_in = folder / f"replaced-{at:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     kept_in.mkdir(mode=0o700)
-    # The logs are moved first, because a log must never be next to a database that it does not belong to.
+    # The write-ahead logs are moved first, because a log must never be next to a database that it does not belong to.
     for file in sorted(_files_of(folder), key=lambda path: path.suffix == ".sqlite3"):
         with suppress(FileNotFoundError):
             file.rename(kept_in / file.name)

@@ -1,4 +1,4 @@
-"""Counts and records requests: the exact minute window, the daily count, and the request records.
+"""Counts and records requests: the minute window, daily counts, request records, errors and the progress of passes.
 
 Requests that arrive together are admitted in one transaction, which also writes
 the records of finished requests. Committed data is kept even if a process is
@@ -42,7 +42,7 @@ from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 if TYPE_CHECKING:
     import asyncio
 
-# Records that were not written along with an admission are written after this time.
+# Pending records and counts are written after this time. An admission may write the records earlier.
 RECORDS_SEC = 0.25
 # An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
 # a record to `requests` changes a page in each of three to five indexes, and records that are added together share most
@@ -110,7 +110,7 @@ _RECORD_PASSES = """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
-# Indexes records written by earlier versions, newest first: see the migration 0004_operator_reads.sql.
+# The next four statements index records of earlier versions, newest first: see migration 0004_operator_reads.sql.
 _UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
 _INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
 _INDEXED_FROM = "UPDATE request_indexing SET below = ?"
@@ -119,7 +119,7 @@ _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requ
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
 _PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < ?"
 _PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
-# Deletes the remaining admissions of keys that are no longer used.
+# Deletes the last admissions of keys that have not been used for 400 days.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, nullif(request_id, '')
@@ -227,10 +227,10 @@ class SqliteUsage:
         return Admitted(today, count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
-        """Store the count of the last day, and return the count of the new day.
+        """Store the count of `last_day`, and return the count that `day` already has.
 
-        The new count is above 0 if the clock went back to a day on which requests
-        were already counted.
+        It is 0, unless the clock went back to a day on which requests were already
+        counted.
         """
         self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
         row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
@@ -251,7 +251,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day. If several queries return the same day, the last query wins."""
+        """Return counts by key and day. If several queries return the same key and day, the last query wins."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:
@@ -295,12 +295,12 @@ class SqliteUsage:
         try:
             await retry_while_locked(write)
         except StoreUnavailable:
-            # The answer will not be sent, so there is no disclosure to record.
+            # The response will not be sent, so there is no disclosure to record.
             self._records.remove(record)
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records and counts. If the write fails, they stay pending."""
+        """Move recent records to `requests`, and write pending records and counts. If this fails, nothing changes."""
         if not self._records and not self._tally and not self._recent:
             return
         with translated(), writing(self._connection, wait_sec):
@@ -317,7 +317,8 @@ class SqliteUsage:
             # No request depends on these records, so do not block the event loop waiting for the lock.
             self.flush(wait_sec=0)
         except StoreUnavailable:
-            # The next admission writes the records, or reports that the store is unavailable.
+            # The next admission writes the records, or reports that the store is unavailable. The counts stay pending
+            # until the next flush.
             return
 
     def _write_records(self, statement: str) -> int:
@@ -342,7 +343,7 @@ class SqliteUsage:
     # --- for the operator --------------------------------------------------------
 
     def totals(self, days: int) -> dict[str, dict[date, int]]:
-        """Return the counts of the last `days` days, by key."""
+        """Return the daily counts of the last `days` days, including today, by key and day."""
         span = days_until(thai_day(self._clock.now_ms()), days)
         return self._totals((as_number(span[0]), as_number(span[-1])), TOTALS_OF_ALL, DAY_OF_ALL)
 
@@ -384,7 +385,7 @@ class SqliteUsage:
                     self._connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
                 else:
                     self._connection.execute(_ALL_INDEXED)
-            # Release the lock for a moment, so that waiting requests can take it.
+            # Pause while the lock is free, so that waiting requests can take it.
             time.sleep(PAUSE_SEC)
         return True
 

@@ -76,7 +76,8 @@ class DuckDBSink(SqlSink):
 
     def existing(self) -> Rows:
         # To list all columns, DuckDB parses the definitions of its own views, which takes as long as opening the file.
-        # So first query only the tables and views of a complete copy. This fails if one of them does not exist.
+        # So first query only the tables and views of a complete copy. If one of them does not exist, the query fails,
+        # and all columns are listed.
         names = (*OWN_TABLES, *(table.name for table in TABLES), *self.VIEWS)
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:
@@ -92,7 +93,7 @@ class DuckDBSink(SqlSink):
 
 
 def _require_duckdb(path: Path) -> None:
-    """Raise SinkError if the file is not a DuckDB file, because DuckDB may download an extension to open it."""
+    """Raise SinkError if the file exists but is not a DuckDB file: DuckDB might open it with an extension."""
     if path.exists():
         with path.open("rb") as file:
             head = file.read(MAGIC_OFFSET + len(MAGIC))

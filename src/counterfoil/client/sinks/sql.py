@@ -111,9 +111,9 @@ class SqlSink(ABC):
 
     @abstractmethod
     def existing(self) -> Rows:
-        """Return a (table, column) pair for each column of the copy's tables, and at least one pair for each view.
+        """Return all (table, column) pairs of the copy's tables, and at least one pair for each view.
 
-        The column of a view may be an empty string. Tables that are not part of a copy may be included.
+        The result may also contain other tables.
         """
 
     @abstractmethod
@@ -316,7 +316,10 @@ class SqlSink(ABC):
         return Written(len(rows) - known, known - same, same)
 
     def _replaced(self) -> tuple[int, int]:
-        """Fill `replaced` with incoming bills that the copy has; return the total and the number of unchanged ones."""
+        """Fill `replaced` with the incoming bills that the copy already has.
+
+        Return their number, and how many of them have the same `updated_at` as in the copy.
+        """
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(
             "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "

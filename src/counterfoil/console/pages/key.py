@@ -1,4 +1,4 @@
-"""One key: its use over 400 days, its errors, how fresh its copy is, disclosures, audit, and the forms to change it."""
+"""One key: its usage over 400 days, its errors, the state of its copy, disclosures, audit, and forms to change it."""
 
 from datetime import date, datetime
 
@@ -247,7 +247,7 @@ def _days_with_data(days: list[KeyDay]) -> list[KeyDay]:
 
 
 def _month_label(t: Texts, day: date) -> str:
-    """Return the name of the month below its first day, and no label below the other days."""
+    """Return the label of a day on the axis: the month and year for the first day of a month, otherwise nothing."""
     return month_name(t, day) if day.day == 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Keys: the active keys with their use, and cards that select revoked keys and keys that need attention."""
+"""Keys: the active keys with their usage, and cards that select revoked keys and keys that need attention."""
 
 from datetime import datetime, timedelta
 
@@ -58,7 +58,7 @@ class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _FoundKey(Struct, frozen=True):
-    """A key with its use, the names of the cards that it belongs to, and the state of its copy."""
+    """A key with its usage, the names of the cards that it belongs to, and the state of its copy."""
 
     key: Key
     week: WeekOfKey

@@ -1,4 +1,4 @@
-"""Finds advice for integrators about an error code, in the error table and the reference."""
+"""Finds the message of an error code, and what an integrator should do about it."""
 
 from counterfoil.console.display import text_or_english
 from counterfoil.console.texts import Texts

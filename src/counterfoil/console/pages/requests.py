@@ -36,7 +36,7 @@ _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 # The search conditions, which are parameters in the page's address.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
 _TIMES = ("since", "until")
-# The options of `counterfoil requests` for these parameters.
+# The options of `counterfoil requests` for these parameters, except for the request ID, which is an argument.
 _FLAGS = {
     "key": "--key",
     "route": "--route",
@@ -137,7 +137,10 @@ def _position_text(found: RecordPosition | None) -> str | None:
 
 
 def _instant(text: str) -> int | None:
-    """Parse a time. A time without a zone, as the form sends it, is in Thailand time."""
+    """Return a time in milliseconds since 1970, or None if it is not valid.
+
+    A time without a time zone, as the form sends it, is in Thailand time.
+    """
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -3,7 +3,7 @@
 from typing import Final
 
 TEXTS: Final[dict[str, tuple[str, str]]] = {
-    # --- values that are a whole placeholder ---
+    # --- values that fill a whole placeholder ---
     "value.seconds": ("{count} seconds", "{count} วินาที"),
     "value.minutes": ("{count} minutes", "{count} นาที"),
     "value.hours": ("{count} hours", "{count} ชั่วโมง"),
@@ -53,9 +53,9 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "{share} of bills have no amounts ({count} of {total}; at most {before} in earlier loads)",
         "{share} ของบิลไม่มียอดเงิน ({count} จาก {total} ก่อนหน้านี้ไม่เกิน {before})",
     ),
-    # --- entries of the lists of names ---
+    # --- entries in lists of names ---
     "entry.silent": (
-        "{name} (no bill for {span}; usually {usual} or more)",
+        "{name} (no bill for {span}; usually at least {usual} bills in that time)",
         "{name} (ไม่มีบิลมา {span} ปกติมีอย่างน้อย {usual} บิล)",
     ),
     "entry.near_quota": ("{name} ({count} of {quota})", "{name} ({count} จาก {quota})"),

@@ -50,7 +50,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "message.check_log": ("Check its log.", "ตรวจสอบบันทึกของบริการ"),
     "message.horizon_moving": (
-        "The horizon is moving. The admin listener is off, so nothing else was checked.",
+        "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
         "horizon กำลังเดิน พอร์ตผู้ดูแลปิดอยู่ จึงไม่ได้ตรวจสอบอย่างอื่น",
     ),
     "message.horizon_still": ("The horizon is not moving.", "horizon หยุดเดิน"),
@@ -61,10 +61,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "message.service_running": ("A service is running on this store.", "มีบริการทำงานบนที่เก็บข้อมูลนี้"),
     "message.nothing_listens": (
         (
-            "Nothing is listening on the port. The horizon has just moved: a load has finished, or a service uses "
-            "another port."
+            "Nothing is listening on the port. The horizon has just moved: a load has written to the store, or a "
+            "service uses another port."
         ),
-        "ไม่มีโปรแกรมใดรับที่พอร์ตนี้ แต่ horizon เพิ่งเดิน: การนำเข้าเพิ่งเสร็จ หรือบริการใช้พอร์ตอื่น",
+        "ไม่มีโปรแกรมใดรับที่พอร์ตนี้ แต่ horizon เพิ่งเดิน: การนำเข้าเพิ่งเขียนข้อมูล หรือบริการใช้พอร์ตอื่น",
     ),
     "message.start_service": (
         "Run `counterfoil serve` to start the service.",

@@ -42,7 +42,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "key_warning.not_rotated": ("old", "เก่า"),
     "keys.filter.personal_data_unused": ("personal data, unused", "สิทธิ์ข้อมูลส่วนบุคคลที่ไม่ใช้"),
     "keys.filter.personal_data_unused.caption": (
-        "These keys may read personal data but have not done so for 90 days. Remove the permission.",
+        "These keys may read personal data but have not done so in the last 90 days. Remove the permission.",
         "อ่านข้อมูลส่วนบุคคลได้ แต่ไม่ได้อ่านใน 90 วัน ควรถอนสิทธิ์",
     ),
     "key_warning.personal_data_unused": ("unused permission", "สิทธิ์ที่ไม่ใช้"),

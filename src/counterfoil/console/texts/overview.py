@@ -58,8 +58,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.explained": (
         (
             "Usual numbers are medians for the same days and times in the last 4 weeks. Usual since then: bills in the "
-            "time since the last bill, or in the first week of it. Too few to tell: fewer than half of the usual bills "
-            "today, but not silent."
+            "time since the last bill, up to one week. Too few to tell: fewer than half of the usual bills today, but "
+            "not silent."
         ),
         (
             "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
@@ -81,7 +81,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "loads.reasons": ("Rejected lines by reason", "บรรทัดที่ถูกปฏิเสธตามสาเหตุ"),
     "loads.reasons_caption": ("Rejected lines of the latest {count} loads", "บรรทัดที่ถูกปฏิเสธของการนำเข้า {count} ครั้งล่าสุด"),
     "load.title": ("Load {number}", "การนำเข้าที่ {number}"),
-    "load.missing": ("There is no load {number}, or it is too old.", "ไม่มีการนำเข้าที่ {number} หรือเก่าเกินไป"),
+    "load.missing": (
+        "There is no load {number}, or it is not among the latest 100 loads.",
+        "ไม่มีการนำเข้าที่ {number} หรือไม่อยู่ใน 100 ครั้งล่าสุด",
+    ),
     "load.started": ("Started", "เริ่ม"),
     "load.finished_at": ("Finished", "เสร็จ"),
     "load.source": ("Source", "แหล่งข้อมูล"),
@@ -112,7 +115,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "load.reveal_line": ("Show the text of line {line}; this is audited", "แสดงข้อความของบรรทัดที่ {line} (มีการบันทึก)"),
     "load.revealed": ("Line {line}", "บรรทัดที่ {line}"),
     "load.revealed_note": (
-        "The line may contain personal data. The audit records that you have seen it.",
+        "The line may contain personal data. The audit log records that you have seen it.",
         "อาจมีข้อมูลส่วนบุคคล มีการบันทึกไว้ว่าคุณได้ดูแล้ว",
     ),
     "load.not_found": (

@@ -1,4 +1,4 @@
-"""Refused requests, and refused changes to keys as `key_issuing` reports them."""
+"""Messages about refused requests, and about refused changes to keys as `key_issuing` reports them."""
 
 from typing import Final
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 TEXTS: Final[dict[str, tuple[str, str]]] = {
-    # --- frame ---
+    # --- page layout ---
     "skip": ("Skip to the content", "ข้ามไปยังเนื้อหา"),
     "navigation": ("Pages", "หน้าต่าง ๆ"),
     "nav.today": ("Today", "วันนี้"),
@@ -47,8 +47,11 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "sign_in.button": ("Sign in", "เข้าสู่ระบบ"),
     "sign_in.go_on": ("Open the console", "เปิดคอนโซล"),
     "sign_in.refused": (
-        "This link is not valid: it was used before, it has expired, or it is for another console. Make a new link.",
-        "ลิงก์นี้ใช้ไม่ได้: ถูกใช้ไปแล้ว หมดอายุ หรือเป็นของคอนโซลอื่น กรุณาสร้างลิงก์ใหม่",
+        (
+            "This link is not valid: it was used before, has expired, was made before this console started, or is for "
+            "another console. Make a new link."
+        ),
+        ("ลิงก์นี้ใช้ไม่ได้: ถูกใช้ไปแล้ว หมดอายุ สร้างก่อนคอนโซลนี้เริ่มทำงาน หรือเป็นของคอนโซลอื่น กรุณาสร้างลิงก์ใหม่"),
     ),
     "sign_in.ended": (
         "Your session has ended, and nothing was changed. Sign in again.",

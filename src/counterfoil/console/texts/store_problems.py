@@ -1,6 +1,6 @@
 """The reasons why a store cannot be used, as the back ends report them.
 
-If a reason quotes the database server, the quoted message is translated if it is common, and otherwise left in English.
+If a reason quotes a message of the database or the meter, common messages are translated, and others stay in English.
 """
 
 from typing import Final

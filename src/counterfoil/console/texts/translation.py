@@ -70,7 +70,7 @@ def _part_of_entry(t: Texts, key: str, value: str) -> str:
 
 @cache
 def _templates(prefix: str) -> Templates:
-    """Return the patterns of the texts whose names begin with `prefix`, those with the most fixed characters first."""
+    """Return the pattern and the name of each text with this prefix, those with the most fixed characters first."""
     english = {name: TABLE[name][LANGUAGES.index("en")] for name in TABLE if name.startswith(f"{prefix}.")}
     ordered = sorted(english, key=lambda name: -len(re.sub(r"\{[^}]*\}", "", english[name])))
     return [(template_pattern(english[name]), name) for name in ordered]

@@ -1,4 +1,4 @@
-"""Malformed values, as some tills write them. A record with such values can still be loaded.
+"""Malformed values, as some tills write them, in records that can still be loaded; and lines that are always rejected.
 
 docs/source-records.md defines how the values are read. Each function in HABITS
 imitates one kind of malformed till output: it changes a few fields of a record,

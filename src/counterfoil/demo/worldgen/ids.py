@@ -1,4 +1,4 @@
-"""IDs like those of a POS: twenty letters (upper and lower case) and digits, derived from the seed."""
+"""IDs like those of a POS: 20 letters or digits, in upper and lower case, derived from the seed."""
 
 from binascii import b2a_base64
 from hashlib import blake2b

@@ -32,7 +32,7 @@ class Occasion(NamedTuple):
 
 
 class MoneyRules(NamedTuple):
-    """A shop's rules for charges and discounts. None means that the shop does not use the feature."""
+    """A shop's rules for charges and discounts. A feature that the shop does not use is None, False or empty."""
 
     vat_type: str
     service_percent: int | None

@@ -22,7 +22,8 @@ LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008
 OFFLINE_CHANCE = 0.03
 # One shop of the demo has had no bills for this many whole days, and none today. With the default number of bills, it
-# is silent at any time of the day, because it usually has more than enough bills on two whole days.
+# counts as silent at any time of the day, because it usually has more than MISSING_BILLS bills
+# (see domain/activity.py) on two whole days.
 SILENT_DAYS = 2
 
 
@@ -44,7 +45,7 @@ def world(plan: WorldPlan) -> Iterator[bytes]:
 
 
 def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
-    """Yield the same world as deliveries in chronological order, up to `now_ms` or the end of the plan.
+    """Yield the records of a world as deliveries in chronological order, up to `now_ms` or the end of the plan.
 
     The first delivery has the bases, shops, members and history. Then there is
     one delivery each evening, with the day's bills, late changes (voids, and
@@ -72,9 +73,9 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
 
 
 def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
-    """Return the shop whose till has stopped: the busiest shop in Thailand that is not the first of its franchise.
+    """Return the shop whose till has stopped: the busiest franchise shop in Thailand.
 
-    The demo's examples read the first shop of a franchise, so that shop must have bills.
+    The first shop of each franchise is left out: the demo's examples read it, so it must have bills.
     """
     first = {franchise.shop_ids[0] for franchise in group.franchises}
     others = [one for one in styles if one.zone is THAI_TIME and one.shop.franchise_id and one.shop.id not in first]

@@ -29,8 +29,8 @@ from counterfoil.domain.resources import (
 )
 
 TAGS = {
-    "Shops": "The branches that a key covers, each with its category tree. Every integration starts here: all other "
-    "lists take a `shopId` or a `providerId` from this one.",
+    "Shops": "The branches that a key covers, each with its category tree. Most integrations start here: the lists "
+    "of bills and of members take a `shopId` or a `providerId` from this one.",
     "Transactions": "Closed bills of a branch: by calendar day, by last change, or one by its ID.",
     "Changes": "One list of everything that changed in a key's scope, including removals.",
     "Digests": "Totals per shop and day, to check that a copy is complete.",

@@ -25,7 +25,7 @@ _COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
 _KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
 
 _DESCRIPTIONS = {
-    400: "A parameter is missing, malformed or not available here, or the cursor is not valid.",
+    400: "A parameter is missing, malformed or not available here, or the cursor or the mark is not valid.",
     401: "The key is missing, wrong or revoked.",
     403: "The shop or base is outside the key's scope, the key lacks a permission, or a web page sent the request.",
     404: "The resource does not exist, or this key cannot read it.",
@@ -121,7 +121,7 @@ def _references(headers: dict[str, str]) -> Json:
 
 
 def headers() -> dict[str, Json]:
-    """Return the headers by component name. The examples are values that the service actually sends."""
+    """Return the headers by component name. Most examples come from the code that writes responses."""
     sent = dict(wire.response_headers(examples.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
         sent |= wire.problem_headers(examples.example_refusal(problem))

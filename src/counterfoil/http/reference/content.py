@@ -28,7 +28,7 @@ class Guide(Struct, frozen=True):
 
 
 class DescribedRow(Struct, frozen=True):
-    """A parameter, a field or a header. `note` says whether it is required, or when it is absent."""
+    """A parameter, a field or a header. `note` says whether it is required, its default, or when it is absent."""
 
     anchor: str
     name: str
@@ -50,7 +50,7 @@ class DescribedError(Struct, frozen=True):
 
 
 class NamedExample(Struct, frozen=True):
-    """An example body. `shown_at` is the anchor of an earlier operation that shows the same data."""
+    """An example body. `shown_at` is the anchor of the operation that already shows the same data, if any."""
 
     name: str
     body: Any

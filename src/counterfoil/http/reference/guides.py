@@ -1,4 +1,4 @@
-"""The short explanations in the reference: what to do about each error, the order of checks, paging and limits."""
+"""Short explanations for the reference: the first call, errors, the order of checks, paging and limits."""
 
 from collections.abc import Iterable
 

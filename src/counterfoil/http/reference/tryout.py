@@ -18,7 +18,10 @@ FEW_ROWS = "2"
 
 
 class TryKey(Struct, frozen=True):
-    """A key that the forms offer. The form of an operation preselects the first key whose `operations` include it."""
+    """A key that the forms offer.
+
+    The form of an operation preselects the first key whose `operations` include the operation, or else the first key.
+    """
 
     purpose: str
     text: str
