@@ -220,8 +220,9 @@ def searches(reads: OperatorReads, records: Records, *, upgrade: bool) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, help="new folder for the embedded store")
-    parser.add_argument("--postgresql", action="store_true")
+    store = parser.add_mutually_exclusive_group(required=True)
+    store.add_argument("--folder", type=Path, help="new folder for the embedded store")
+    store.add_argument("--postgresql", action="store_true", help="use a new PostgreSQL server")
     parser.add_argument("--upgrade", action="store_true")
     asked = parser.parse_args()
     records, results = Records(asked.records, SystemClock().now_ms()), {"records": float(asked.records)}

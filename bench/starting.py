@@ -1,6 +1,5 @@
 """Measure the time from `serve` to the first response."""
 
-import os
 import socket
 import statistics
 import subprocess
@@ -32,11 +31,9 @@ def _start(world: World) -> tuple[float, float]:
     port = free_port()
     words = [*COUNTERFOIL, "serve", "--port", str(port), "--admin-port", "0", "--log", "off"]
     # An installed program has compiled bytecode. Without it, the measured time would mostly be spent on compiling.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {name: value for name, value in world.environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.monotonic()
-    server = subprocess.Popen(
-        words, env=environment | world.environment, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    server = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         while time.monotonic() - began < PATIENCE_SEC:
             if answers(port):

@@ -17,7 +17,7 @@ import httpx
 TIMEOUT_SEC = 10
 # httpx would send such a URL unchanged, so if there are parameters, only they are encoded. Parsing the URL would take
 # as long as the rest of a request.
-PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/[A-Za-z0-9/_.-]*")
+PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/(?!.*/\.|\.)[A-Za-z0-9/_.-]*")
 
 
 class SentRequest:
@@ -100,10 +100,10 @@ class QuickClient:
 
 def _target(url: str, params: Mapping[str, Any] | None) -> bytes:
     """Return the path and the query as httpx would send them."""
-    if not params or not PLAIN_URL.fullmatch(url):
+    if (params is not None and not params) or not PLAIN_URL.fullmatch(url):
         return (httpx.URL(url) if params is None else httpx.URL(url, params=params)).raw_path
     path = "/" + url.split("/", 3)[3]
-    return f"{path}?{httpx.QueryParams(params)}".encode("ascii")
+    return (path if params is None else f"{path}?{httpx.QueryParams(params)}").encode("ascii")
 
 
 @cache

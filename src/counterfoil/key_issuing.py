@@ -228,17 +228,21 @@ def _validated(key: Key) -> Key:
     for name, limit in (("the limit per minute", key.per_min), ("the limit per day", key.per_day)):
         if not 1 <= limit <= MAX_LIMIT:
             raise KeyIssuingError(f"{name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
-    if len(key.label) > MAX_LABEL_LENGTH or not _is_one_line(key.label):
-        raise KeyIssuingError(f"a label must be one line of at most {MAX_LABEL_LENGTH} characters.")
+    if len(key.label) > MAX_LABEL_LENGTH:
+        raise KeyIssuingError(f"a label must not be longer than {MAX_LABEL_LENGTH} characters.")
+    if not _is_plain_text(key.label):
+        raise KeyIssuingError("a label must not contain line breaks, control characters or invalid UTF-8.")
     identifier = f"a {key.scope.kind} ID"
-    if not key.scope.id.strip() or not _is_one_line(key.scope.id):
-        raise KeyIssuingError(f"{identifier} must be one line and must not be blank.")
+    if not key.scope.id.strip():
+        raise KeyIssuingError(f"{identifier} must not be blank.")
+    if not _is_plain_text(key.scope.id):
+        raise KeyIssuingError(f"{identifier} must not contain line breaks, control characters or invalid UTF-8.")
     if len(key.scope.id.encode()) > MAX_ID_BYTES:
         raise KeyIssuingError(f"{identifier} must not be longer than {MAX_ID_BYTES} bytes.")
     return key
 
 
-def _is_one_line(text: str) -> bool:
+def _is_plain_text(text: str) -> bool:
     """Return whether the text has no line breaks, no other control characters and no surrogates (invalid UTF-8)."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 

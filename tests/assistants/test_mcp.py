@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -413,6 +414,16 @@ def test_a_copy_of_a_later_release_is_refused(file: Path) -> None:
         db.execute("UPDATE pull_state SET state = '{\"format\":99}'")
     with questions(file) as ask, pytest.raises(CopyError, match="Upgrade Counterfoil"):
         ask.copy_state()
+
+
+def test_a_refused_copy_leaves_no_snapshot_behind(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = '{\"format\":99}'")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with questions(file) as ask:
+        with pytest.raises(CopyError):
+            ask.copy_state()
+        assert not list(tmp_path.glob("counterfoil-mcp-*/*"))
 
 
 def test_a_copy_of_an_older_release_that_lacks_a_column_can_be_read(file: Path) -> None:

@@ -16,7 +16,7 @@ from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.bridge import Bridge
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import StoreUnreachable
+from counterfoil.ports import StoreUnavailable, StoreUnreachable
 from running_service import ManualClock
 from servers import Valkey
 
@@ -100,6 +100,14 @@ def bridged() -> Iterator[BridgedCursors]:
     bridged = BridgedCursors()
     yield bridged
     bridged.close()
+
+
+def test_errors_of_valkey_name_the_bridge_and_not_the_meter(bridged: BridgedCursors) -> None:
+    bridged.meter.kill()
+    with pytest.raises(StoreUnavailable, match=r"^bridge: "):
+        bridged.tend()
+    with pytest.raises(StoreUnavailable, match=r"^bridge: "):
+        bridged.hand_out(BY_CHANGE, HERE, 1000)
 
 
 def test_with_a_primary_the_bridge_answers_as_the_store_does(bridged: BridgedCursors) -> None:

@@ -21,7 +21,7 @@ from msgspec import json
 import servers
 from counterfoil import bootstrap, settings
 from counterfoil.backends.postgres.addresses import ConnectionLimits
-from counterfoil.backends.postgres.admin_connections import check_version, connect
+from counterfoil.backends.postgres.admin_connections import check_version, checked_connection, connect
 from counterfoil.backends.postgres.migrate import ROLES, make_roles, migrate
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
 from counterfoil.backends.postgres.schema import LATEST, oldest_for, scripts
@@ -372,6 +372,14 @@ def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
     assert Counter(answer.json()["error"] for answer in answers) == {"internal": 2, "auth_unavailable": 4}
     assert 0.6 <= took < LIMITS.statement_timeout_ms / 1000
     service.close()
+
+
+def test_a_server_that_accepts_no_writes_counts_as_unreachable(server: Postgres) -> None:
+    """After a failover, the former primary is a replica. Another server may accept the write."""
+    database, url = server.fresh_database()
+    server.command(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnreachable, match="read-only transaction"), checked_connection(url) as connection:
+        connection.execute("DELETE FROM keys")
 
 
 def test_the_connect_timeout_is_a_setting() -> None:

@@ -2,21 +2,26 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import date
 
 import pytest
 from msgspec.structs import replace
 
 import servers
+from counterfoil.backends.postgres.inspection import PostgresInspection
+from counterfoil.backends.postgres.key_store import PostgresKeyStore
+from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.postgres.usage_admin import PostgresUsageAdmin
 from counterfoil.backends.redis.meter import Instant, RedisMeter
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import CountsReseeded, Event
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import StoredKey, StoreUnavailable
 from servers import Valkey
 from waiting import until
 
@@ -27,10 +32,10 @@ class MeterAndStore:
     """A meter and its store, using the machine's own clock unless another one is given."""
 
     def __init__(self, meter_url: str, instant: Instant | None = None) -> None:
-        self.database, url = servers.postgres(18).borrow_database()
+        self.database, self.url = servers.postgres(18).borrow_database()
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
-        self.servers = Servers(url, SystemClock())
+        self.servers = Servers(self.url, SystemClock())
         self.totals = PostgresUsage(self.servers)
         self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append, self.servers, instant)
 
@@ -97,6 +102,20 @@ def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_th
         assert metered.events == []
     finally:
         metered.close()
+
+
+def test_all_reports_of_a_day_that_both_meters_counted_agree_on_the_higher_count(metered: MeterAndStore) -> None:
+    """The store's own meter counted first. The shared meter continued its count, and only its totals are newer."""
+    with closing(PostgresKeyStore(metered.url)) as key_store:
+        key_store.add(StoredKey(KEY, b"digest"), [])
+    for _ in range(2):
+        metered.runner.run(metered.totals.admit(KEY))
+    day = thai_day(SystemClock().now_ms())
+    metered.runner.run(metered.totals.raise_totals({(KEY.key_id, day): 50}))
+    assert metered.runner.run(metered.totals.counts(KEY, [day])) == {day: 50}
+    assert [one.requests for one in PostgresOperatorReads(metered.url).days(day, day)] == [50]
+    assert PostgresUsageAdmin(metered.url, SystemClock()).totals(1) == {KEY.key_id: {day: 50}}
+    assert PostgresInspection(metered.url).quota_use(SystemClock().now_ms()) == [50 / KEY.per_day]
 
 
 def test_the_first_request_of_a_day_is_not_mistaken_for_lost_data(metered: MeterAndStore) -> None:

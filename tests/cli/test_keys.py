@@ -86,9 +86,22 @@ def test_invalid_options_for_a_new_key_are_misuse(counterfoil: Command, argument
     counterfoil("keys", "issue", *arguments, status=2)
 
 
-@pytest.mark.parametrize("arguments", [("--shop", " "), ("--shop", "a", "--label", "two\nlines"), ("--shop", "\udcff")])
-def test_ids_and_labels_must_be_a_single_line_of_text(counterfoil: Command, arguments: tuple[str, ...]) -> None:
-    assert "one line" in counterfoil("keys", "issue", *arguments, status=1).stderr
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--shop", " "), "a shop ID must not be blank"),
+        (("--shop", "\udcff"), "a shop ID must not contain line breaks, control characters or invalid UTF-8"),
+        (("--shop", "a\tb"), "a shop ID must not contain line breaks, control characters or invalid UTF-8"),
+        (("--shop", "a", "--label", "two\nlines"), "a label must not contain line breaks, control characters"),
+        (("--shop", "a", "--label", "a\tb"), "a label must not contain line breaks, control characters"),
+        (("--shop", "a", "--label", "a" * 201), "a label must not be longer than 200 characters"),
+    ],
+)
+def test_an_id_or_label_that_is_not_a_line_of_text_is_refused_with_the_reason(
+    counterfoil: Command, arguments: tuple[str, ...], reason: str
+) -> None:
+    told = counterfoil("keys", "issue", *arguments, status=1).stderr
+    assert reason in " ".join(told.split())
 
 
 def test_keys_are_listed_and_shown(counterfoil: Command) -> None:

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import pty
 import sqlite3
+import subprocess
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 from click import unstyle
 
-from cli.command import Command
+from cli.command import PYTHON, Command
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.usage import _day_line
 from counterfoil.domain.access import Key, Scope
@@ -74,6 +77,18 @@ def test_a_pipe_gets_lines_without_progress_bars(counterfoil: Command, store: Pa
     assert lines[-1].split()[2:] == ["2", "40", "5.0%", "ERP"]
     assert len(lines) == 8
     assert "█" not in "".join(lines)
+
+
+def test_without_keys_a_note_is_printed_on_a_terminal_and_in_a_pipe(counterfoil: Command, store: Path) -> None:
+    counterfoil("init")
+    result = counterfoil("usage")
+    assert (result.stdout, "no keys found" in result.stderr) == ("", True)
+    main_end, child_end = pty.openpty()
+    words = (*PYTHON, "usage", "--store", store)
+    told = subprocess.run(words, stdout=child_end, stderr=subprocess.PIPE, check=True).stderr
+    os.close(child_end)
+    os.close(main_end)
+    assert b"no keys found" in told
 
 
 def test_an_unknown_key_id_is_reported(counterfoil: Command, key_id: str) -> None:

@@ -251,6 +251,11 @@ def test_a_password_that_could_be_mistaken_for_a_host_is_not_shown(copy_owner: C
     assert "sesame" not in result.output
 
 
+def test_an_invalid_target_is_refused_with_the_valid_kinds_of_targets(copy_owner: CopyOwner) -> None:
+    told = " ".join(copy_owner("pull", "--to", "copy.csv", status=2).stderr.split())
+    assert "a folder ending in / (Parquet), or postgresql://..." in told
+
+
 def test_another_base_url_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -> None:
     copy_owner("pull")
     copy_owner.take_key(**PLENTY)

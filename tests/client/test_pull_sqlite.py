@@ -2,6 +2,7 @@
 
 import sqlite3
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from client.targets import Target, sqlite_target
 from counterfoil.client import Client
 from counterfoil.client.pull import Puller
 from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.scratch import ScratchFolder
 from running_service import RunningService
 
 SORT_IN_MEMORY = 2
@@ -63,6 +65,19 @@ def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(
     assert scratch.exists(), "a second pull has deleted the temporary data of a pull that is still running"
     sink.close()
     assert not scratch.exists()
+
+
+def test_pulls_that_start_at_the_same_time_do_not_delete_the_temporary_folders_of_each_other(tmp_path: Path) -> None:
+    def starts(_: int) -> int:
+        missing = 0
+        for _ in range(250):
+            scratch = ScratchFolder(tmp_path / "copy.sqlite")
+            missing += not scratch.path.exists()
+            scratch.close()
+        return missing
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(starts, range(4))) == [0, 0, 0, 0]
 
 
 def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: Path) -> None:

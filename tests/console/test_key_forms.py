@@ -95,7 +95,7 @@ def test_the_form_of_another_session_is_refused(console: RunningConsole, alice: 
         ({"label": "  "}, "Enter a label"),
         ({"per_min": "0"}, "from 1 to 1,000,000,000"),
         ({"per_day": "many"}, "from 1 to 1,000,000,000"),
-        ({"label": "x" * 201}, "at most 200 characters"),
+        ({"label": "x" * 201}, "must not be longer than 200 characters"),
     ],
 )
 def test_a_mistake_is_explained_and_can_be_corrected(

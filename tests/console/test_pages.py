@@ -346,6 +346,7 @@ def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(
     (load,) = alice.json("/loads.json")["loads"]
     path = f"/loads/{load['number']}"
     page = alice.page(path)
+    assert f"counterfoil load {rejects / 'rejects.ndjson'}" in page
     assert load["reasons"] == {"no_id": 1}
     assert "0811111111" not in page
     answer = alice.send(f"{path}/reveal", alice.hidden(page, f"{path}/reveal"))
@@ -353,6 +354,13 @@ def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(
     entry = alice.json("/audit.json")["entries"][0]
     assert (entry["act"], entry["actor"], entry["via"]) == ("reject_revealed", "alice", "console")
     assert entry["detail"] == f"load {load['number']}, line 2"
+
+
+def test_a_rejects_file_outside_the_store_is_named_without_a_path(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill"}')
+    page = alice.page("/loads/1")
+    assert "then load the rejects file rejects.ndjson." in page
+    assert str(console.settings.store / "rejects") not in page
 
 
 def test_a_line_that_was_not_rejected_cannot_be_revealed(console: RunningConsole, alice: Operator) -> None:

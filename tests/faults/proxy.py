@@ -40,11 +40,6 @@ class Proxy:
         self._thread.start()
         self.restore()
 
-    @property
-    def connections(self) -> int:
-        """Return the number of callers that are connected to the server through this proxy."""
-        return len(self._open) // 2
-
     # --- faults ------------------------------------------------------------------------
 
     def block(self) -> None:

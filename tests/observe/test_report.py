@@ -1,7 +1,9 @@
 """Tests for the metrics about the store, its disk, its keys and the version."""
 
 import os
+import socket
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.machine.addresses import free_port
 from counterfoil.machine.clock import SystemClock
-from counterfoil.serving.report import metrics
+from counterfoil.serving.report import metrics, probe
 from counterfoil.settings import Settings
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -53,6 +55,22 @@ def test_each_check_of_readiness_is_a_sample(service_settings: Settings, tmp_pat
     (service_settings.store / "keys.sqlite3").rename(service_settings.store / "elsewhere")
     checks = named(samples(service_settings, tmp_path), "counterfoil_ready", "check")
     assert (checks["keys"], checks["books"]) == (0, 1)
+
+
+def test_a_program_on_the_port_that_does_not_speak_http_is_reported_as_a_problem(service_settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", service_settings.port)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"SSH-2.0-Other\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        problem = probe(service_settings)
+        thread.join()
+    assert problem == "the response is not valid HTTP. Another program may be using the port."
 
 
 def test_the_disk_and_the_logs_are_reported_even_if_the_books_cannot_be_read(

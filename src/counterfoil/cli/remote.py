@@ -96,7 +96,8 @@ def _remote(url: str, key: str, target_name: str) -> Remote:
         request_headers(key)  # This raises ValueError for an invalid key.
         return Remote(base_url, key, parse_destination(target_name))
     except ValueError as error:
-        raise click.UsageError(f"{str(error).rstrip('.')}.") from error
+        message = str(error)
+        raise click.UsageError(message if message.endswith(".") else f"{message}.") from error
 
 
 def _with_api_path(url: str) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
@@ -81,6 +82,8 @@ def command(
         raise click.UsageError("Choose either --csv or --json.", ctx)
     if follow and until is not None:
         raise click.UsageError("--follow runs until interrupted, so it cannot be combined with --until.", ctx)
+    if follow and ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE:
+        raise click.UsageError("--follow runs until interrupted, so it cannot be combined with --limit.", ctx)
     wanted = RequestFilter(
         request_id=requestid,
         key_id=key,

@@ -73,6 +73,8 @@ def command(
     usages = _usage_per_key(settings, keys, days)
     if as_json:
         print_json([_view(one) for one in usages])
+    elif not usages:
+        print_note("no keys found. Run `counterfoil keys issue` to create one.")
     elif is_terminal(sys.stdout):
         _print_bars(usages)
     else:
@@ -125,10 +127,7 @@ def _print_list(usages: Sequence[KeyUsage]) -> None:
         for one in usages
         for day, count in one.days
     ]
-    if rows:
-        print_table(columns, rows)
-    else:
-        print_note("no keys found. Run `counterfoil keys issue` to create one.")
+    print_table(columns, rows)
 
 
 def _print_bars(usages: Sequence[KeyUsage]) -> None:

@@ -11,7 +11,7 @@ from counterfoil.client import calls
 from counterfoil.client.api import Client
 from counterfoil.client.conversation import HttpResponse
 from counterfoil.client.errors import CounterfoilError, is_bad_cursor
-from counterfoil.client.pages import MAX_RESTARTS
+from counterfoil.client.pages import MAX_ATTEMPTS
 from counterfoil.client.sinks import ShopDayTotals
 
 # The longest window that the list of bills accepts, in days.
@@ -47,14 +47,14 @@ class ServiceDigests:
 
     def read(self, since: date | None) -> ByShopAndDay:
         """Return all digests, or only those of the day `since` and later."""
-        for _ in range(MAX_RESTARTS):
+        for _ in range(MAX_ATTEMPTS):
             try:
                 return self._read(since)
             except CounterfoilError as error:
                 if not is_bad_cursor(error):
                     raise
         raise CounterfoilError(
-            f"the digests could not be read, because the service refused a cursor {MAX_RESTARTS} times. "
+            f"the digests could not be read, because the service refused a cursor {MAX_ATTEMPTS} times. "
             "Run `counterfoil reconcile` again later."
         )
 

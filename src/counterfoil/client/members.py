@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.errors import CounterfoilError, is_bad_cursor
-from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
+from counterfoil.client.pages import MAX_ATTEMPTS, Pages, Tally
 from counterfoil.client.pull_state import BaseState, State
 from counterfoil.client.sinks import Sink
 
@@ -46,12 +46,12 @@ class MemberPass:
             self._finish(state, base, provider_id, mark)
 
     def _finish(self, state: State, base: BaseState, provider_id: str, mark: str) -> None:
-        restarts = 0
+        attempts = 1
         while base.began is not None:
             batch = self._read_batch(base, provider_id, mark)
-            if batch.error is not None and is_bad_cursor(batch.error) and restarts < MAX_RESTARTS:
+            if batch.error is not None and is_bad_cursor(batch.error) and attempts < MAX_ATTEMPTS:
                 # The cursor is no longer valid, so the pass starts again, with an empty list of seen members.
-                restarts += 1
+                attempts += 1
                 base.cursor = None
                 continue
             self._write(state, base, provider_id, mark, batch)

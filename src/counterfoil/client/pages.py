@@ -11,8 +11,8 @@ from counterfoil.client.api import Client
 from counterfoil.client.conversation import Call
 from counterfoil.client.sinks import Written
 
-# Give up on a list or the feed after this many restarts, so that a pull or a comparison cannot go on forever.
-MAX_RESTARTS = 100
+# Give up on a list or the feed after this many attempts, so that a pull or a comparison cannot go on forever.
+MAX_ATTEMPTS = 100
 
 
 class RawPage(Struct, frozen=True):

@@ -22,7 +22,7 @@ from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal,
 from counterfoil.client.feed import ChangePage, ChangeReader
 from counterfoil.client.feed_batch import FeedBatch, FeedGroup
 from counterfoil.client.members import MemberPass
-from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
+from counterfoil.client.pages import MAX_ATTEMPTS, Pages, Tally
 from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
@@ -128,7 +128,7 @@ class Puller:
     # --- the feed ------------------------------------------------------------------
 
     def _read_feed(self, state: State) -> None:
-        for _ in range(MAX_RESTARTS):
+        for _ in range(MAX_ATTEMPTS):
             try:
                 self._finish_pass(state)
             except Refusal as refusal:
@@ -136,7 +136,7 @@ class Puller:
             else:
                 return
         raise CounterfoilError(
-            f"the service refused the cursor or the mark {MAX_RESTARTS} times. Run `counterfoil pull` again later."
+            f"the service refused the cursor or the mark {MAX_ATTEMPTS} times. Run `counterfoil pull` again later."
         )
 
     def _recover(self, state: State, refusal: Refusal) -> None:

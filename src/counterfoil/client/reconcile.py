@@ -19,7 +19,7 @@ from counterfoil.client.conversation import Call, HttpResponse
 from counterfoil.client.day_digests import ServiceDigests, consecutive
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.feed import ChangePage, Element, decode_feed_page
-from counterfoil.client.pages import MAX_RESTARTS, RawPage, Tally
+from counterfoil.client.pages import MAX_ATTEMPTS, RawPage, Tally
 from counterfoil.client.pull import origin_of
 from counterfoil.client.pull_state import State
 from counterfoil.client.sinks import BillKey, CopiedBill, Sink
@@ -289,7 +289,7 @@ class Reconciler:
 
     def _read_list(self, call: Call, pick: Callable[[_ComparedFields, Raw], Picked | None]) -> dict[str, Picked]:
         """Read a whole list and return the result of `pick` for each bill, by ID. Start again on `bad_cursor`."""
-        for _ in range(MAX_RESTARTS):
+        for _ in range(MAX_ATTEMPTS):
             picked: dict[str, Picked] = {}
             try:
                 for page in self._pages(call):
@@ -304,7 +304,7 @@ class Reconciler:
                 continue
             return picked
         raise CounterfoilError(
-            f"the service refused a cursor {MAX_RESTARTS} times while a list of bills was read. "
+            f"the service refused a cursor {MAX_ATTEMPTS} times while a list of bills was read. "
             "Run `counterfoil reconcile` again later."
         )
 

@@ -196,10 +196,10 @@ class CopyReader:
                 db.execute("SET TimeZone = 'UTC'")
                 state = fill(db, self.path, folder / "rows.ndjson")
             return Snapshot(folder, parse(state))
-        except UnknownFormat as error:
-            raise CopyError(str(error)) from error
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, UnknownFormat):
+                raise CopyError(str(error)) from error
             raise
 
 

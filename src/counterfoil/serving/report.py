@@ -208,5 +208,7 @@ def probe(settings: Settings) -> str | None:
         return None if status == 200 else f"a worker responded with status {status}"
     except OSError as error:
         return f"no worker responds: {error}"
+    except http.client.HTTPException:
+        return "the response is not valid HTTP. Another program may be using the port."
     finally:
         connection.close()

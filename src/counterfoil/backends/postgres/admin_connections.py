@@ -56,10 +56,10 @@ def translated() -> Iterator[None]:
 
 
 def _is_unreachable(error: psycopg.Error | OSError) -> bool:
-    if isinstance(error, psycopg.OperationalError):
-        # An error without an SQLSTATE did not come from the server: the connection itself has failed.
-        return error.sqlstate is None or error.sqlstate.startswith(_UNREACHABLE)
-    return isinstance(error, OSError)
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return error.sqlstate.startswith(_UNREACHABLE)
+    # An OperationalError without an SQLSTATE did not come from the server: the connection itself has failed.
+    return isinstance(error, (psycopg.OperationalError, OSError))
 
 
 def _first_line(error: psycopg.Error | OSError) -> str:

@@ -182,9 +182,7 @@ class PostgresOperatorReads:
         with self._opened() as connection:
             counts = connection.execute(TOTALS, span).fetchall()
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
-        # After a switch between the store's own meter and a shared meter, both `meters` and `daily_totals` may have a
-        # count for the same day. The rows are sorted so that the higher count, which is newer, comes last and is used.
-        return days_of_keys(sorted(counts), errors, key_id)
+        return days_of_keys(counts, errors, key_id)
 
     def hours(self, key_id: str, since: int) -> list[HourOfKey]:
         wanted = (key_id, first_hour(since))

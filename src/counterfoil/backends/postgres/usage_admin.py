@@ -14,10 +14,14 @@ from counterfoil.ports import Clock
 
 PRUNE_ROWS = 5_000
 
+# After a switch between the store's own meter and a shared meter, both `meters` and `daily_totals` may have a count for
+# the same day. The higher count is newer.
 TOTALS = """
-    SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN %(first)s AND %(last)s
-    UNION ALL
-    SELECT key_id, day, count FROM meters WHERE day BETWEEN %(first)s AND %(last)s AND n > 0
+    SELECT key_id, day, max(count) FROM (
+        SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN %(first)s AND %(last)s
+        UNION ALL
+        SELECT key_id, day, count FROM meters WHERE day BETWEEN %(first)s AND %(last)s AND n > 0
+    ) AS counts GROUP BY key_id, day
 """
 _PRUNE_MONTHS = "SELECT drop_request_months(%s)"
 _PRUNE_REQUESTS = """

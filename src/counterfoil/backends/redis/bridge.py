@@ -37,7 +37,9 @@ MARK_SEC = 60
 SETTLING_MS = 10_000
 BATCH_SIZE = 100
 
-_HOLD = Script("hold.lua")
+# The first word of the messages about errors of Valkey.
+_ROLE = "bridge"
+_HOLD = Script("hold.lua", _ROLE)
 
 
 class DeferredCursor(Struct, frozen=True, tag="cursor"):
@@ -142,7 +144,7 @@ class Bridge:
         return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 
     async def _here(self, listing: Listing, cursor: str) -> StoredCursor | None:
-        with translated():
+        with translated(_ROLE):
             name, fields = self._name(listing, cursor), ["position", "earliest", "latest"]
             position, earliest, latest = await self._opened().hmget(name, fields)
         return (
@@ -172,11 +174,11 @@ class Bridge:
     # --- transfer to the store ---------------------------------------------------------
 
     async def _defer(self, deferred: Deferred) -> None:
-        with translated():
+        with translated(_ROLE):
             await self._opened().rpush(self._deferred, json.encode(deferred))
 
     async def _complete_since(self) -> int:
-        with translated():
+        with translated(_ROLE):
             mark = await self._opened().get(self._mark)
         if mark is None:
             raise StoreUnavailable("bridge: cursors that were handed out may have been lost")
@@ -196,18 +198,18 @@ class Bridge:
 
     async def maintain(self) -> None:
         """Set or renew the bridge's mark, and transfer deferred cursors and disclosures to the store."""
-        with translated():
+        with translated(_ROLE):
             batch = self._opened().pipeline(transaction=False)
             batch.expire(self._mark, MARK_SEC)
             batch.lrange(self._deferred, 0, BATCH_SIZE - 1)
             marked, waiting = await batch.execute()
         if not marked:
             since = await self._store.horizon() + SETTLING_MS
-            with translated():
+            with translated(_ROLE):
                 await self._opened().set(self._mark, since, nx=True, ex=MARK_SEC)
         for entry in waiting:
             await self._transfer(entry)
-            with translated():
+            with translated(_ROLE):
                 # Remove the entry by value, because another worker may be transferring it too. A disclosure that is
                 # transferred twice is recorded twice.
                 await self._opened().lrem(self._deferred, 1, entry)
@@ -218,7 +220,7 @@ class Bridge:
         except DecodeError:
             # Another version wrote this entry. Move it to a separate list, where it is kept but does not block other
             # entries.
-            with translated():
+            with translated(_ROLE):
                 await self._opened().rpush(f"{self._deferred}:unreadable", entry)
             return
         match deferred:

@@ -33,23 +33,24 @@ def key_prefix(fingerprint: str) -> str:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raise the driver's errors as StoreUnavailable."""
+def translated(role: str = "meter") -> Iterator[None]:
+    """Raise the driver's errors as StoreUnavailable. The message begins with the role of the server."""
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
+        raise StoreUnavailable(f"{role}: {str(error) or type(error).__name__}") from error
 
 
 class Script:
     """A Lua script. It is called by its SHA-1 hash, and sent in full only if the server has not cached it."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, role: str = "meter") -> None:
+        self._role = role
         self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
         self._name = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, client: Any, keys: Sequence[str], values: Sequence[object]) -> Any:
-        with translated():
+        with translated(self._role):
             async with asyncio.timeout(GATE_SEC):
                 try:
                     return await client.evalsha(self._name, len(keys), *keys, *values)

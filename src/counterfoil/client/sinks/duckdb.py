@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import ParsedRows, SinkError, json_rows
+from counterfoil.client.sinks import SinkError, json_rows
 from counterfoil.client.sinks.duckdb_engine import engine
 from counterfoil.client.sinks.json_rows import JsonRows
 from counterfoil.client.sinks.schema import OWN_TABLES
@@ -29,6 +29,8 @@ class DuckDBSink(SqlSink):
     TYPES = json_rows.TYPES
     VIEWS = DUCKDB_VIEWS
 
+    _parser: JsonRows
+
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._scratch = path.with_name(f"{path.name}.scratch")
@@ -48,7 +50,7 @@ class DuckDBSink(SqlSink):
         # We hold the file's lock, so anything left in the scratch folder is from a pull that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._ahead = self._db.cursor()
-        self._json = JsonRows(self.run, self._run_ahead, self._scratch)
+        self._parser = JsonRows(self.run, self._run_ahead, self._scratch)
         self.run(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
         self.make_tables()
 
@@ -69,20 +71,8 @@ class DuckDBSink(SqlSink):
         except engine.Error as error:
             raise SinkError(f"DuckDB: {_first_line(error)}") from error
 
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        self._json.read(rows, tables)
-
-    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
-        return self._json.read_ahead(rows, tables)
-
-    def use(self, parsed: ParsedRows) -> None:
-        self._json.use(parsed)
-
-    def release(self) -> None:
-        self._json.release()
-
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        self.run(f"INSERT INTO {target} ({column_names(table)}) {self._json.select(table, supplied)}")
+        self.run(f"INSERT INTO {target} ({column_names(table)}) {self._parser.select(table, supplied)}")
 
     def existing(self) -> Rows:
         # To list all columns, DuckDB parses the definitions of its own views, which takes as long as opening the file.

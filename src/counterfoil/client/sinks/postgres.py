@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from counterfoil.client.sinks import ParsedRows, SinkError
+from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.converter import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
@@ -37,10 +37,12 @@ class PostgresSink(SqlSink):
     }
     INDEXES = INDEXES
 
+    _parser: RowConverter
+
     def __init__(self, url: str) -> None:
         super().__init__()
         self._is_new = False
-        self._converter = RowConverter()
+        self._parser = RowConverter()
         try:
             self._db = psycopg.connect(url, autocommit=True)
         except psycopg.Error as error:
@@ -85,7 +87,7 @@ class PostgresSink(SqlSink):
 
     def close(self) -> None:
         self._db.close()
-        self._converter.close()
+        self._parser.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         try:
@@ -94,25 +96,13 @@ class PostgresSink(SqlSink):
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
 
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        self._converter.read(rows, tables)
-
-    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
-        return self._converter.read_ahead(rows, tables)
-
-    def use(self, parsed: ParsedRows) -> None:
-        self._converter.use(parsed)
-
-    def release(self) -> None:
-        self._converter.release()
-
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        for file in self._converter.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):
+        for file in self._parser.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):
             self._copy(table, target, file)
 
     def fill_all(self, fills: Sequence[Fill]) -> None:
         """Insert the rows of several tables. DuckDB converts a table while PostgreSQL stores the previous one."""
-        with closing(self._converter.csv_files(fills, _convert, NULL_TEXT)) as files:
+        with closing(self._parser.csv_files(fills, _convert, NULL_TEXT)) as files:
             for fill, file in zip(fills, files, strict=True):
                 self._copy(fill.table, fill.table.name, file)
 

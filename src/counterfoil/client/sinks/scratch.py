@@ -16,18 +16,36 @@ class ScratchFolder:
     """
 
     def __init__(self, target: Path | None) -> None:
-        if target is None:
-            self.path = Path(tempfile.mkdtemp(prefix="counterfoil-pull-"))
-        else:
-            prefix = f"{target.name}.scratch-"
-            _delete_unused(target.parent, prefix)
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
-        self._lock = os.open(self.path, os.O_RDONLY)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        prefix, parent = "counterfoil-pull-", None
+        if target is not None:
+            prefix, parent = f"{target.name}.scratch-", target.parent
+            _delete_unused(parent, prefix)
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            lock = _locked(self.path)
+            if lock is not None:
+                self._lock = lock
+                return
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a new folder and return the file descriptor of the lock.
+
+    Return None if another pull, which took the folder for that of a killed pull, deleted it before it was locked.
+    """
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if folder.exists():
+        return lock
+    os.close(lock)
+    return None
 
 
 def _delete_unused(parent: Path, prefix: str) -> None:

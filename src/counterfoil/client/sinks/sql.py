@@ -1,6 +1,6 @@
 """The code that all SQL sinks share. Subclasses implement how an engine receives the rows of a response.
 
-`read` parses the objects of a response, and `fill` inserts the resulting rows
+The parser reads the objects of a response, and `fill` inserts the resulting rows
 of one table. Apart from a few expressions, the rest is SQL that all engines
 understand. Shops and members that have not changed are not written, so the
 sink knows which tables changed.
@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.client.sinks import BillKey, CopiedBill, ParsedRows, ShopDayTotals, SinkError, Written
+from counterfoil.client.sinks.row_parser import RowParser
 from counterfoil.client.sinks.schema import definitions, missing_statements
 from counterfoil.client.tables import (
     BILLS,
@@ -80,6 +81,8 @@ class SqlSink(ABC):
     INDEXES: Mapping[str, tuple[str, ...]] = {}
     VIEWS: Mapping[str, str] = {}
 
+    _parser: RowParser
+
     def __init__(self) -> None:
         self._has_undelivered = False
 
@@ -88,22 +91,6 @@ class SqlSink(ABC):
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         """Run a statement and return its rows."""
-
-    @abstractmethod
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Parse the objects of a response. Fields that these tables do not use may be skipped."""
-
-    @abstractmethod
-    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
-        """Parse the objects of a response for a later call of `use`. Another thread may call this."""
-
-    @abstractmethod
-    def use(self, parsed: ParsedRows) -> None:
-        """Let `fill` insert these rows instead of those that `read` parsed last."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Free the memory of parsed rows that were used. This must not be called inside a transaction."""
 
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
@@ -169,11 +156,11 @@ class SqlSink(ABC):
             self.run("COMMIT")
         except BaseException:
             self._has_undelivered = True  # The rollback may restore flags of undelivered bills.
-            for clean_up in (lambda: self.run("ROLLBACK"), self.release):
+            for clean_up in (lambda: self.run("ROLLBACK"), self._parser.release):
                 with suppress(SinkError):  # Report the original error, not one that is raised here.
                     clean_up()
             raise
-        self.release()
+        self._parser.release()
 
     def state(self) -> bytes | None:
         rows = self.run("SELECT state FROM pull_state")
@@ -188,7 +175,7 @@ class SqlSink(ABC):
     def put_shops(self, rows: Sequence[bytes]) -> None:
         if not rows:
             return
-        self.read(rows, (SHOPS, CATEGORIES))
+        self._parser.read(rows, (SHOPS, CATEGORIES))
         if any(self._merge(SHOPS, "shop_id", {"removed_at": "NULL"})):
             self.changed(SHOPS)
         if any(self._merge(CATEGORIES, "shop_id", parents="SELECT shop_id FROM staged_shops")):
@@ -242,7 +229,7 @@ class SqlSink(ABC):
     def put_members(self, provider_id: str, rows: Sequence[bytes]) -> Written:
         if not rows:
             return Written()
-        self.read(rows, (MEMBERS, COUPONS))
+        self._parser.read(rows, (MEMBERS, COUPONS))
         base = f"'{escape_quotes(provider_id)}'"
         added, changed = self._merge(MEMBERS, "member_id", {"provider_id": base, "removed_at": "NULL"})
         new_coupons, changed_coupons = self._merge(COUPONS, "member_id", parents="SELECT member_id FROM staged_members")
@@ -306,15 +293,15 @@ class SqlSink(ABC):
     # --- bills -------------------------------------------------------------------------
 
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
-        return self.read_ahead(rows, _TABLES_OF_BILLS)
+        return self._parser.read_ahead(rows, _TABLES_OF_BILLS)
 
     def put_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None = None) -> Written:
         if not rows:
             return Written()
         if parsed is None:
-            self.read(rows, _TABLES_OF_BILLS)
+            self._parser.read(rows, _TABLES_OF_BILLS)
         else:
-            self.use(parsed)
+            self._parser.use(parsed)
         self._stage("incoming", VERSIONS, {})
         distinct = self.run("SELECT count(*) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities")[0][0]
         if distinct < len(rows):

@@ -10,7 +10,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import ParsedRows, SinkError
+from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.converter import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
@@ -42,9 +42,11 @@ class SQLiteSink(SqlSink):
     INDEXES = INDEXES
     VIEWS = SQLITE_VIEWS
 
+    _parser: RowConverter
+
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._converter = RowConverter(path)
+        self._parser = RowConverter(path)
         self._last_state: bytes | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +74,7 @@ class SQLiteSink(SqlSink):
 
     def close(self) -> None:
         self._db.close()
-        self._converter.close()
+        self._parser.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         # A deferred transaction could fail at its first write because another process has written in the meantime.
@@ -95,23 +97,11 @@ class SQLiteSink(SqlSink):
         super().save_state(state)
         self._last_state = state
 
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        self._converter.read(rows, tables)
-
-    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
-        return self._converter.read_ahead(rows, tables)
-
-    def use(self, parsed: ParsedRows) -> None:
-        self._converter.use(parsed)
-
-    def release(self) -> None:
-        self._converter.release()
-
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         places = ", ".join("?" * len(table.columns))
         statement = f"INSERT INTO {target} ({column_names(table)}) VALUES ({places})"
         try:
-            for rows in self._converter.tuples(table, supplied, _convert):
+            for rows in self._parser.tuples(table, supplied, _convert):
                 self._db.executemany(statement, rows)
         except sqlite3.Error as error:
             raise SinkError(f"SQLite: {error}") from error

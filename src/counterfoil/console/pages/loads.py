@@ -1,5 +1,6 @@
 """Loads: the latest loads with their counts, and the rejected lines of one load without their values."""
 
+import os
 import shlex
 from collections import Counter
 from datetime import datetime
@@ -235,12 +236,19 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
 
 
 def _advice(visit: Visit, load: LoadView) -> Html:
-    """Return advice about rejected lines, with the command that loads the rejects file."""
-    command = None
-    if load.rejects_file:
-        file = visit.settings.store / "rejects" / load.rejects_file
-        command = element("p", command_line(f"counterfoil load {shlex.quote(str(file))}"))
-    return markup(element("p", visit.t("load.fix"), class_="muted"), command)
+    """Return advice about rejected lines, with the command that loads the rejects file.
+
+    Only the name of the file is stored. If the file is not in the store's folder, as after `load --rejects FILE`, its
+    path is unknown, so the advice names the file without a command.
+    """
+    t = visit.t
+    if not load.rejects_file:
+        return element("p", t("load.fix"), class_="muted")
+    file = visit.settings.store / "rejects" / load.rejects_file
+    if not os.path.isfile(file):  # noqa: PTH113 - Path.is_file raises an error if the folder is not readable
+        return element("p", t("load.fix_elsewhere", file=name_of(load.rejects_file)), class_="muted")
+    command = element("p", command_line(f"counterfoil load {shlex.quote(str(file))}"))
+    return markup(element("p", t("load.fix"), class_="muted"), command)
 
 
 def _reveal_button(visit: Visit, load: LoadView, one: RejectView, form_token: str) -> Html:

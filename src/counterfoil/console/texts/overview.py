@@ -126,6 +126,16 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Values are hidden, because they may contain personal data. Fix the cause, then load the rejects file.",
         "ค่าถูกซ่อนไว้เพราะอาจมีข้อมูลส่วนบุคคล แก้ไขสาเหตุแล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธ",
     ),
+    "load.fix_elsewhere": (
+        (
+            "Values are hidden, because they may contain personal data. Fix the cause, then load the rejects file "
+            "{file}. This file is not in the store's folder of rejects."
+        ),
+        (
+            "ค่าถูกซ่อนไว้เพราะอาจมีข้อมูลส่วนบุคคล แก้ไขสาเหตุแล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธ {file} "
+            "ไฟล์นี้ไม่อยู่ในโฟลเดอร์ rejects ของที่เก็บข้อมูล"
+        ),
+    ),
     # --- store ---
     "store.title": ("Store", "ที่เก็บข้อมูล"),
     "store.well": ("Every check passed.", "ผ่านการตรวจสอบทั้งหมด"),

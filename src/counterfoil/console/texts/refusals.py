@@ -41,12 +41,20 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "{limit}ต้องอยู่ระหว่าง 1 ถึง {most} ไม่ใช่ {number}",
     ),
     "refusal.label": (
-        "A label must be one line of at most {most} characters.",
-        "ป้ายชื่อต้องเป็นบรรทัดเดียว ยาวไม่เกิน {most} อักขระ",
+        "A label must not be longer than {most} characters.",
+        "ป้ายชื่อต้องยาวไม่เกิน {most} อักขระ",
+    ),
+    "refusal.label_characters": (
+        "A label must not contain line breaks, control characters or invalid UTF-8.",
+        "ป้ายชื่อต้องไม่มีการขึ้นบรรทัดใหม่ อักขระควบคุม หรือ UTF-8 ที่ไม่ถูกต้อง",
     ),
     "refusal.blank_id": (
-        "{id} must be one line and must not be blank.",
-        "{id}ต้องเป็นบรรทัดเดียวและต้องไม่ว่าง",
+        "{id} must not be blank.",
+        "{id}ต้องไม่ว่าง",
+    ),
+    "refusal.id_characters": (
+        "{id} must not contain line breaks, control characters or invalid UTF-8.",
+        "{id}ต้องไม่มีการขึ้นบรรทัดใหม่ อักขระควบคุม หรือ UTF-8 ที่ไม่ถูกต้อง",
     ),
     "refusal.long_id": (
         "{id} must not be longer than {most} bytes.",

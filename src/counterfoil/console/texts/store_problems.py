@@ -118,6 +118,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "{reason}. Not stored: {count} daily counts",
         "{reason} ยังไม่ได้บันทึกยอดรายวัน {count} รายการ",
     ),
+    "store_problem.bridge_error": ("bridge: {reason}", "บริดจ์แจ้งว่า: {reason}"),
     "store_problem.bridge": (
         "bridge: cursors that were handed out may have been lost",
         "บริดจ์: เคอร์เซอร์ที่ส่งออกไปแล้วอาจสูญหาย",
