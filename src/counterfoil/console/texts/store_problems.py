@@ -56,7 +56,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         ("ไม่มีที่เก็บข้อมูลที่ {folder} ตรวจสอบ --store หรือ COUNTERFOIL_STORE หากต้องการสร้างใหม่ ให้รัน `counterfoil init`"),
     ),
     "store_problem.cannot_open": ("cannot open {file}: {reason}", "เปิด {file} ไม่ได้: {reason}"),
-    "store_problem.no_server": ("PostgreSQL: no server can be read", "PostgreSQL: อ่านจากเซิร์ฟเวอร์ใดไม่ได้"),
+    "store_problem.no_replica": (
+        "PostgreSQL: no replica can be read",
+        "PostgreSQL: อ่านจากเซิร์ฟเวอร์สำรอง (replica) ใดไม่ได้",
+    ),
     "store_problem.no_primary": (
         "PostgreSQL: no server accepts writes",
         "PostgreSQL: ไม่มีเซิร์ฟเวอร์ที่เขียนได้",
@@ -98,16 +101,20 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to complete it.",
         "การคัดลอกมายังที่เก็บข้อมูลนี้ยังไม่เสร็จ: รัน `counterfoil copy` พร้อม --cut-over เพื่อทำให้เสร็จ",
     ),
-    "store_problem.citus_node": (
+    "store_problem.citus_session": (
         (
-            "Citus: a load was interrupted, and a node that may still be writing its rows does not respond. The "
-            "horizon does not advance until the node responds. If the node is permanently lost, remove it from the "
-            "cluster."
+            "Citus: a load was interrupted, and a session that may still be writing its rows does not end, or a "
+            "node does not respond. The horizon does not advance until all sessions of that load have ended. "
+            "If a node is permanently lost, remove it from the cluster."
         ),
         (
-            "Citus: การนำเข้าหยุดกลางคัน และโหนดที่อาจยังเขียนข้อมูลอยู่ไม่ตอบ horizon จะไม่เดินหน้าจนกว่าโหนดจะตอบ "
-            "ถ้าโหนดสูญหายถาวร ให้นำออกจากคลัสเตอร์"
+            "Citus: การนำเข้าหยุดกลางคัน และเซสชันที่อาจยังเขียนข้อมูลอยู่ไม่จบ หรือมีโหนดที่ไม่ตอบ "
+            "horizon จะไม่เดินหน้าจนกว่าทุกเซสชันของการนำเข้านั้นจะจบ ถ้าโหนดสูญหายถาวร ให้นำออกจากคลัสเตอร์"
         ),
+    ),
+    "store_problem.layout_changed": (
+        "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the program.",
+        "`counterfoil migrate --distribute` เปลี่ยนตารางหลังจากโปรแกรมนี้เริ่มทำงาน ให้เริ่มโปรแกรมนี้ใหม่",
     ),
     "store_problem.meter": ("meter: {reason}", "ตัวนับคำขอแจ้งว่า: {reason}"),
     "store_problem.meter_day": (
