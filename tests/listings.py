@@ -13,8 +13,8 @@ from running_service import RunningService
 FIRST_SLOT = datetime.fromisoformat("2026-01-01T00:00:00+07:00")
 UNLIMITED = 10**9
 DAY_SEC = 86_400
-# Checking a page of 200 rows against the OpenAPI document takes longer than reading it, so pages with a higher limit
-# than this are not checked.
+# Only pages with at most this limit are checked against the OpenAPI document, because checking a page of 200 rows takes
+# longer than reading the page.
 CHECKED_LIMIT = 10
 
 

@@ -111,7 +111,9 @@ TABLE = (
         "off",
         "Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or off.",
     ),
-    Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
+    Setting(
+        "admin_host", "127.0.0.1", "Address the admin listener (/live, /ready, /metrics) listens on. Do not expose it."
+    ),
     Setting(
         "admin_names",
         "",
@@ -119,7 +121,11 @@ TABLE = (
         "Loopback names and admin_host itself need not be listed.",
     ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
-    Setting("console_host", "127.0.0.1", "Address of the operator's console (`counterfoil console`). Keep it private."),
+    Setting(
+        "console_host",
+        "127.0.0.1",
+        "Address the operator's console (`counterfoil console`) listens on. Do not expose it.",
+    ),
     Setting("console_port", 8002, "Port of the operator's console."),
     Setting(
         "console_names",

@@ -55,7 +55,7 @@ def test_a_gap_is_shown_with_the_request_that_closes_it(counterfoil: Command, st
     read_changes(store, key_id, "sh_1", (0, now - 5 * DAY_MS), (now - HOUR_MS, now))
     assert copy_of(counterfoil, key_id, "sh_1")["state"] == "gap"
     text = counterfoil("keys", "show", key_id).stdout
-    assert "were not read through the change list" in text
+    assert "were not read from the list of changes" in text
     assert f"updatedSince={iso_utc(now - 5 * DAY_MS)}" in text
 
 
@@ -66,7 +66,7 @@ def test_a_first_pass_from_a_mark_is_shown_with_its_start(counterfoil: Command, 
     text = counterfoil("keys", "show", key_id).stdout
     start = f"{datetime.fromtimestamp((now - HOUR_MS) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     assert f"up to date for changes since {start}" in text
-    assert f"Riverside (sh_1): Changes before {start} were not read through the change list." in text
+    assert f"Riverside (sh_1): Changes before {start} were not read from the list of changes." in text
 
 
 def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, store: Path, key_id: str) -> None:
@@ -83,7 +83,7 @@ def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, st
     assert (shown["days"][-1]["errors"], shown["days"][-1]["rateLimited"]) == (1, 1)
     assert [(one["error"], one["route"], one["count"]) for one in shown["errors"]] == [("bad_query", "shops", 1)]
     text = counterfoil("keys", "show", key_id).stdout
-    assert "1 with an error; 1 more refused" in text
+    assert "of which 1 failed. Not admitted, and so not included: 1." in text
     assert "bad_query" in text
 
 

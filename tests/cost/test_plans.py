@@ -168,7 +168,7 @@ GROWING = {"bills", "members", "accounts", "shops", "cursors", "removed_bills", 
 
 
 def _constants() -> dict[str, str]:
-    """Return the statements with parameters that requests run on PostgreSQL, except inserts, keyed by name."""
+    """Return the parameterized statements, except inserts, that requests run on PostgreSQL, keyed by name."""
     named = [
         (f"{module.__name__.rpartition('.')[2]}.{name}", value)
         for module in (cursors, books, change_feed, day_totals)

@@ -18,7 +18,10 @@ END_THE_OTHERS = """
 
 @pytest.mark.long
 def test_a_connection_closed_by_the_server_is_not_reused() -> None:
-    """A server announces the end of a session before it disconnects. Until then, the connection still looks usable."""
+    """Between announcing the end of a session and disconnecting, the connection still looks usable.
+
+    The proxy hides the disconnect, which makes this time longer.
+    """
     server = servers.postgres(18)
     database, url = server.fresh_database()
     proxy = Proxy(server.port)

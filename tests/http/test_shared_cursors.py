@@ -463,7 +463,7 @@ def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(
     slow = listing.page(2)
     shared_service.clock.advance(3 * DAY_SEC)
     listing.edit(1)
-    # The slow reader reaches the second position first, with its own horizon.
+    # The slow reader reads the second page before the new reader does, and keeps its own horizon.
     assert listing.page(2, slow.cursor).server_time == slow.server_time
     new = listing.page(2)
     oldest = min(page.server_time for page in listing.pages(2, new.cursor))

@@ -71,7 +71,7 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture
 def open_store(store: Store, clock: ManualClock, run: Run) -> Iterator[OpenStore]:
-    """The books of an empty deployment, open for writing and reading."""
+    """An empty store whose books are open for reading and writing."""
     open_store = OpenStore(store, clock, run)
     yield open_store
     open_store.close()

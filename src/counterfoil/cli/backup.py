@@ -13,7 +13,11 @@ from counterfoil.domain.calendar import iso_utc
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--without-secret", is_flag=True, help="Leave out the deployment secret. Keep a copy of it elsewhere.")
+@click.option(
+    "--without-secret",
+    is_flag=True,
+    help="Leave the deployment secret out of the backup. You must keep your own copy of it.",
+)
 @store_option
 @json_option
 @click.pass_context

@@ -89,7 +89,10 @@ def report_fields(report: KeyReport) -> list[tuple[str, str]]:
     """Return the time of the last request and the counts of the last 7 days, as names and values."""
     requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
     refused = sum(day.rate_limited + day.refused for day in report.days)
-    counted = f"{requests:,} requests in the last {DAYS} days, {errors:,} with an error; {refused:,} more refused"
+    counted = (
+        f"{requests:,} requests in the last {DAYS} days, of which {errors:,} failed. "
+        f"Not admitted, and so not included: {refused:,}."
+    )
     return [("last used", _time(report.last_used) if report.last_used else "never"), ("usage", counted)]
 
 
@@ -120,12 +123,12 @@ def _notes(row: CopyRow) -> list[str]:
     notes = []
     if row.gap_from and row.gap_until:
         notes.append(
-            f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read through the change list. "
+            f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read from the list of changes. "
             "If the copy was started again in that time, this is expected. To close the gap, ask the integrator to "
             f"read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
         )
     if row.read_from:
-        notes.append(f"Changes before {_time(row.read_from)} were not read through the change list.")
+        notes.append(f"Changes before {_time(row.read_from)} were not read from the list of changes.")
     return notes
 
 

@@ -20,7 +20,7 @@ from counterfoil.settings import Settings
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Delete old request records, daily totals, cursors, and removals that the change feed reports.
+    """Delete old request records, daily totals and cursors, and old removals from the change feed.
 
     Request records are kept for 90 days, daily totals and removals for 400
     days, and unused cursors for 7 days. A running service does this

@@ -122,8 +122,13 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
         for shop in of_franchise:
             _print_shop(shop, indent, width)
         click.echo()
-    click.secho("Times are in Thailand time. Usual: median by this time on this weekday, last 4 weeks.", dim=True)
-    click.secho(f"Silent: usually {MISSING_BILLS} or more bills in the time since the last bill.", dim=True)
+    click.secho(
+        "Times are in Thailand time. Usual: the median number of bills by this time on this weekday (last 4 weeks).",
+        dim=True,
+    )
+    click.secho(
+        f"Silent: the shop usually has {MISSING_BILLS} or more bills in the time since its last bill.", dim=True
+    )
 
 
 def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:

@@ -47,9 +47,9 @@ class ShopBills(Protocol):
 class ShopActivity(Struct, frozen=True, kw_only=True):
     """A loaded shop and how busy it is.
 
-    `bills` is the number of all bills, or None if they were not counted.
+    `bills` is the total number of bills, or None if they were not counted.
     `usual_by_now` is the median number of bills that the shop had by this time of
-    day on the same weekday of the last four weeks. `usual_since_last` is the
+    day, on the same weekday in each of the last four weeks. `usual_since_last` is the
     corresponding median for the time since the last bill, or only for the first
     week after it if the bill is more than a week old. `is_closed` is true if the
     last bill is at least four weeks old. If the shop is closed or has never had

@@ -32,9 +32,9 @@ class ReadProgress(Struct, frozen=True):
 
     `server_time` is the newest horizon of a pass that has ended. `ended_at` is
     the time of the latest page that ended a pass, and `continued_at` is the time
-    of the latest page that did not. Each value is 0 if there was no such page.
-    `covered` is the text of the ranges of changes that passes have returned (see
-    `read_ranges.py`).
+    of the latest page that did not. These values are 0 if there was no such page.
+    `covered` has the ranges of changes that passes have returned, encoded as text
+    (see `read_ranges.py`).
     """
 
     server_time: int = 0

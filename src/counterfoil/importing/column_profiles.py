@@ -106,7 +106,7 @@ def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetS
 
 
 def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]], bool]) -> int:
-    """Return the line number of the heading. Some tills write a title above the heading."""
+    """Return the line number of the heading, which has the names of the columns. Some tills write a title above it."""
     for line in range(1, HEADING_LINES + 1):
         try:
             columns = CsvFile(path, encoding, None, line).sheet.columns

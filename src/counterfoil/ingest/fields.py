@@ -226,7 +226,7 @@ def check_bill_without_shop(record: dict[str, Any]) -> Findings | None:
 
 
 def _are_all_counted(visits: object, count: int) -> bool:
-    """Return whether the load could read all visits of a member, so that they need not be checked again."""
+    """Return whether the load could read all visits of a member, in which case they need not be checked again."""
     return isinstance(visits, list) and len(visits) == count and dict not in map(type, visits)
 
 

@@ -44,7 +44,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise errors of psycopg and the operating system as those of ports.py.
+    """Convert errors of psycopg and the operating system to the exceptions defined in ports.py.
 
     Only the first line of the message is kept, because the rest may contain data.
     """
@@ -113,7 +113,7 @@ def check_layout(connection: Connection, *, is_distributed: bool) -> None:
     """Raise StoreMismatch if this version cannot use the schema, or if the tables do not match `is_distributed`."""
     check_version(connection)
     with translated():
-        # While the tables are being distributed, this statement waits until they are.
+        # If the tables are being distributed, this statement waits until that is finished.
         connection.execute("SELECT FROM horizon")
         found = connection.execute(IS_DISTRIBUTED).fetchone()
     if found != (is_distributed,):

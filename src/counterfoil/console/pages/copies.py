@@ -19,7 +19,7 @@ def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
         status = visit.store.overview().store
     except (StoreUnavailable, StoreMismatch):
         return None
-    # If the store has a problem, only the findings about it are known.
+    # If the store has a problem, the status has only findings, and the empty `shops` does not mean that there are none.
     return None if status.extent is None else status.shops
 
 

@@ -1,4 +1,4 @@
-"""Store: the findings of `status` and `doctor`, sizes, servers, login, meter, and the number of open sessions."""
+"""Store: the findings of `status` and `doctor`, sizes, servers, database user, meter, and open console sessions."""
 
 from msgspec import Struct
 

@@ -111,7 +111,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "copy.behind_by": ("behind by {span}", "ตามหลัง {span}"),
     "copy.gap": ("gap", "มีช่วงขาด"),
     "copy.gap_note": (
-        "Changes between {start} and {end} (Thailand time) were not read through the change list.",
+        "Changes between {start} and {end} (Thailand time) were not read from the list of changes.",
         "การเปลี่ยนแปลงระหว่าง {start} ถึง {end} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
     ),
     "copy.gap_expected": (
@@ -123,7 +123,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "หากต้องการปิดช่วงที่ขาด ให้ผู้เชื่อมต่ออ่านร้านนี้หนึ่งครั้งด้วย updatedSince={mark}",
     ),
     "copy.read_from": (
-        "Changes before {start} (Thailand time) were not read through the change list.",
+        "Changes before {start} (Thailand time) were not read from the list of changes.",
         "การเปลี่ยนแปลงก่อน {start} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
     ),
     "copy.fresh_since": ("up to date for changes since {start}", "ตรงกันตั้งแต่ {start}"),

@@ -151,7 +151,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "store.own_meter": ("in the store", "ในที่เก็บข้อมูล"),
     "store.free": ("Free disk space", "พื้นที่ดิสก์ว่าง"),
     "store.log": ("Write-ahead log of {name}", "บันทึก WAL ของ {name}"),
-    "store.login": ("Login", "ผู้ใช้ฐานข้อมูล"),
+    "store.login": ("Database user", "ผู้ใช้ฐานข้อมูล"),
     "store.servers": ("Servers", "เซิร์ฟเวอร์"),
     "store.server": ("Server", "เซิร์ฟเวอร์"),
     "store.role": ("Role", "บทบาท"),
