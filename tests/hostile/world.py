@@ -243,7 +243,8 @@ class World:
     def key_specs(self) -> list[KeySpec]:
         """Specify a key for each shop, each franchise and some unknown scopes. The permissions vary from key to key."""
         scopes = [("shop", shop_id) for shop_id in self.shops]
-        scopes += [("franchise", name) for name in sorted({str(shop["franchiseId"]) for shop in self.shops.values()})]
+        franchises = {str(shop["franchiseId"]) for shop in self.shops.values() if shop["franchiseId"] is not None}
+        scopes += [("franchise", name) for name in sorted(franchises)]
         scopes += [("shop", "sh-never-loaded"), ("franchise", "fr-never-loaded")]
         return [
             KeySpec(kind, scope_id, lookup=bool(number & 1), personal=bool(number & 2))
