@@ -16,14 +16,16 @@ from hostile import timing as timings
 from hostile.canaries import Finder, Survey
 from hostile.checker import Checker, Document
 from hostile.database_timing import STATEMENTS, compare_in_database, connected
-from hostile.fuzzing import Fuzzer, tokens_of
+from hostile.fuzzing import Fuzzer, feed_tokens_of, tokens_of
 from hostile.mutations import Generator, Stock
 from hostile.refusals import QUESTIONS, SCOPES, TwoFranchises, two_franchises
 from hostile.targets import BACK_ENDS, Attacked, Postgres, Site, Valkey, on_servers, on_sqlite
 from hostile.world import World, escaped
 
-# Labels of records outside franchise fr-0. No response to a key for fr-0 or its shops may contain any of them.
-FOREIGN = re.compile(rb"label of (?:sh-[1-9]|mb-[1-9]|mb-alone|sh-alone|sh-without)")
+# Labels of records and IDs of shops outside franchise fr-0. No response to a key for fr-0 or its shops may contain any.
+FOREIGN = re.compile(
+    rb'label of (?:sh-[1-9]|mb-[1-9]|mb-alone|sh-alone|sh-without)|"shopId":"sh-(?:[1-9]|alone|without)'
+)
 
 
 class UnderAttack(Struct):
@@ -62,12 +64,14 @@ def checker_for(site: Attacked) -> Checker:
 
 
 def stock_for(site: Attacked, world: World) -> Stock:
-    """Issue unlimited keys, a key for each kind of limit and a revoked key; return them with the IDs to request."""
+    """Issue unlimited keys, a key for each kind of limit and a revoked key; return them with IDs, marks and cursors."""
     franchise = site.issue("franchise", "fr-0")
     full = site.issue("shop", "sh-0-1", messaging_lookup=True, personal_data=True)
     limited = [site.issue("shop", "sh-0-1", per_min=3), site.issue("franchise", "fr-0", per_day=5)]
     revoked = site.issue("shop", "sh-0-1")
     site.revoke(revoked)
+    stranger = site.issue("franchise", "fr-1")
+    feed_tokens = feed_tokens_of(site.ports[0], [franchise, full, stranger])
     return Stock(
         keys=[franchise, full] * 4 + limited,
         bad_keys=[revoked, "cf_live_x", "x" * 200, full[:-1], full.swapcase()],
@@ -75,6 +79,9 @@ def stock_for(site: Attacked, world: World) -> Stock:
         bill_ids=[escaped(bill_id) for _, bill_id in world.bills],
         provider_ids=["mb-0", "mb-shared", "mb-1"],
         tokens=list(tokens_of(site.ports[0], full, "mb-shared").values()),
+        marks=feed_tokens.marks,
+        feed_cursors=feed_tokens.feed_cursors,
+        digest_cursors=feed_tokens.digest_cursors,
     )
 
 
@@ -127,9 +134,11 @@ def triples(
 ) -> Result:
     """Check at least `total` triples (all if it is None) from several processes. Stop when `seconds` have passed."""
     checker = checker_for(site)
-    matrix = scope.Matrix(world, site.ports, scope.issued(world, site), checker)
+    keys = scope.issued(world, site)
+    matrix = scope.Matrix(world, site.ports, keys, checker)
     matrix.learn_tokens()
     site.load(*world.later)
+    matrix.learn_cursors(scope.twins(keys, site))
     parts = parallel.Scope(world, matrix.known, checker.document.text)
     report = parallel.check(parts, total, seconds=seconds, processes=processes)
     return Result("triples", report.totals, report.faults + crashes(site))
@@ -145,6 +154,9 @@ def world_of(total: int, seed: int = 1) -> World:
 
 def canaries(site: Attacked, world: World) -> Result:
     survey = Survey(world, site, checker_for(site))
+    survey.read_everything()
+    # The second load removes records, so that the change feed also returns removals.
+    site.load(*world.later)
     survey.read_everything()
     survey.send_canaries()
     hits = [str(hit) for hit in survey.search()]

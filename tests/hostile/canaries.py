@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from backports import zstd
@@ -35,6 +36,11 @@ PRIVATE_TARGETS = (
     "members?providerId=mb-0&cursor={}",
     "members/lookup?providerId=mb-0&messagingUserId={}",
     "members/lookup?providerId={}&messagingUserId=U00000000000000000000000000000000",
+    "changes?since={}",
+    "changes?cursor={}",
+    "digests?shopId={}",
+    "digests?from={}",
+    "digests?cursor={}",
 )
 
 
@@ -103,9 +109,9 @@ def disguises(text: str) -> list[bytes]:
 
 
 class Survey:
-    """Reads the endpoints, sends requests that contain canaries, and then searches all output and stored data.
+    """Reads all endpoints, sends requests that contain canaries, and then searches all output and stored data.
 
-    The change feed and the digests are not read.
+    `read_templates` contains the paths that were read successfully, as in the OpenAPI document.
     """
 
     def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
@@ -115,6 +121,8 @@ class Survey:
         self.answers: list[tuple[str, bool, Answer]] = []
         self.faults: list[str] = []
         self.searched = 0
+        self.read_templates: set[str] = set()
+        self._marks: dict[str, str] = {}
         self._plain_key = site.issue("franchise", "fr-0", messaging_lookup=True, label="canary plain")
         self._full_key = site.issue("franchise", "fr-0", messaging_lookup=True, personal_data=True)
         for key in (self._plain_key, self._full_key):
@@ -123,6 +131,7 @@ class Survey:
     # --- asking ------------------------------------------------------------------------
 
     def read_everything(self) -> None:
+        """Read all endpoints with both keys. If called again, also read the changes since the first call."""
         port = self._site.ports[0]
         labels = tokens_of(port, self._plain_key, "mb-0")
         own_bills = [bill_id for shop_id, bill_id in self._world.bills if shop_id.startswith("sh-0")]
@@ -139,6 +148,10 @@ class Survey:
         for key, personal in ((self._plain_key, False), (self._full_key, True)):
             for target in targets:
                 self._ask(target, key, personal)
+            if key in self._marks:
+                self._read_to_end(f"changes?since={self._marks[key]}&limit=2", key, personal)
+            self._marks[key] = self._read_to_end("changes?limit=10", key, personal)["mark"]
+            self._read_to_end("digests?limit=5", key, personal)
 
     def send_canaries(self) -> None:
         """Send canaries where callers might put private data by mistake: in paths, parameters, headers and keys."""
@@ -150,12 +163,25 @@ class Survey:
         for key in (canaries.mark("wrong key"), f"cf_live_aaaaaaaaaaaa_{canaries.mark('wrong key')}"):
             self._ask("shops", key, personal=False)
 
-    def _ask(self, target: str, key: str, personal: bool, *headers: bytes) -> None:
+    def _read_to_end(self, target: str, key: str, personal: bool) -> Any:
+        """Read all pages of the change feed or of the digests; return the body of the last page."""
+        cursor = ""
+        while True:
+            body = json.loads(self._ask(target + cursor, key, personal).body)
+            assert body["ok"], body
+            if body["nextCursor"] is None:
+                return body
+            cursor = f"&cursor={body['nextCursor']}"
+
+    def _ask(self, target: str, key: str, personal: bool, *headers: bytes) -> Answer:
         answer = ask(self._site.ports[0], f"/ext/v1/{target}", key, *headers)
         assert answer is not None
         self.answers.append((target.partition("?")[0], personal, answer))
         template = self._checker.document.template(f"/ext/v1/{target.partition('?')[0]}")
         self.faults += [f"{target}: {what}" for what in self._checker.faults(answer, template)]
+        if answer.status == 200:
+            self.read_templates.add(template)
+        return answer
 
     # --- searching ---------------------------------------------------------------------
 

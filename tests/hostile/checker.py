@@ -38,6 +38,7 @@ TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"psycopg", b"asyncpg", b
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
 _SERVER_TIME = re.compile(rb'"serverTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"')
 _NUMBERS = re.compile(rb"(?<=:)[0-9]+")
+_FEED_TOKEN = re.compile(rb'"(nextCursor|mark)":"[A-Za-z0-9_-]+"')
 _MOST_KNOWN = 100_000
 _LONG_BODY = 50_000
 
@@ -76,14 +77,20 @@ class Document:
         found: Json | None = self.paths[template]["get"]["responses"].get(str(status))
         return found
 
-    def header(self, described: Json) -> Json:
+    def resolved(self, described: Json) -> Json:
+        """Return the description that a reference points to, or the description itself if it is not a reference."""
         found: Any = described
         if "$ref" in described:
             found = self.content
             for step in described["$ref"].removeprefix("#/").split("/"):
                 found = found[step]
-        header: Json = found
-        return header
+        resolved: Json = found
+        return resolved
+
+    def query_parameters(self) -> dict[str, set[str]]:
+        """Return the names of all query parameters, keyed by path template."""
+        described = {path: map(self.resolved, item["get"].get("parameters", ())) for path, item in self.paths.items()}
+        return {path: {one["name"] for one in ones if one["in"] == "query"} for path, ones in described.items()}
 
     def body_faults(self, template: str, status: int, body: Any) -> list[str]:
         """Return the ways in which a body violates the schema of this response."""
@@ -113,6 +120,7 @@ class Checker:
         self.trouble = trouble
         self.checked = 0
         self.by_status: dict[int, int] = {}
+        self.by_route: dict[tuple[str, int], int] = {}
         self._foreign = foreign
         self._known_answers: set[object] = set()
         self._known_bodies: set[tuple[str, int, bytes]] = set()
@@ -122,6 +130,8 @@ class Checker:
         """Return the faults in a response to `method` on a path that matches `template`."""
         self.checked += 1
         self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
+        route = (template, answer.status)
+        self.by_route[route] = self.by_route.get(route, 0) + 1
         if answer.header("x-request-id") is None or (answer.status == 400 and not answer.body and method != "HEAD"):
             return self._refusal_faults(answer, template)
         try:
@@ -232,7 +242,7 @@ class Checker:
             return [f"{method} {template} answered {answer.status}, which is not documented"]
         if method not in ("GET", "HEAD") and answer.status not in (400, 403, 405):
             return [f"{method} was answered with {answer.status}"]
-        known = {name.lower(): self.document.header(header) for name, header in described.get("headers", {}).items()}
+        known = {name.lower(): self.document.resolved(header) for name, header in described.get("headers", {}).items()}
         names = {name for name, _ in answer.headers}
         found = [f"the header {name} is not documented" for name in sorted(names - set(known) - PLAIN)]
         found += [
@@ -268,6 +278,8 @@ class Checker:
 
 DOC = "/v1/openapi.json"
 USAGE = "/v1/usage"
+# Marks and cursors of these lists contain the horizon, so they change all the time.
+FEEDS = ("/v1/changes", "/v1/digests")
 # serverTime begins within this many bytes of the end of a body.
 _LONGEST_END = 80
 DECODERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": zstd.decompress}
@@ -310,10 +322,17 @@ def _checked_headers(answer: Answer, request_id: str | None) -> tuple[object, ..
 
 
 def _checked_body(body: bytes, template: str) -> bytes:
-    """Normalise a body for comparison: remove a valid serverTime, and set the numbers of usage responses to 0."""
+    """Normalise a body for comparison.
+
+    A valid serverTime is removed, the marks and cursors of FEEDS are replaced, and the numbers of usage responses are
+    set to 0.
+    """
     place = body.rfind(b'"serverTime":"', -_LONGEST_END)
     time = _SERVER_TIME.match(body, place) if place >= 0 else None
     same = body[:place] + body[time.end() :] if time else body
+    if template in FEEDS:
+        rows = same.rfind(b'],"nextCursor":')
+        same = same[:rows] + _FEED_TOKEN.sub(rb'"\1":"token"', same[rows:]) if rows >= 0 else same
     return _NUMBERS.sub(b"0", same) if template == USAGE else same
 
 

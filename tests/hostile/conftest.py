@@ -8,7 +8,7 @@ import pytest
 
 from hostile.campaign import UnderAttack
 from hostile.checker import Checker, Document
-from hostile.scope import Matrix, issued
+from hostile.scope import Matrix, issued, twins
 from hostile.targets import on_sqlite
 from hostile.world import World
 
@@ -35,7 +35,9 @@ def under_attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderAtta
         site.load(*world.first)
         site.start()
         checker = Checker(Document.served_by(site.ports[0]))
-        matrix = Matrix(world, site.ports, issued(world, site), checker)
+        keys = issued(world, site)
+        matrix = Matrix(world, site.ports, keys, checker)
         matrix.learn_tokens()
         site.load(*world.later)
+        matrix.learn_cursors(twins(keys, site))
         yield UnderAttack(site, world, checker, matrix)

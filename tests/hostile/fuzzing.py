@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from hostile.checker import Checker
 from hostile.mutations import Case, Generator
-from hostile.raw_http import Answer, Line, Malformed
+from hostile.raw_http import Answer, Line, Malformed, ask
 
 # Limits on the requests that are sent at once, the bytes that are pipelined on a connection before its responses are
 # read, and the connections that wait for responses. They are high enough to keep the service busy.
@@ -212,6 +212,30 @@ class Fuzzer:
 
     def _report(self, what: str, case: Case) -> None:
         self.report.faults.append(Fault(what, self._generator.seed, case.number, case.data))
+
+
+class FeedTokens(Struct):
+    """Marks and cursors that the service gave to some keys."""
+
+    marks: list[str] = field(default_factory=list)
+    feed_cursors: list[str] = field(default_factory=list)
+    digest_cursors: list[str] = field(default_factory=list)
+
+
+def feed_tokens_of(port: int, keys: list[str]) -> FeedTokens:
+    """Read a mark of the change feed and cursors of the feed and of the digests with each key."""
+    found = FeedTokens()
+    for key in keys:
+        found.marks.append(_field(port, key, "changes?limit=1000", "mark"))
+        found.feed_cursors += [_field(port, key, f"changes?limit={limit}", "nextCursor") for limit in (1, 3)]
+        found.digest_cursors += [_field(port, key, f"digests?limit={limit}", "nextCursor") for limit in (1, 3)]
+    return found
+
+
+def _field(port: int, key: str, target: str, name: str) -> str:
+    answer = ask(port, f"/ext/v1/{target}", key)
+    assert answer is not None
+    return str(json.loads(answer.body)[name])
 
 
 def tokens_of(port: int, key: str, provider_id: str) -> dict[str, str]:

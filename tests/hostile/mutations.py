@@ -23,6 +23,8 @@ LARGEST_HEAD = 63_000
 
 PATHS = (
     *("shops", "transactions", "transactions/{id}", "members", "members/lookup", "members/{id}", "usage"),
+    # These two are twice as frequent as the others, because they have the most ways to be refused.
+    *("changes", "digests") * 2,
     "openapi.json",
     "nowhere",
     "",
@@ -37,11 +39,16 @@ PARAMETERS = (
     "updatedSince",
     "limit",
     "cursor",
+    "since",
     "providerId",
     "messagingUserId",
     "x",
     "__proto__",
 )
+# Half of the requests for these paths have no other parameters, because most combinations with others are refused.
+OWN_PARAMETERS = {"changes": ("since", "limit", "cursor"), "digests": ("shopId", "from", "to", "limit", "cursor")}
+LIMITS = ("1", "2", "7", "1000", "1001", "0", "x")
+TOKEN_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 ODD_VALUES = (
     "",
     "0",
@@ -145,7 +152,10 @@ ODD_BYTES = (
 
 
 class Stock(Struct, frozen=True):
-    """The valid and invalid keys, and the IDs, that the generator puts into requests."""
+    """The valid and invalid keys, the IDs, and the marks and cursors that the generator puts into requests.
+
+    Some of the marks and cursors belong to a key of another franchise.
+    """
 
     keys: list[str]
     bad_keys: list[str]
@@ -153,6 +163,9 @@ class Stock(Struct, frozen=True):
     bill_ids: list[str]
     provider_ids: list[str]
     tokens: list[str]
+    marks: list[str]
+    feed_cursors: list[str]
+    digest_cursors: list[str]
 
 
 class Case(Struct, frozen=True):
@@ -173,13 +186,16 @@ class Generator:
         self.seed = seed
         self._stock = stock
         self._document = document
-        self._values = {
+        self._values: dict[str, Sequence[str]] = {
             "shopId": stock.shop_ids,
             "providerId": stock.provider_ids,
             "cursor": stock.bill_ids,
+            "since": stock.marks,
             "from": ["20260101"],
             "to": ["20260131"],
         }
+        cursors = {"changes": stock.feed_cursors, "digests": stock.digest_cursors}
+        self._own_values = {path: self._values | {"limit": LIMITS, "cursor": cursors[path]} for path in OWN_PARAMETERS}
         self._authorizations = [b"Authorization: Bearer " + key.encode() for key in stock.keys]
         self._bad_authorizations = [b"Authorization: Bearer " + key.encode() for key in stock.bad_keys]
 
@@ -215,8 +231,11 @@ class Generator:
             named = self._stock.bill_ids if path.startswith("transactions") else self._stock.tokens
             chosen = _one_of(random, named if random.random() < 0.5 else ODD_VALUES)
             path = path.removesuffix("{id}") + chosen
+        if path in OWN_PARAMETERS and random.random() < 0.5:
+            pairs = self._own_pairs(random, path)
+        else:
+            pairs = [self._pair(random) for _ in range(_one_of(random, (0, 1, 2, 3, 3, 4, 6, 40)))]
         path = f"{ROOT}/v1/{path}"
-        pairs = [self._pair(random) for _ in range(_one_of(random, (0, 1, 2, 3, 3, 4, 6, 40)))]
         # The whole head must stay below the maximum size, or the HTTP server refuses it.
         if not pairs or len(path) + sum(map(len, pairs)) + len(pairs) >= HUGE + 2_000:
             return path, path
@@ -238,6 +257,17 @@ class Generator:
                 return f"{name}={value};{name}=x"
             case _:
                 return f"{name}={value}"
+
+    def _own_pairs(self, random: Random, path: str) -> list[str]:
+        """Return some of the parameters of the change feed or the digests. Some marks and cursors are tampered with."""
+        pairs = []
+        for name in OWN_PARAMETERS[path]:
+            if random.random() < 0.4:
+                value = _one_of(random, self._own_values[path][name] if random.random() < 0.9 else ODD_VALUES)
+                if name in ("since", "cursor") and random.random() < 0.4:
+                    value = _tampered(random, value)
+                pairs.append(f"{name}={value}")
+        return pairs
 
     def _authorization(self, random: Random) -> list[bytes]:
         chance = random.random()
@@ -269,6 +299,29 @@ class Generator:
                     data = data[:place] + b"\r\n" + other + b"\r\n" + data[place:]
             data = data or b"\r\n"
         return data
+
+
+def _tampered(random: Random, token: str) -> str:
+    """Return a mark or cursor with a small change. One of the changes only encodes a character differently."""
+    place = int(random.random() * len(token)) if token else 0
+    letter = _one_of(random, TOKEN_LETTERS)
+    match int(random.random() * 8):
+        case 0:
+            return token[:place] + letter + token[place + 1 :]
+        case 1:
+            return token[:place] + letter + token[place:]
+        case 2:
+            return token[:place] + token[place + 1 :]
+        case 3:
+            return token[:place]
+        case 4:
+            return token + _one_of(random, ("=", "==", "%3D", "A", "%00", "%0A", "+"))
+        case 5:
+            return token.swapcase()
+        case 6:
+            return token[place:] + token[:place]
+        case _:
+            return f"{token[:place]}%{ord(token[place]):02X}{token[place + 1 :]}" if token.isascii() and token else "%"
 
 
 def _one_of(random: Random, among: Sequence[Item]) -> Item:

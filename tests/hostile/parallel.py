@@ -9,7 +9,7 @@ from itertools import islice
 
 from msgspec import Struct, field
 
-from hostile.checker import Checker, Document
+from hostile.checker import FEEDS, Checker, Document
 from hostile.fuzzing import MOST_FAULTS, Fuzzer
 from hostile.mutations import Generator, Stock
 from hostile.scope import Known, Matrix
@@ -55,7 +55,8 @@ class Scope(Struct):
 
     def matrix(self) -> Matrix:
         known = self.known
-        return Matrix(self.world, known.ports, known.keys, Checker(Document(self.document)), known.tokens)
+        checker = Checker(Document(self.document))
+        return Matrix(self.world, known.ports, known.keys, checker, known.tokens, known.feed_tokens)
 
 
 def send(fuzzing: Fuzzing, numbers: range, *, seconds: float, processes: int) -> Report:
@@ -70,10 +71,11 @@ def send(fuzzing: Fuzzing, numbers: range, *, seconds: float, processes: int) ->
 def check(scope: Scope, total: int | None, *, seconds: float, processes: int) -> Report:
     """Check all triples, or those of enough keys to reach a total, until the time is up or too many faults are found.
 
-    All keys have the same number of triples.
+    All keys have about the same number of triples. The last key has the fewest, because nothing in its scope was ever
+    loaded, so it has no cursors.
     """
     keys = list(scope.known.keys)
-    each = sum(1 for _ in scope.matrix().triples_of(keys[0]))
+    each = sum(1 for _ in scope.matrix().triples_of(keys[-1]))
     needed = len(keys) if total is None else min(len(keys), -(-total // each))
     pieces = [range(place, place + 1) for place in range(needed)]
     report, _ = _run(_begin_scope, scope, _triples, pieces, seconds, processes)
@@ -125,11 +127,13 @@ def _begin_fuzzing(fuzzing: Fuzzing) -> None:
 def _fuzz(numbers: range) -> Report:
     fuzzing, checker, generator = _fuzzing[0]
     port = fuzzing.ports[numbers.start // REQUESTS_AT_ONCE % len(fuzzing.ports)]
-    checker.by_status, checker.checked = {}, 0
+    checker.by_status, checker.by_route, checker.checked = {}, {}, 0
     done = Fuzzer(port, generator, checker).run(numbers)
     totals: dict[str, int | float] = {"requests": done.requests, "answers checked": done.answers}
     totals["broken requests without an answer"] = done.hung_up
     totals["idle connections closed"] = done.reconnected
+    for feed in FEEDS:
+        totals[f"answers of {feed}"] = sum(number for (path, _), number in checker.by_route.items() if path == feed)
     totals |= {f"status {status}": number for status, number in sorted(done.by_status.items())}
     return Report(totals, list(map(str, done.faults)))
 
@@ -144,5 +148,6 @@ def _triples(places: range) -> Report:
     keys = list(matrix.known.keys)
     for place in places:
         matrix.run(triples=matrix.triples_of(keys[place]))
+        matrix.run_passes([keys[place]])
     totals: dict[str, int | float] = {"triples": matrix.report.triples, **matrix.report.by_endpoint}
     return Report(totals, matrix.report.faults)

@@ -15,15 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import json
 from msgspec.structs import replace
 
 from actors import OPERATOR
-from counterfoil import bootstrap, key_issuing, settings
+from counterfoil import bootstrap, key_issuing, reads, settings
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.change_feed import BEGINNING, FeedPage, FeedPosition, Window
+from counterfoil.domain.day_totals import DigestPage, ShopDay
+from counterfoil.domain.feed_tokens import FeedTokens
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.observe.events import Event
 from counterfoil.observe.logs import JsonLog
@@ -36,6 +40,7 @@ Headers = list[tuple[str, str]]
 Spoil = Callable[[str, int, Headers, bytes], tuple[int, Headers, bytes]]
 
 KEPT_SEC = 10.0
+CHANGES, DIGESTS = "/ext/v1/changes", "/ext/v1/digests"
 
 
 class _SpoiledProtocol:
@@ -60,7 +65,7 @@ class SpoiledApp:
 
 
 class PlantedService:
-    """A service with a planted defect. `parts` replaces classes of `bootstrap` by name."""
+    """A service with a planted defect. `parts` replaces classes of `bootstrap` or `reads` by name."""
 
     def __init__(self, folder: Path, *, spoil: Spoil | None = None, **parts: type) -> None:
         self.folder = folder
@@ -132,15 +137,16 @@ class PlantedService:
 
 @contextmanager
 def _replaced(parts: dict[str, type]) -> Iterator[None]:
-    """Replace classes in `bootstrap` for the duration of the block."""
-    before = {name: getattr(bootstrap, name) for name in parts}
+    """Replace classes in the modules that use them for the duration of the block."""
+    users = {name: bootstrap if hasattr(bootstrap, name) else reads for name in parts}
+    before = {name: getattr(user, name) for name, user in users.items()}
     for name, part in parts.items():
-        setattr(bootstrap, name, part)
+        setattr(users[name], name, part)
     try:
         yield
     finally:
         for name, part in before.items():
-            setattr(bootstrap, name, part)
+            setattr(users[name], name, part)
 
 
 # --- answers that are not as documented ---------------------------------------------------
@@ -214,8 +220,34 @@ def more_remaining(_: str, status: int, headers: Headers, body: bytes) -> tuple[
     return status, [(known, "9999999999" if known == name else value) for known, value in headers], body
 
 
+def digest_of_another_scope(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b'"shopId":"sh-0', b'"shopId":"sh-2') if path == DIGESTS else body
+
+
+def element_of_another_type(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b'"full":true', b'"full":"yes"') if path == CHANGES else body
+
+
+def two_marks(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b',"mark":"', b',"mark":["x"],"also":"') if path == CHANGES else body
+
+
+def cacheable_digests(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return cacheable(path, status, headers, body) if path == DIGESTS else (status, headers, body)
+
+
 def count_as_text(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
     return status, headers, body.replace(b'"count":', b'"count":"x",":":')
+
+
+def telling(path: str, canary: str) -> Spoil:
+    """Return a function that adds a canary to the rows of one list."""
+
+    def told(asked: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+        added = b'"shopId":"%b ' % canary.encode()
+        return status, headers, body.replace(b'"shopId":"', added) if asked == path else body
+
+    return told
 
 
 SPOILED: dict[str, Spoil] = {
@@ -235,6 +267,10 @@ SPOILED: dict[str, Spoil] = {
     "a serverTime that is not a time": wrong_time,
     "more requests remaining than the limit": more_remaining,
     "a count that is not a number": count_as_text,
+    "a digest of another scope": digest_of_another_scope,
+    "an element of the feed with a field of another type": element_of_another_type,
+    "a mark that is not a string": two_marks,
+    "digests that may be cached": cacheable_digests,
 }
 
 
@@ -290,6 +326,94 @@ class ListsForeignShops(SqliteBooks):
 class CoversEveryBase(SqliteBooks):
     async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
         return bool(provider_id) or await super().covers(scope, provider_id, reached)
+
+
+class CoversEveryShop(SqliteBooks):
+    """Returns an empty list of digests for the shops of other franchises, instead of refusing the request."""
+
+    async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
+        return bool(shop_id) or await super().has_shop(scope, shop_id, reached)
+
+
+class FeedOfAnotherFranchise(SqliteBooks):
+    """Returns a bill of another franchise at the end of each page of the feed."""
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        page = await super().changes(scope, window, after, limit, reached)
+        foreign = await super().changes(Scope("franchise", "fr-2"), Window(BEGINNING, window.until), None, 2, reached)
+        return replace(page, elements=page.elements + foreign.elements[1:])
+
+
+class FeedWithoutRemovals(SqliteBooks):
+    """Leaves the removals of bills out of the feed."""
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        page = await super().changes(scope, window, after, limit, reached)
+        return replace(page, elements=[one for one in page.elements if b'"billRemoved"' not in one])
+
+
+class FeedOfEverySince(SqliteBooks):
+    """Returns everything in every pass, whatever the mark."""
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        return await super().changes(scope, Window(BEGINNING, window.until), after, limit, reached)
+
+
+class DigestsOfTwoShops(SqliteBooks):
+    """Adds the bills of a shop of another franchise to the digests of each shop."""
+
+    totalled: tuple[str, ...] = ("bills", "net")
+
+    async def digests(
+        self,
+        scope: Scope,
+        shop_id: str | None,
+        days: tuple[int, int],
+        after: ShopDay | None,
+        limit: int,
+        reached: int = 0,
+    ) -> DigestPage:
+        page = await super().digests(scope, shop_id, days, after, limit, reached)
+        foreign = await super().digests(Scope("shop", "sh-2-0"), None, days, None, 1_000, reached)
+        by_day = {digest["day"]: digest for digest in map(json.decode, foreign.elements)}
+        own = [json.decode(element) for element in page.elements]
+        for digest in own:
+            for name in self.totalled:
+                number = type(digest[name])
+                digest[name] = number(int(digest[name]) + int(by_day.get(digest["day"], {}).get(name, 0)))
+        return replace(page, elements=[json.encode(digest) for digest in own])
+
+
+class HashOfTwoShops(DigestsOfTwoShops):
+    totalled = ("hash",)
+
+
+class TokensOfAnyLineage(FeedTokens):
+    """Accepts marks and cursors of every key that has the same scope."""
+
+    def _signature(self, owner: Key, payload: bytes) -> bytes:
+        return super()._signature(replace(owner, key_id="", family=None), payload)
+
+
+class TokensOfAnyKey(FeedTokens):
+    """Accepts marks and cursors of every key."""
+
+    def _signature(self, owner: Key, payload: bytes) -> bytes:
+        return super()._signature(replace(owner, key_id="", family=None, scope=Scope("shop", "")), payload)
+
+
+class CursorsOfAnyQuery(FeedTokens):
+    """Accepts a cursor of the digests in a list with other parameters."""
+
+    def read_digest_cursor(self, owner: Key, query: str, text: str) -> tuple[int, ShopDay] | None:
+        found = self._verified(owner, text)
+        return super().read_digest_cursor(owner, getattr(found, "query", query), text)
 
 
 # --- limits and revocations -----------------------------------------------------------------

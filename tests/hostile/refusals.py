@@ -17,7 +17,7 @@ from counterfoil import bootstrap
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted
 from counterfoil.domain.problems import Refused
-from counterfoil.domain.requests import bill_list, lookup, member_list
+from counterfoil.domain.requests import bill_list, digest_list, lookup, member_list
 from counterfoil.reads import Answer, Caller, Reads
 from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member
@@ -44,6 +44,8 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         "shop",
         lambda reads, caller, asked: reads.bills(caller, bill_list({"shopId": asked, "cursor": "x", **NEW_YEAR})),
     ),
+    # The change feed is left out, because none of its parameters is the ID of a record.
+    "digests of a shop": ("shop", lambda reads, caller, asked: reads.digests(caller, digest_list({"shopId": asked}))),
     "members of a base": (
         "base",
         lambda reads, caller, asked: reads.members(caller, member_list({"providerId": asked})),

@@ -20,13 +20,13 @@ from hostile.fuzzing import Fuzzer
 from hostile.mutations import Generator
 from hostile.outages import OutageRun, missing
 from hostile.planted import PlantedService
-from hostile.scope import Matrix, issued
+from hostile.scope import Matrix, issued, twins
 from hostile.soak import Sample
 from hostile.world import World
 
 pytestmark = pytest.mark.long
 
-REQUESTS = 150
+REQUESTS = 300
 
 
 @contextmanager
@@ -96,24 +96,76 @@ def test_a_hidden_request_that_is_answered_is_found(tmp_path: Path) -> None:
 # --- scope and canaries --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("defect", "where"),
-    [
-        (planted.LeaksOneBill, "transactions/sh-2-0-b2"),
-        (planted.ListsForeignShops, "shops"),
-        (planted.CoversEveryBase, "members?providerId="),
-    ],
-)
-def test_the_scope_matrix_finds_what_leaks(tmp_path: Path, defect: type, where: str) -> None:
+@contextmanager
+def matrix_of(folder: Path, **defect: Any) -> Iterator[Matrix]:
+    """Yield the scope matrix of a service with a planted defect. Both deliveries of the world are loaded."""
     world = World()
-    with serving(tmp_path / "leaking", world, SqliteBooks=defect) as service:
-        matrix = Matrix(world, service.ports, issued(world, service), documented(service))
+    with serving(folder, world, **defect) as service:
+        keys = issued(world, service)
+        matrix = Matrix(world, service.ports, keys, documented(service))
         matrix.learn_tokens()
         service.load(*world.later)
+        matrix.learn_cursors(twins(keys, service))
+        yield matrix
+
+
+@pytest.mark.parametrize(
+    ("part", "defect", "where"),
+    [
+        ("SqliteBooks", planted.LeaksOneBill, "transactions/sh-2-0-b2"),
+        ("SqliteBooks", planted.ListsForeignShops, "shops"),
+        ("SqliteBooks", planted.CoversEveryBase, "members?providerId="),
+        ("SqliteBooks", planted.CoversEveryShop, "digests?shopId="),
+        ("SqliteBooks", planted.DigestsOfTwoShops, "digests?shopId="),
+        ("FeedTokens", planted.TokensOfAnyLineage, "changes?limit=1000&since="),
+        ("FeedTokens", planted.TokensOfAnyLineage, "changes?limit=1000&cursor="),
+        ("FeedTokens", planted.TokensOfAnyLineage, "digests?limit=1000&cursor="),
+        ("FeedTokens", planted.TokensOfAnyKey, "changes?limit=1000&since="),
+        ("FeedTokens", planted.CursorsOfAnyQuery, "digests?from="),
+    ],
+)
+def test_the_scope_matrix_finds_what_leaks(tmp_path: Path, part: str, defect: type, where: str) -> None:
+    with matrix_of(tmp_path / "leaking", **{part: defect}) as matrix:
         suspects = (triple for triple in matrix.triples() if triple.target.startswith(where))
         report = matrix.run(triples=islice(suspects, 400))
     assert report.faults != []
     assert all(where in fault for fault in report.faults)
+
+
+@pytest.mark.parametrize(
+    ("defect", "where", "reported"),
+    [
+        (planted.FeedOfAnotherFranchise, "changes?limit=10", "not allowed: bill sh-2-"),
+        (planted.FeedOfAnotherFranchise, "changes?since=", "not allowed: bill sh-2-"),
+        (planted.FeedWithoutRemovals, "changes?since=", "missing: billRemoved sh-0-0 "),
+        (planted.FeedOfEverySince, "changes?since=", "not allowed: shop sh-0-0"),
+        (planted.DigestsOfTwoShops, "digests?limit=5", "not allowed: 2 bills of sh-0-0 "),
+        (planted.DigestsOfTwoShops, "digests?from=", "not allowed: 4 bills of sh-0-1 "),
+        (planted.HashOfTwoShops, "digests?limit=5", "is not the hash of its bills"),
+    ],
+)
+def test_the_passes_of_the_scope_matrix_find_what_leaks(
+    tmp_path: Path, defect: type, where: str, reported: str
+) -> None:
+    with matrix_of(tmp_path / "leaking", SqliteBooks=defect) as matrix:
+        specs = [spec for spec in matrix.known.keys if spec.scope_id in ("sh-0-0", "sh-0-1", "fr-0")]
+        faults = matrix.run_passes(specs).faults
+    assert any(where in fault and reported in fault for fault in faults), faults
+
+
+def test_the_same_passes_find_nothing_without_a_defect(tmp_path: Path) -> None:
+    with matrix_of(tmp_path / "sound") as matrix:
+        assert matrix.run_passes(matrix.known.keys).faults == []
+
+
+@pytest.mark.parametrize(("path", "named"), [(planted.CHANGES, "changes"), (planted.DIGESTS, "digests")])
+def test_a_canary_that_only_the_feed_or_the_digests_return_is_found(tmp_path: Path, path: str, named: str) -> None:
+    world = World()
+    canary = next(text for text, kind in world.canaries.kinds.items() if kind == "tel")
+    with serving(tmp_path / "telling", world, spoil=planted.telling(path, canary)) as service:
+        survey = Survey(world, service, documented(service))
+        survey.read_everything()
+        assert {str(hit) for hit in survey.search()} == {f"a canary from tel in the answer to {named}"}
 
 
 def test_a_canary_in_a_log_line_in_an_answer_or_in_a_file_is_found(tmp_path: Path) -> None:
@@ -129,7 +181,8 @@ def test_a_canary_in_a_log_line_in_an_answer_or_in_a_file_is_found(tmp_path: Pat
         survey.read_everything()
         hits = {str(hit) for hit in survey.search()}
     assert "a canary from tel in the log" in hits
-    assert "a canary from bill customerName in the answer to transactions" in hits
+    for path in ("transactions", "changes"):
+        assert f"a canary from bill customerName in the answer to {path}" in hits
     assert any(hit.startswith("a canary from bill customerName in the stored books") for hit in hits)
 
 
@@ -189,7 +242,7 @@ def test_an_empty_list_in_an_outage_is_found(tmp_path: Path) -> None:
     with serving(tmp_path / "emptying", world, SqliteBooks=books) as service:
         run = OutageRun(service, world)
         report = run.run("usage missing", missing(service, "usage", run.copies), 0.4)
-    assert "usage missing: 0 bills instead of 6" in report.faults
+    assert "usage missing: 0 bills instead of 7" in report.faults
 
 
 @pytest.mark.parametrize(

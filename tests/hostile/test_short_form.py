@@ -8,16 +8,29 @@ from hostile import campaign, limiter, revocation, slow_clients
 from hostile.attacks import run_all
 from hostile.campaign import UnderAttack
 from hostile.canaries import Survey
-from hostile.checker import Checker
+from hostile.checker import ROOT, Checker
 from hostile.fuzzing import Fuzzer
-from hostile.mutations import Generator
+from hostile.mutations import OWN_PARAMETERS, PARAMETERS, PATHS, Generator
 from hostile.outages import OutageRun, missing
 
 pytestmark = pytest.mark.xdist_group("hostile, short form")
 
 REQUESTS = 1_200
-# Only every fourth triple is checked. Each key has an odd number of triples, so every endpoint is still reached.
+# Only every fourth triple is checked, and each key begins with another one, so that every endpoint is still reached.
 EVERY_SO_MANYTH = 4
+
+
+def test_every_documented_path_and_parameter_is_attacked(under_attack: UnderAttack) -> None:
+    document = under_attack.checker.document
+    paths, parameters = set(document.paths), document.query_parameters()
+    assert paths <= {document.template(f"{ROOT}/v1/{path.replace('{id}', 'x')}") for path in PATHS}
+    assert set().union(*parameters.values()) <= set(PARAMETERS)
+    assert {path: set(names) for path, names in OWN_PARAMETERS.items()} == {
+        path: parameters[f"/v1/{path}"] for path in OWN_PARAMETERS
+    }
+    matrix = under_attack.matrix
+    spec = next(iter(matrix.known.keys))
+    assert paths == {triple.template for triple in matrix.triples_of(spec)} | {"/v1/openapi.json"}
 
 
 def test_mutated_requests_get_documented_answers_or_a_refusal(under_attack: UnderAttack) -> None:
@@ -28,6 +41,8 @@ def test_mutated_requests_get_documented_answers_or_a_refusal(under_attack: Unde
     assert report.faults == [], "\n".join(map(str, report.faults))
     assert report.requests == REQUESTS
     assert {200, 400, 401, 403, 404, 405, 429} <= set(checker.by_status)
+    assert {("/v1/changes", 200), ("/v1/changes", 400)} <= set(checker.by_route)
+    assert {("/v1/digests", 200), ("/v1/digests", 400), ("/v1/digests", 403)} <= set(checker.by_route)
     assert campaign.crashes(site) == []
 
 
@@ -39,13 +54,18 @@ def test_known_attacks_on_http_framing_are_refused_or_answered_once(under_attack
 
 
 def test_no_key_reads_more_or_less_than_the_source_records_allow(under_attack: UnderAttack) -> None:
-    triples = islice(under_attack.matrix.triples(), 0, None, EVERY_SO_MANYTH)
-    report = under_attack.matrix.run(triples=triples)
+    matrix = under_attack.matrix
+    keys = list(matrix.known.keys)
+    for number, spec in enumerate(keys):
+        matrix.run(triples=islice(matrix.triples_of(spec), number % EVERY_SO_MANYTH, None, EVERY_SO_MANYTH))
+    report = matrix.run_passes(keys)
     assert report.faults == []
-    assert report.triples > 800
+    assert report.triples > 1_000
     assert set(report.by_endpoint) == {
-        *("shops", "usage", "lists", "bills", "bases", "members", "raw ids", "lookup", "malformed")
+        *("shops", "usage", "lists", "bills", "bases", "members", "raw ids", "lookup", "malformed"),
+        *("digests", "foreign tokens", "wrong tokens", "passes", "pages of passes"),
     }
+    assert report.by_endpoint["pages of passes"] > 2 * report.by_endpoint["passes"]
 
 
 def test_no_canary_is_answered_stored_or_logged(under_attack: UnderAttack) -> None:
@@ -56,6 +76,7 @@ def test_no_canary_is_answered_stored_or_logged(under_attack: UnderAttack) -> No
     assert survey.faults == []
     assert len(under_attack.world.canaries.kinds) > 1_500
     assert survey.searched > 120
+    assert survey.read_templates == set(under_attack.checker.document.paths)
 
 
 @pytest.mark.long

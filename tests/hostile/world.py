@@ -5,6 +5,7 @@ with permission, or never.
 Bills, members and shops have labels by which they are recognised in responses.
 """
 
+from collections import Counter
 from random import Random
 from typing import Any
 from urllib.parse import quote
@@ -40,6 +41,14 @@ NEVER_ON_BILLS = (
 )
 NEVER_ON_LINES = ("cost", "recipe", "kitchenNote")
 NEVER_ON_PAYMENTS = ("cardNumber", "cardHolder", "reference")
+# Bills that some lists never return, by the end of their ID. Lists by day leave out bills without a date, and lists by
+# change leave out bills from before change tracking. Every shop has one bill of each kind.
+IRREGULAR: dict[str, Record] = {
+    "untracked": {"history": True},
+    "undated": {"closedAt": None},
+    "undated-untracked": {"closedAt": None, "history": True},
+}
+NET = 120
 NEVER_ON_MEMBERS = ("name", "nickname", "birthday", "gender", "photo", "address", "notes", "savedCard", "promotions")
 
 
@@ -102,6 +111,10 @@ class World:
         self.members: dict[str, Record] = {}
         self.removed_bills: list[tuple[str, str]] = []
         self.removed_members: list[str] = []
+        # The state that only the change feed returns: the franchise of each shop after the first load, and the bills
+        # that the second load adds or changes.
+        self.first_franchises: dict[str, str | None] = {}
+        self.changed_bills: set[tuple[str, str]] = set()
         self.first: list[Record] = []
         self.later: list[Record] = []
         for franchise in range(franchises):
@@ -119,10 +132,10 @@ class World:
     def _index(self) -> None:
         """Group the final records by the IDs that requests contain."""
         self._bills_by_id: dict[str, list[tuple[str, Record]]] = {}
-        self._receipts: dict[str, list[str]] = {}
+        self._bills_of: dict[str, list[Record]] = {}
         for (shop_id, bill_id), bill in self.bills.items():
             self._bills_by_id.setdefault(bill_id, []).append((shop_id, bill))
-            self._receipts.setdefault(shop_id, []).append(str(bill["receiptNumber"]))
+            self._bills_of.setdefault(shop_id, []).append(bill)
         self._members_of: dict[str, list[Record]] = {}
         self._holders: dict[tuple[str, str], list[Record]] = {}
         for member in self.members.values():
@@ -154,6 +167,7 @@ class World:
             **self._marked(NEVER_ON_SHOPS, "shop"),
         }
         self.shops[shop_id] = record
+        self.first_franchises[shop_id] = franchise
         self.first.append(record)
 
     def _open_base(self, base: str, members: int) -> None:
@@ -200,29 +214,39 @@ class World:
         if bills > 1:
             ids[-1] = f"{ODD_IDS[place % len(ODD_IDS)]} {shop_id}"
         for number, bill_id in enumerate(ids):
-            record = {
-                "kind": "bill",
-                "id": bill_id,
-                "shopId": shop_id,
-                "closedAt": f"2026-01-{number % 28 + 1:02}T12:{place % 60:02}:00+07:00",
-                "receiptNumber": f"label of {shop_id} {bill_id}",
-                "memberId": self.random.choice(own)["id"] if own and number % 2 else None,
-                "lines": [{"name": "Soup", "qty": 1, "total": 120, **self._marked(NEVER_ON_LINES, "line")}],
-                "amounts": {"net": 120},
-                "payments": [{"name": "Card", "amount": 120, **self._marked(NEVER_ON_PAYMENTS, "payment")}],
-                **self._marked(NEVER_ON_BILLS, "bill"),
-            }
-            self.bills[shop_id, bill_id] = record
-            self.first.append(record)
+            member_id = self.random.choice(own)["id"] if own and number % 2 else None
+            self.first.append(self._bill(shop_id, bill_id, f"2026-01-{number % 28 + 1:02}", place, memberId=member_id))
+        for name, fields in IRREGULAR.items():
+            self.first.append(self._bill(shop_id, f"{shop_id}-{name}", "2026-01-02", place, **fields))
+
+    def _bill(self, shop_id: str, bill_id: str, day: str, place: int = 0, **fields: Any) -> Record:
+        """Add a bill to the final state; return its record."""
+        record = {
+            "kind": "bill",
+            "id": bill_id,
+            "shopId": shop_id,
+            "closedAt": f"{day}T12:{place % 60:02}:00+07:00",
+            "receiptNumber": f"label of {shop_id} {bill_id}",
+            "lines": [{"name": "Soup", "qty": 1, "total": NET, **self._marked(NEVER_ON_LINES, "line")}],
+            "amounts": {"net": NET},
+            "payments": [{"name": "Card", "amount": NET, **self._marked(NEVER_ON_PAYMENTS, "payment")}],
+            **self._marked(NEVER_ON_BILLS, "bill"),
+            **fields,
+        }
+        self.bills[shop_id, bill_id] = record
+        return record
 
     def _move_and_remove(self) -> None:
         """Add the records of the second load.
 
-        A shop moves to another franchise. Another shop, two bills and two members are removed.
+        A shop moves to another franchise. Another shop, two bills and two members are removed. A bill is changed, and
+        a bill without a date from before change tracking is added.
         """
         moved = self.shops["sh-0-2"] | {"franchiseId": "fr-1"}
         self.later.append(moved)
         self.shops["sh-0-2"] = moved
+        # The bills contain the franchise, so each of them changes with it and is tracked from then on.
+        self.bills |= {place: bill | {"history": False} for place, bill in self.bills.items() if place[0] == "sh-0-2"}
         self.later.append({"kind": "shop", "id": "sh-1-0", "removed": True})
         self.removed_shops.add("sh-1-0")
         for shop_id in ("sh-0-0", "sh-1-1"):
@@ -230,6 +254,11 @@ class World:
             del self.bills[place]
             self.removed_bills.append(place)
             self.later.append({"kind": "bill", "id": place[1], "shopId": shop_id, "removed": True})
+        changed = ("sh-0-1", "same-in-all")
+        self.bills[changed] = self.bills[changed] | {"cashier": "Ann"}
+        late = self._bill("sh-0-1", "sh-0-1-late", "2026-01-02", closedAt=None, history=True)
+        self.later += [self.bills[changed], late]
+        self.changed_bills |= {changed, ("sh-0-1", "sh-0-1-late")}
         victims = [
             next(m["id"] for m in self.members.values() if m["providerId"] == base) for base in ("mb-0", "mb-shared")
         ]
@@ -243,7 +272,8 @@ class World:
     def key_specs(self) -> list[KeySpec]:
         """Specify a key for each shop, each franchise and some unknown scopes. The permissions vary from key to key."""
         scopes = [("shop", shop_id) for shop_id in self.shops]
-        scopes += [("franchise", name) for name in sorted({str(shop["franchiseId"]) for shop in self.shops.values()})]
+        franchises = {str(shop["franchiseId"]) for shop in self.shops.values() if shop["franchiseId"] is not None}
+        scopes += [("franchise", name) for name in sorted(franchises)]
         scopes += [("shop", "sh-never-loaded"), ("franchise", "fr-never-loaded")]
         return [
             KeySpec(kind, scope_id, lookup=bool(number & 1), personal=bool(number & 2))
@@ -264,12 +294,65 @@ class World:
         ]
         return Expected(200, None, frozenset(f"label of {shop_id}" for shop_id in listed))
 
-    def expected_list(self, key: KeySpec, shop_id: str) -> Expected:
+    def expected_list(self, key: KeySpec, shop_id: str, *, by_day: bool) -> Expected:
+        refused = self._refused_shop(key, shop_id)
+        return refused or Expected(200, None, frozenset(self.listed_bills(shop_id, by_day=by_day)))
+
+    def listed_bills(self, shop_id: str, *, by_day: bool) -> list[str]:
+        """Return the labels of the bills in a shop's list by day or by change."""
+        listed = [
+            bill for bill in self._bills_of.get(shop_id, ()) if (bill["closedAt"] if by_day else not is_history(bill))
+        ]
+        return [str(bill["receiptNumber"]) for bill in listed]
+
+    def _refused_shop(self, key: KeySpec, shop_id: str) -> Expected | None:
+        """Return the refusal of a request for this shop, or None if the key covers the shop."""
         if not shop_id:
             return Expected(400, "bad_query")
-        if not self.in_scope(key, shop_id):
-            return Expected(403, "shop_not_in_scope")
-        return Expected(200, None, frozenset(self._receipts.get(shop_id, ())))
+        return None if self.in_scope(key, shop_id) else Expected(403, "shop_not_in_scope")
+
+    def expected_digests(
+        self, key: KeySpec, shop_id: str | None = None, first: str | None = None, last: str | None = None
+    ) -> Expected:
+        """Return one row for each shop and day. Bills without a date are left out if `first` or `last` is given."""
+        if shop_id is not None and (refused := self._refused_shop(key, shop_id)):
+            return refused
+        covered = [of for of in self.shops if self.in_scope(key, of)] if shop_id is None else [shop_id]
+        rows: list[str] = []
+        for of in covered:
+            days = Counter(bill["closedAt"] and bill["closedAt"][:10] for bill in self._bills_of.get(of, ()))
+            rows += [
+                digest_row(of, day, bills, bills * NET)
+                for day, bills in days.items()
+                if (first is last is None if day is None else (first or day) <= day <= (last or day))
+            ]
+        return Expected(200, None, frozenset(rows))
+
+    def expected_feed(self, key: KeySpec) -> Expected:
+        """Return the elements of a first pass: every shop in the key's scope in full, including removed shops."""
+        covered = [shop_id for shop_id in self.shops if self.in_scope(key, shop_id)]
+        return Expected(200, None, frozenset(row for shop_id in covered for row in self._full_shop(shop_id)))
+
+    def expected_changes(self, key: KeySpec) -> Expected:
+        """Return the elements of a pass that starts from a mark of the first load."""
+        rows: list[str] = []
+        for shop_id, shop in self.shops.items():
+            moved = shop["franchiseId"] != self.first_franchises[shop_id]
+            if not self.in_scope(key, shop_id):
+                if key.kind == "franchise" and self.first_franchises[shop_id] == key.scope_id:
+                    rows.append(shop_row(shop_id, full=False, removed=True, in_scope=False))
+            elif moved:
+                rows += self._full_shop(shop_id)
+            else:
+                if shop_id in self.removed_shops:
+                    rows.append(shop_row(shop_id, full=False, removed=True))
+                rows += [bill_row(*bill, removed=True) for bill in self.removed_bills if bill[0] == shop_id]
+                rows += [bill_row(*bill) for bill in self.changed_bills if bill[0] == shop_id]
+        return Expected(200, None, frozenset(rows))
+
+    def _full_shop(self, shop_id: str) -> list[str]:
+        shop = shop_row(shop_id, full=True, removed=shop_id in self.removed_shops)
+        return [shop, *(bill_row(shop_id, bill["id"]) for bill in self._bills_of.get(shop_id, ()))]
 
     def expected_bill(self, key: KeySpec, bill_id: str) -> list[Expected]:
         """Return every allowed response: a franchise may have the same bill ID in several shops."""
@@ -307,6 +390,26 @@ class World:
         if not holders:
             return Expected(404, "not_found")
         return Expected(200, None, frozenset({_label(max(holders, key=lambda member: str(member["createdAt"])))}))
+
+
+def is_history(bill: Record) -> bool:
+    """Return whether a bill is from before change tracking, so that it has no `updatedAt`."""
+    return bool(bill.get("history"))
+
+
+def shop_row(shop_id: str, *, full: bool, removed: bool = False, in_scope: bool = True) -> str:
+    """Describe the entry of a shop in the feed. A shop that is not removed is described with its label."""
+    entry = f"shopRemoved {shop_id}, in scope: {in_scope}" if removed else f"shop {shop_id}: label of {shop_id}"
+    return f"{entry}, full: {full}"
+
+
+def bill_row(shop_id: str, bill_id: str, *, removed: bool = False) -> str:
+    """Describe a bill in the feed with its label, or its removal."""
+    return f"billRemoved {shop_id} {bill_id}" if removed else f"bill {shop_id}: label of {shop_id} {bill_id}"
+
+
+def digest_row(shop_id: str, day: str | None, bills: int, net: float) -> str:
+    return f"{bills} bills of {shop_id} on {day}, net {net:g}"
 
 
 def _label(member: Record) -> str:

@@ -130,13 +130,19 @@ def private(shared_service: RunningService) -> RunningService:
     return shared_service
 
 
+@pytest.fixture(scope="module")
+def answers(private: RunningService) -> list[Any]:
+    """The responses on every route to a key that has every permission."""
+    return everything(private, full_key(private))
+
+
 def full_key(service: RunningService, **terms: Any) -> str:
     granted = {"personal_data": True, "messaging_lookup": True} | terms
     return service.key(franchise="private-franchise", per_min=10_000, **granted)
 
 
 def everything(service: RunningService, key: str) -> list[Any]:
-    """Return the responses to requests for the private data, on every route except the change feed and the digests."""
+    """Return the responses to requests for the private data, on every route."""
     token, shop_id, provider_id = service.token(INTERNAL_ID), "private-shop", "private-base"
     return [
         service.get("shops", key),
@@ -144,6 +150,9 @@ def everything(service: RunningService, key: str) -> list[Any]:
         service.get("transactions", key, shopId=shop_id, updatedSince=EVER),
         service.get("transactions", key, shopId=shop_id, updatedSince=EVER, limit=1),
         service.get("transactions/private-bill", key),
+        *every_page(service, key, "changes", limit=1),
+        *every_page(service, key, "digests", limit=1),
+        service.get("digests", key, shopId=shop_id),
         service.get("members", key, providerId=provider_id),
         service.get(f"members/{token}", key),
         service.get("members/lookup", key, providerId=provider_id, messagingUserId=USER),
@@ -152,6 +161,18 @@ def everything(service: RunningService, key: str) -> list[Any]:
         service.get("usage", key),
         service.get("openapi.json"),
     ]
+
+
+def every_page(service: RunningService, key: str, path: str, **query: Any) -> Iterator[Any]:
+    """Yield the responses of a list that is read to its end."""
+    cursor: Record = {}
+    while True:
+        answer = service.get(path, key, **query, **cursor)
+        yield answer
+        following = answer.json()["nextCursor"]
+        if following is None:
+            return
+        cursor = {"cursor": following}
 
 
 def store_bytes(service: RunningService) -> dict[str, bytes]:
@@ -182,10 +203,26 @@ def test_the_deployment_contains_the_values_that_must_not_leak() -> None:
     assert len(NEVER) > 45
 
 
-@pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
-def test_unpublished_data_is_in_no_answer(private: RunningService, value: str) -> None:
+def test_the_private_data_is_requested_on_every_route(private: RunningService, answers: list[Any]) -> None:
+    (document,) = [answer.json() for answer in answers if answer.url.path.endswith("openapi.json")]
+    token = private.token(INTERNAL_ID)
+    routes = {
+        f"/ext{path}".replace("{id}", "private-bill").replace("{memberToken}", token) for path in document["paths"]
+    }
+    assert routes == {answer.url.path for answer in answers if answer.status_code == 200}
+
+
+def test_the_feed_and_the_digests_contain_the_bill_with_private_data(private: RunningService) -> None:
     key = full_key(private)
-    assert not [answer.url for answer in everything(private, key) if value in answer.text]
+    elements = [row for answer in every_page(private, key, "changes", limit=1) for row in answer.json()["data"]]
+    assert [(row["type"], row["shopId"]) for row in elements] == [("shop", "private-shop"), ("bill", "private-shop")]
+    digests = [row for answer in every_page(private, key, "digests", limit=1) for row in answer.json()["data"]]
+    assert [(row["shopId"], row["bills"]) for row in digests] == [("private-shop", 1)]
+
+
+@pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
+def test_unpublished_data_is_in_no_answer(answers: list[Any], value: str) -> None:
+    assert not [answer.url for answer in answers if value in answer.text]
 
 
 @pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
@@ -199,9 +236,8 @@ def test_unpublished_data_is_not_in_the_log(private: RunningService, tmp_path: P
 
 
 @pytest.mark.parametrize("value", [USER, OLDER_USER, USER[1:], OLDER_USER[1:]])
-def test_a_messaging_id_is_in_no_answer_and_no_file(private: RunningService, value: str) -> None:
-    key = full_key(private)
-    assert not [answer.url for answer in everything(private, key) if value in answer.text]
+def test_a_messaging_id_is_in_no_answer_and_no_file(private: RunningService, answers: list[Any], value: str) -> None:
+    assert not [answer.url for answer in answers if value in answer.text]
     assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
 
 
@@ -212,9 +248,8 @@ def test_a_messaging_id_is_not_stored_as_a_plain_hash(private: RunningService) -
     assert not [h for h in plain if h.digest()[:16] in stored or h.hexdigest()[:32].encode() in stored]
 
 
-def test_an_internal_member_id_is_in_no_answer_and_no_file(private: RunningService) -> None:
-    key = full_key(private)
-    assert not [answer.url for answer in everything(private, key) if INTERNAL_ID in answer.text]
+def test_an_internal_member_id_is_in_no_answer_and_no_file(private: RunningService, answers: list[Any]) -> None:
+    assert not [answer.url for answer in answers if INTERNAL_ID in answer.text]
     assert not [name for name, content in store_bytes(private).items() if INTERNAL_ID.encode() in content]
 
 
@@ -296,6 +331,13 @@ def test_phone_and_email_are_not_stored_with_usage(private: RunningService) -> N
         ("transactions/told-bill", {}, "told-bill"),
         ("told-path", {}, "told-path"),
         ("shops", {"phone": TEL}, TEL),
+        ("changes", {"since": "told-mark"}, "told-mark"),
+        ("changes", {"cursor": "told-cursor"}, "told-cursor"),
+        ("changes", {"limit": TEL}, TEL),
+        ("digests", {"shopId": "told-shop"}, "told-shop"),
+        ("digests", {"from": "20111111"}, "20111111"),
+        ("digests", {"to": TEL}, TEL),
+        ("digests", {"cursor": "told-cursor"}, "told-cursor"),
     ],
     ids=str,
 )
