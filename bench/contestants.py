@@ -32,7 +32,8 @@ FASTIFY = PEERS / "fastify"
 BUN = PEERS / "bun" / "node_modules" / ".bin" / "bun"
 GO = PEERS / "go" / "server"
 PATIENCE_SEC = 60.0
-# Requests rotate through this many keys, because a single integration would not request the same pages repeatedly.
+# Requests rotate through this many keys. A single integration would not request the same pages again and again, but
+# many integrations may each request them.
 CALLERS = 50
 NGINX = """
 {user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;

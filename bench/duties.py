@@ -41,7 +41,7 @@ class DutyNotPerformed(Exception):
 
 
 def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, list[str]]:
-    """Create the file with keys for each franchise, and two keys with a low rate limit; return all keys."""
+    """Create a database with keys for each franchise and two keys with a low rate limit; return all keys."""
     for old in file.parent.glob(f"{file.name}*"):
         old.unlink()
     keys = {name: [_new_key() for _ in range(callers)] for name in franchises}
@@ -57,7 +57,7 @@ def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, li
 
 
 def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float = WAIT_SEC) -> None:
-    """Check that a key is required, that the limit is exact, and that day count and records are stored correctly.
+    """Check that a key is required, that the limit is exact, and that the day count and the records are correct.
 
     The count must be in the file as soon as a response arrives. This check reads
     the file over a connection of its own, which sees only committed data, so a
@@ -95,7 +95,7 @@ def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float 
 
 
 def _stored(file: Path, key_id: str) -> tuple[int | None, list[tuple[int, int]]]:
-    """Return the day count and the number of request records by status."""
+    """Return the key's request count for the day, and its number of request records by status."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as stored:
         (count,) = stored.execute(_COUNT, (key_id,)).fetchone()
         return count, stored.execute(_RECORDS, (key_id,)).fetchall()

@@ -34,7 +34,7 @@ class Step(Struct, frozen=True):
 
 
 def measured(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[dict[str, object], list[Verdict]]:
-    """Run the pull without changes once per round and all other steps once; return the facts and the verdicts."""
+    """In every round, run a pull that finds no changes; run all other steps once. Return the facts and the verdicts."""
     empty = _empty(world)
     tell("load")
     loaded = _run(empty, ["load", str(empty.source), "--batch", "2000"], LOADED)

@@ -96,7 +96,7 @@ def _timed(words: list[str], world: World) -> Taken:
 
 
 def _environment(world: World) -> dict[str, str]:
-    """Return the environment for a load. Python may store compiled modules, so that later loads can reuse them."""
+    """Return the environment for a load. It lets Python store compiled modules, so that later loads can reuse them."""
     return {name: value for name, value in world.environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

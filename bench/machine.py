@@ -94,7 +94,7 @@ def processor_seconds(session: int) -> float | None:
 
 
 def resident_megabytes(session: int) -> list[float]:
-    """Return the memory use of each process in a session, excluding file-backed pages, in ascending order."""
+    """Return the memory usage of each process in a session, excluding file-backed pages, in ascending order."""
     return sorted(_private(process) for process in _members(session))
 
 

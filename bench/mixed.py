@@ -1,4 +1,4 @@
-"""Measures the 99th-percentile latency of a mixed load, with and without a loader that gets 1,000 bills per second."""
+"""Measures the 99th-percentile latency of a mixed load, with and without a loader fed 1,000 bills per second."""
 
 import statistics
 import subprocess
@@ -57,7 +57,7 @@ def _mixed(questions: dict[str, Workload]) -> list[Question]:
 
 @contextmanager
 def loading(world: World, number: int) -> Iterator[Callable[[], int]]:
-    """Run a loader and feed it new bills at a constant rate; yield a function that returns the count so far."""
+    """Run a loader and send it new bills at a constant rate; yield a function that returns how many have been sent."""
     words = [*COUNTERFOIL, "load", "-"]
     loader = subprocess.Popen(words, env=world.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     stop, handed = threading.Event(), count()

@@ -10,7 +10,7 @@ PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)"
 
 
 def targets(results: Path = RESULTS) -> str:
-    """Return the table of targets of the last full run and the last growth run, if they exist."""
+    """Return one table with the targets from the last full run and the last growth run. Missing runs are left out."""
     written = [profile for profile in ("full", "growth") if (results / f"{profile}.json").exists()]
     verdicts = [one for profile in written for one in read(profile, results).verdicts]
     return "\n".join(table(HEADS, [verdict_row(one) for one in verdicts])) + "\n"

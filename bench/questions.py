@@ -100,7 +100,7 @@ _SHOPS = "select cast(body as text) as body from shops where franchise_id = :fra
 
 
 def datasette(question: Question) -> str | None:
-    """Return the path of a query on our database file, where bills and shops, but not members, are finished JSON."""
+    """Return the path of a query on our database file. It has finished JSON of bills and shops, but not of members."""
     match question:
         case Poll(shop=shop, since_ms=since):
             return _sql(_BY_CHANGE, shop=shop, since=since)

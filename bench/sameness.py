@@ -78,7 +78,7 @@ def difference(ours: Any, theirs: Any, where: str = "data") -> str:
 
 
 def save_pages(ours: Running, world: World, workload: Workload) -> None:
-    """Save our pages as files, which the contestants that measure the upper limit serve."""
+    """Save our pages as files. The contestants that measure the upper limit serve these files."""
     world.limits.mkdir(exist_ok=True)
     for question in workload.questions:
         if isinstance(question, Backfill):

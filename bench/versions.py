@@ -61,7 +61,7 @@ class Cost(Struct, frozen=True):
 
 
 class Service:
-    """The service of one source tree."""
+    """A service that runs the code of one source tree."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self._worker: subprocess.Popen[str] | None = None

@@ -59,7 +59,7 @@ _HORIZON = "SELECT at FROM horizon"
 
 
 def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
-    """Return all workloads, in the order of the report."""
+    """Return all workloads, in the order in which the report lists them."""
     chance = random.Random(seed)  # noqa: S311 - questions must be reproducible, not secret
     with closing(sqlite3.connect(f"file:{world.books}?mode=ro", uri=True)) as books:
         (base,) = books.execute(_LARGEST_BASE).fetchone()
@@ -95,9 +95,9 @@ def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
 
 
 def _polls(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
-    """Return polls of some shops, each with several instants after the horizon.
+    """Return several polls for each of some shops, with different instants after the horizon.
 
-    Real pollers do not send the same instant again.
+    Real pollers do not send the same instant twice.
     """
     (horizon,) = books.execute(_HORIZON).fetchone()
     polls: list[Question] = []

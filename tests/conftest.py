@@ -13,7 +13,7 @@ from slowest_files import SLOWEST_FIRST
 
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest creates a new folder in it
 ENOUGH_BYTES = 2_000_000_000
-# With Python's default of 700 objects, garbage collection took a fifth of the processor time of the tests.
+# With Python's default threshold of 700 objects, garbage collection took a fifth of the tests' processor time.
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 

@@ -1,4 +1,4 @@
-"""The three paginated lists, with methods that load rows, move rows to the end of a list, and read it page by page.
+"""The three paginated lists, with methods to load rows, move rows to the end of a list, and read a list page by page.
 
 Rows are numbered 1, 2, 3 in the order in which the list first returns them.
 """

@@ -15,8 +15,8 @@ from typing import Any, cast
 import httpx
 
 TIMEOUT_SEC = 10
-# httpx would send such a URL unchanged, so if there are parameters, only they are encoded. Parsing the URL would take
-# as long as the rest of a request.
+# httpx would send such a URL unchanged, so it is not parsed, which would take as long as the rest of a request. Only
+# the parameters are encoded, if there are any.
 PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/(?!.*/\.|\.)[A-Za-z0-9/_.-]*")
 
 

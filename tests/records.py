@@ -101,7 +101,7 @@ def member(of: Record | str, **fields: Any) -> Record:
 
 
 def members(of: Record | str, number: int, **fields: Any) -> list[Record]:
-    """Return members of a base who signed up one day apart, in the order of their sign-up."""
+    """Return members of a base, in the order in which they signed up, one day apart."""
     return [member(of, **{"createdAt": f"2025-03-{day:02}T10:00:00+07:00", **fields}) for day in range(1, number + 1)]
 
 

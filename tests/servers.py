@@ -1,8 +1,9 @@
 """Real servers for the tests, installed from wheels: PostgreSQL 18 and 16, and Valkey. They need neither root nor
 containers.
 
-Tests share one server of each kind per test process, which is started when a test
-first needs it, or start their own. All servers are stopped when the process ends.
+Each test process has at most one shared server of each kind, which is started when a
+test first needs it. Tests can also start their own servers. All servers are stopped
+when the process ends.
 """
 
 import atexit
@@ -227,7 +228,7 @@ class Postgres(Server):
             sweeper.close()
         for pid in self.pids() if self.process and self.process.poll() is None else []:
             self.freeze(pid, signal.SIGCONT)
-        # A normal shutdown would wait for sessions that finished tests left open.
+        # A normal shutdown would wait for the sessions that earlier tests have left open.
         self.signal(signal.SIGQUIT)
         super().remove()
 
@@ -262,7 +263,7 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Empty a database; return whether that succeeded and its schema is that of the template.
+        """Empty a database; return whether that succeeded and the database has the same schema as the template.
 
         The connection is kept open, because opening a connection takes a long time.
         """
@@ -276,7 +277,7 @@ class Postgres(Server):
             return False
 
     def files_of(self, database: str) -> dict[str, bytes]:
-        """Return the contents of the files of a database's tables and indexes, keyed by name."""
+        """Return the contents of a database's table and index files, keyed by the name of the table or index."""
         self.command("CHECKPOINT")
         tables = self.command(
             "SELECT relname, pg_relation_filepath(oid) FROM pg_class "

@@ -1,4 +1,4 @@
-"""The API as a FastAPI team would write it: SQLAlchemy models, Pydantic schemas, one session per request.
+"""The API as a team that uses FastAPI would write it: SQLAlchemy models, Pydantic schemas, one session per request.
 
     DATABASE_URL=sqlite:///peers.sqlite3 uvicorn fastapi_app:app
 

@@ -1,4 +1,4 @@
-"""The API as a Litestar team that cares about speed would write it: SQLAlchemy Core, msgspec structs.
+"""The API as a team that uses Litestar and cares about speed would write it: SQLAlchemy Core, msgspec structs.
 
     DATABASE_URL=sqlite:///peers.sqlite3 granian --interface asgi litestar_app:app
 
@@ -187,7 +187,7 @@ def open_connection() -> Iterator[Connection]:
 
 
 def columns(table: Table, struct: type[msgspec.Struct]) -> list[Any]:
-    """Return the columns for the fields of a struct. Their labels are its JSON names, so that rows can be converted."""
+    """Return the columns for the fields of a struct, labelled with the JSON names, so that rows can be converted."""
     fields = msgspec.structs.fields(struct)
     return [table.c[field.name].label(field.encode_name) for field in fields if field.name in table.c]
 

@@ -228,7 +228,7 @@ def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: C
 
 
 class Service(Struct, frozen=True):
-    """The application, and the function that closes its ports."""
+    """The application, and the function that closes its `ServingPorts`."""
 
     app: App
     close: Callable[[], None]
@@ -370,7 +370,7 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
 
 
 def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
-    """Restore a backup to the store's folder, and also its secret, unless the settings or the secret file have one."""
+    """Restore a backup to the store's folder, with its secret unless the settings or the secret file have one."""
     from counterfoil.backends.sqlite import restore as restoring
 
     now_ms = (clock or SystemClock()).now_ms()

@@ -25,7 +25,7 @@ from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITE
 from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
 
-# The time limit for the queries of one call, in seconds. On PostgreSQL, it applies to each query separately.
+# Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
 QUERY_SEC = 5.0
 # A search with conditions that no index covers reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
@@ -123,7 +123,7 @@ class HourOfKey(Struct, frozen=True):
 
 
 class ErrorGroup(Struct, frozen=True):
-    """The number of requests to a route that ended with the same error code, and the time of the latest of them."""
+    """How many requests to one route ended with one error code, and when the latest of them did."""
 
     error: str
     route: str
@@ -324,7 +324,7 @@ _BOUNDS = ("since", "until", "before")
 
 
 def plan_search(wanted: RequestFilter) -> SearchPlan:
-    """Return a plan to search an indexed set that contains all records that match a filter."""
+    """Return a plan that searches an indexed set which contains every record that matches the filter."""
     given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
     if wanted.request_id is not None:
         records = Records.WITH_ID

@@ -189,7 +189,7 @@ class Books(Protocol):
     async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage: ...
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
-        """Return a member of a base that a shop in scope uses, or None if there is no such member."""
+        """Return the member with this token if a shop in scope uses its base, otherwise None."""
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList: ...
 
@@ -245,11 +245,11 @@ class AuditLog(Protocol):
 
 
 class Meter(Protocol):
-    """Counts requests against the minute window and the daily quota, exactly across all processes.
+    """Counts requests against the minute window and the daily quota. The counts are exact across all processes.
 
-    With several servers, it also decides which horizon a response to a request
-    without a cursor reports as serverTime. That horizon is never earlier than a
-    horizon that any node has already reported to the key's lineage.
+    With several servers, it also chooses the horizon that is reported as serverTime
+    if a request has no cursor. That horizon is never earlier than a horizon that
+    any node has already reported to the key's lineage.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
@@ -386,7 +386,7 @@ class Permissions(Struct, frozen=True):
 
 
 class Inspection(Protocol):
-    """Information about a store for commands, the console and the admin listener. Each call uses its own connection."""
+    """Store information for commands, the console and the admin listener. Each call uses its own connection."""
 
     def problems(self) -> dict[str, str | None]:
         """Return, for each database, the reason why it cannot be used, or None if it can."""
@@ -428,7 +428,7 @@ class Inspection(Protocol):
     def extent(self) -> StoreExtent: ...
 
     def disk_use(self) -> DiskUse | None:
-        """Return the disk use of an embedded store, even if its files cannot be read, or None for a database."""
+        """Return the disk usage of an embedded store, even if its files cannot be read, or None for a database."""
         ...
 
     def quota_use(self, now_ms: int) -> list[float]:

@@ -58,7 +58,7 @@ class Caller(Struct, frozen=True):
 
 
 class Disclosure(Struct, frozen=True):
-    """The personal data in a response: the base and the number of members."""
+    """Which personal data a response contains: the base, and the number of its members in the response."""
 
     provider_id: str
     members: int
@@ -158,7 +158,7 @@ class Reads:
             seal=page.seal,
             next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
             mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
-            # Only a caller that has read everything up to a mark can have the mark, so with this pass the caller has
+            # A caller gets a mark only after reading everything up to it, so at the end of this pass the caller has
             # read everything from the beginning.
             change_list=(caller.key.lineage, CHANGE_FEED, ""),
             changes_since=0,

@@ -112,7 +112,9 @@ TABLE = (
         "Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or off.",
     ),
     Setting(
-        "admin_host", "127.0.0.1", "Address the admin listener (/live, /ready, /metrics) listens on. Do not expose it."
+        "admin_host",
+        "127.0.0.1",
+        "Address the admin listener (/live, /ready, /metrics) listens on. Do not expose it to the internet.",
     ),
     Setting(
         "admin_names",
@@ -124,7 +126,7 @@ TABLE = (
     Setting(
         "console_host",
         "127.0.0.1",
-        "Address the operator's console (`counterfoil console`) listens on. Do not expose it.",
+        "Address the operator's console (`counterfoil console`) listens on. Do not expose it to the internet.",
     ),
     Setting("console_port", 8002, "Port of the operator's console."),
     Setting(
@@ -161,7 +163,7 @@ TABLE = (
         "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per core, "
         "not counting its own core; 0 turns them off.",
     ),
-    Setting("tick_ms", 250, "How often the service advances the horizon while nothing is loaded, in milliseconds."),
+    Setting("tick_ms", 250, "How often the service advances the horizon when no load is running, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
 BY_NAME = {setting.name: setting for setting in TABLE}

@@ -59,7 +59,7 @@ def copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
 
 @pytest.fixture(scope="module")
 def pulled_file(branch: r.Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a copy that is pulled once, because a pull takes longer than most tests."""
+    """The file of a copy that is pulled once per module, because a pull takes longer than most tests."""
     folder = tmp_path_factory.mktemp("pulled")
     with backend_settings("sqlite") as place, closing(RunningService(folder, **place)) as service:
         pulled_copy(service, branch, folder)

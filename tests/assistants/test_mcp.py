@@ -42,7 +42,7 @@ def questions(file: Path, wait_sec: float = 0.0) -> Iterator[Questions]:
 
 @pytest.fixture(scope="module")
 def ask(pulled_file: Path) -> Iterator[Questions]:
-    """Questions about one snapshot of `pulled_file`, for tests that change neither."""
+    """A `Questions` object for one snapshot of `pulled_file`. Tests must change neither the snapshot nor the file."""
     with questions(pulled_file) as ask:
         yield ask
 

@@ -69,7 +69,7 @@ def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
 
 
 def test_a_newer_schema_that_declares_support_for_older_programs_is_used(server: Postgres) -> None:
-    """This allows nodes with two versions of the program to run during an upgrade."""
+    """This allows nodes to run different versions of the program during an upgrade."""
     database, url = server.fresh_database()
     server.command(f"INSERT INTO counterfoil.migrations VALUES ({LATEST + 1}, 'next', {LATEST})", database)  # noqa: S608
     with connect(url) as connection:

@@ -97,7 +97,7 @@ def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_th
         assert counts(metered, 3) == [1, 2, 3]
         metered.meter.flush()
         own.command("FLUSHALL")
-        # The meter reads Monday's count from the store, but repeats the admission only on Tuesday.
+        # The meter reads Monday's count from the store, but it is Tuesday when the admission is repeated.
         assert metered.admit() == Admitted(tuesday, 1)
         assert metered.events == []
     finally:
@@ -105,7 +105,7 @@ def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_th
 
 
 def test_all_reports_of_a_day_that_both_meters_counted_agree_on_the_higher_count(metered: MeterAndStore) -> None:
-    """The store's own meter counted first. The shared meter continued its count, and only its totals are newer."""
+    """The store's own meter counts first. Then the shared meter continues, and raises only the stored daily total."""
     with closing(PostgresKeyStore(metered.url)) as key_store:
         key_store.add(StoredKey(KEY, b"digest"), [])
     for _ in range(2):

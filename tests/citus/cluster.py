@@ -106,7 +106,7 @@ class Killed:
         self._node, self._command, self._owner = node, command, owner
 
     def start(self) -> None:
-        # The server gets its own session, because it must outlive the tests, like the original server.
+        # Like the original server, the new one must outlive the tests, so it gets its own session.
         subprocess.run(
             ["setsid", "--fork", *self._command],
             user=self._owner if os.getuid() == 0 else None,

@@ -64,7 +64,7 @@ _AS_ALWAYS = "SET citus.enable_ddl_propagation TO off; DROP FUNCTION counterfoil
 
 @contextmanager
 def at_commit(database: str, table: str, does: str, *nodes: Node) -> Iterator[None]:
-    """Make these nodes run a statement before they commit or prepare a change of this table."""
+    """Make these nodes run a statement before they commit or prepare a change to this table."""
     for node in nodes:
         node.command(_AT_COMMIT.format(table=table, does=does), database)
     try:
@@ -336,7 +336,7 @@ class SingleServerLedger(PostgresLedger):
 
 
 class HeldBatch:
-    """A batch that the ledger for a single server writes. One worker is held while it commits or prepares its bills."""
+    """A batch written by the ledger for a single server. One worker is held while it commits or prepares its bills."""
 
     def __init__(self, open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node) -> None:
         self.outcomes: list[Outcome] = []
@@ -446,5 +446,5 @@ def _assert_published(open_store: OpenStore, before: int, shops: set[str]) -> No
 
 
 def _has_prepared(node: Node, database: str) -> bool:
-    """Return whether every session of a batch on this node has prepared its transaction."""
+    """Return whether, on this node, every session of a batch has prepared its transaction."""
     return node.command(_ALL_PREPARED, database) == [(True,)]

@@ -24,8 +24,8 @@ EVER = quote("1970-01-01T00:00:00Z")
 class Watcher:
     """Repeatedly reads all changes in every shop and compares them with earlier responses.
 
-    After a response has reported a `serverTime`, no change may appear at or below
-    it, and no later response may report an earlier `serverTime`.
+    After a response has reported a `serverTime`, no change may appear at or before
+    that time, and no later response may report an earlier `serverTime`.
     """
 
     def __init__(self, port: int, key: str) -> None:
@@ -102,7 +102,8 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
                 _kill_while_loading(processes, node)
             processes.start("loader", version)
             processes.finish("loader")
-            # The example client first finishes its interrupted pass. Only its next run reads the changes since then.
+            # The example client runs twice: the first run only finishes the interrupted pass, and the second run reads
+            # the later changes.
             for client in ("puller", "follower", "follower"):
                 processes.start(client, version)
                 processes.finish(client)
@@ -115,7 +116,7 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
 def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     """Kill a node during a load and start it again; then kill the loader and both clients.
 
-    The kill of the node counts only if the loader was still running.
+    Killing the node counts only if the loader was still running.
     """
     processes.let_work("loader", processes.chance.uniform(0.1, 0.4))
     at_work = processes.running["loader"].poll() is None

@@ -66,7 +66,10 @@ def read_page(process: "subprocess.Popen[str]") -> list[str]:
 
 @pytest.fixture(scope="module")
 def printing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
-    """A demo that prints its log after its page, and the lines of the page. It is shared because it starts slowly."""
+    """A demo process, and the lines of the page that it has printed. Its log follows on the same stream.
+
+    The process is shared, because a demo starts slowly.
+    """
     with demo(*SMALL, scratch=tmp_path_factory.mktemp("scratch"), log=subprocess.STDOUT) as process:
         yield process, read_page(process)
 

@@ -25,8 +25,8 @@ id = "Bill"
 closedAt = "Date"
 amounts.net = "Total"
 """
-# The number of lines, and how many MiB of peak memory the import may use in addition to that of a small import. An
-# import that kept all lines in memory would use more.
+# The number of lines, and by how many MiB the import's peak memory may exceed that of a small import. An import that
+# kept all lines in memory would exceed this limit.
 LARGE = [(60_000, 10), pytest.param(300_000, 60, marks=pytest.mark.long)]
 
 

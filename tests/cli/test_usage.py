@@ -30,7 +30,7 @@ def key_id(counterfoil: Command) -> str:
 
 
 def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
-    """Count this many requests of a key, and record one disclosure of as many members."""
+    """Admit `count` requests of a key, and record one disclosure of `count` members."""
     at = SystemClock().now_ms() - days_ago * DAY_MS
     with closing(SqliteUsage(store, ManualClock(at))) as usage:
         asyncio.run(_admit(usage, key_id, count, at))

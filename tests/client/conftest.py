@@ -23,7 +23,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder with the store of a service that has `branch`, and a DuckDB copy pulled from the service at `port`."""
+    """A folder with a store that contains `branch`, and with a DuckDB copy of it, pulled from a service at `port`."""
 
     folder: Path
     port: int
@@ -91,7 +91,7 @@ def new_copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
 
 @pytest.fixture
 def pulled_copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
-    """A copy of the branch's franchise in DuckDB that has been pulled once."""
+    """A DuckDB copy of the branch's franchise that has been pulled once."""
     target = duckdb_target(tmp_path)
     if isinstance(service, DuplicatedService):
         return Copy(service, service.prepared.key, target)

@@ -1,4 +1,4 @@
-"""Services for client tests: one with scripted responses, and ours with fields that a later release might add."""
+"""Services for client tests: one with scripted responses, and the real one with fields of a possible later release."""
 
 import json
 import threading

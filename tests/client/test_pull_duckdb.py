@@ -32,7 +32,7 @@ def target(tmp_path: Path) -> Target:
 
 @pytest.fixture
 def copy(request: pytest.FixtureRequest, service: RunningService, branch: r.Record, target: Target) -> Copy:
-    """`pulled_copy` if the test is marked with `pulled_before`, otherwise a copy that has not been pulled yet."""
+    """The `pulled_copy` if the test is marked with `pulled_before`, otherwise a copy that has not been pulled yet."""
     if "pulled_copy" in request.fixturenames:
         pulled: Copy = request.getfixturevalue("pulled_copy")
         return pulled

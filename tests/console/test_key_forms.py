@@ -229,7 +229,8 @@ def test_the_command_line_changes_other_fields_than_somebody_else_without_a_ques
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now - hour - 60_000, by)
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500), now, by)
     command = Command(console.settings.store)
-    # Alice's change of the minute limit is more than an hour old, and the daily quota keeps her value.
+    # Alice changed the minute limit more than an hour ago, and the command sets the daily quota to the value that she
+    # chose.
     assert command("keys", "update", key_id, "--per-min", 7, "--per-day", 500, "--label", "New").stderr == ""
     changed = key_issuing.find(key_store, key_id)
     assert (changed.per_min, changed.per_day, changed.label) == (7, 500, "New")

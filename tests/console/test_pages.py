@@ -29,7 +29,7 @@ COMMANDS = {
 
 @pytest.fixture
 def used(console: RunningConsole) -> dict[str, Any]:
-    """Load a shop and use a key: two successes, a disclosure and an error. Return the values that tests look for."""
+    """Load a shop and send four requests: two lists of bills, a disclosure and an error. Return what tests look for."""
     shop = branch(name="Riverside")
     console.service.load(shop, base(shop), member(shop), *bills(shop, 3))
     key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)

@@ -1,4 +1,4 @@
-"""Pages show names beside IDs, and commands and addresses that apply to this console."""
+"""Pages show names beside IDs, and the commands and addresses on them apply to this console."""
 
 import shlex
 from html import unescape

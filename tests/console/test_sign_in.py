@@ -1,4 +1,4 @@
-"""No page is shown without a session. A sign-in link works once, and sessions end."""
+"""No page is shown without a session. A sign-in link works only once, and sessions end at sign-out or time out."""
 
 from contextlib import closing
 from pathlib import Path

@@ -66,7 +66,7 @@ def test_every_finding_and_its_advice_has_a_thai_text(sentence: str) -> None:
 
 
 def test_every_text_about_findings_belongs_to_a_finding() -> None:
-    # These warnings are composed in the domain, not in the checks. Another test covers their translations.
+    # These warnings are composed in `domain/`, not in `checks/`. Another test covers their translations.
     composed = {"message.watcher_stopped", "message.watcher_unseen", "message.folder_silent"}
     found = sentences()
     names = [name for name in TABLE if name.startswith("message.") and name not in composed]
@@ -145,7 +145,7 @@ def test_values_within_a_finding_are_translated(message: str, thai: str) -> None
 STORE_ERRORS = {"StoreUnavailable", "StoreUnreachable", "StoreBusy", "StoreMismatch", "kind"}
 # Functions that return the reason why a store cannot be used.
 STORE_REASONS = {"mismatch", "is_missing", "is_damaged"}
-# Modules whose errors only a command prints: they distribute, fill, copy, back up or restore a store.
+# Modules that distribute, fill, copy, back up or restore a store. Only commands print their errors.
 COMMANDS_ONLY = {"copy_source.py", "copy_target.py", "citus_layout.py", "ledger.py", "backup.py", "restore.py"}
 # Only `init --recreate` reports this error, and the console has no such command.
 NOT_IN_CONSOLE = {"7.sqlite3 is not missing, so it was not recreated."}
@@ -180,7 +180,7 @@ def store_messages() -> list[str]:
     files = [file for file in BACKENDS.rglob("*.py") if file.name not in COMMANDS_ONLY]
     trees = (ast.parse(file.read_text("utf-8")) for file in files)
     found = {text for tree in trees for text in _messages(tree, STORE_ERRORS, STORE_REASONS)}
-    # A retired store contains this message.
+    # The search above cannot find this message, because triggers in a retired store raise it.
     return sorted((found | {f"{MOVED_TO} 7"}) - NOT_IN_CONSOLE)
 
 

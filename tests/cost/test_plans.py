@@ -34,8 +34,8 @@ SMALL = {
 }
 # These statements run for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
-# The supervisor runs these statements once an hour, and the tables are small: `admissions` holds each key's admissions
-# of about the last minute and its latest one, and `passes` has a row for each list of changes that a lineage reads.
+# The supervisor runs these statements once an hour, and the tables are small: `admissions` holds each key's latest
+# admission and those of about the last minute, and `passes` has a row for each list of changes that a lineage reads.
 HOURLY = ("DELETE FROM admissions WHERE day <", "DELETE FROM passes WHERE")
 
 Seen = tuple[str, str]

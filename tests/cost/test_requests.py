@@ -42,7 +42,7 @@ class Measured:
         self.grown = self.costs()
 
     def more(self) -> Iterator[Record]:
-        """Yield bills on other days for the shop, other shops in the franchise, and other members of the base."""
+        """Yield more bills of the shop on other days, more members of its base, and more shops of its franchise."""
         for day in range(2, 2 + GROWTH):
             closed = {"closedAt": f"2026-01-{day:02}T12:00:00+07:00"}
             yield from (bill(self.branch, **closed) for _ in range(PAGE))

@@ -1,4 +1,4 @@
-"""The generated world is reproducible, plausible, as messy as real POS data, and has no data about real people."""
+"""The generated world is reproducible, plausible and as messy as real POS data, and has no data about real people."""
 
 import hashlib
 import json

@@ -42,7 +42,7 @@ def analyze(*words: object) -> str:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A folder with the units, changed to run a command that exists on this machine."""
+    """A folder with copies of the units, in which the command is replaced with one that exists on this machine."""
     for unit in UNITS.iterdir():
         text = unit.read_text("utf-8").replace(INSTALLED, shutil.which("true") or "/bin/true")
         (tmp_path / unit.name).write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Tests for converting a raw POS bill to the published Bill, and again after the shop's facts have changed."""
+"""Tests for converting a raw POS bill to the published Bill, and for converting it again after the facts changed."""
 
 from datetime import date, datetime
 from typing import Any
@@ -672,7 +672,7 @@ all_facts = st.builds(
 def test_a_bill_reread_under_new_facts_is_the_bill_read_under_them(
     fields: dict[str, Any], before: ShopFacts, after: ShopFacts
 ) -> None:
-    """Withheld values are compared too, so the bill is also the same after several changes to the facts."""
+    """Withheld values are compared too. Because they are equal, further changes of the facts give equal bills too."""
     assert under_facts(stored(closed(before, **fields)), after) == closed(after, **fields)
 
 

@@ -28,7 +28,7 @@ from servers import Valkey
 from waiting import PATIENCE_SEC, until
 
 PLENTY = 1_000_000_000
-# In its first ten seconds, a node needs the primary to resolve cursors, so no failure is caused that early.
+# In its first ten seconds, a node needs the primary to resolve cursors, so wait longer before causing a failure.
 SETTLING_SEC = 15.0
 CALM_SEC = 4.0
 BATCH = 10

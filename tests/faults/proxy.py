@@ -43,7 +43,10 @@ class Proxy:
     # --- faults ------------------------------------------------------------------------
 
     def block(self) -> None:
-        """Keep and accept connections but forward nothing, like a frozen server or a router that has lost its state."""
+        """Keep connections and accept new ones, but forward nothing.
+
+        This is how a frozen server or a router that has lost its state behaves.
+        """
         self._do(self._flowing.clear)
 
     def cut(self) -> None:

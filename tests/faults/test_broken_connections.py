@@ -18,7 +18,7 @@ END_THE_OTHERS = """
 
 @pytest.mark.long
 def test_a_connection_closed_by_the_server_is_not_reused() -> None:
-    """Between announcing the end of a session and disconnecting, the connection still looks usable.
+    """After the server has announced the end of a session, the connection still looks usable until it is closed.
 
     The proxy hides the disconnect, which makes this time longer.
     """

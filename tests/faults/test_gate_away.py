@@ -47,7 +47,7 @@ def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answ
 ) -> None:
     """Connections that died with the meter are replaced before they are used again, so callers do not notice."""
     node = multi_node.node()
-    # While the meter is slow, the node needs a connection to it for each of these callers.
+    # While the meter is slow, the node needs a separate connection to it for each caller.
     node.meter_proxy.delay_sec = 0.1
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, RETURNING)} == {200}
     node.meter_proxy.delay_sec = 0.0

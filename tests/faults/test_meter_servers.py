@@ -22,7 +22,7 @@ KEYS = 12
 
 @pytest.fixture
 def started() -> Iterator[list[Valkey]]:
-    """A list for the servers that a test starts. They are removed after the test."""
+    """A list to which a test adds the servers that it starts. They are stopped and deleted after the test."""
     started: list[Valkey] = []
     yield started
     for server in started:
@@ -36,7 +36,7 @@ def replica_of(primary: Valkey, *settings: str) -> Valkey:
 
 
 def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valkey) -> None:
-    """Kill the primary under load: another server takes over; until then nobody is admitted and no request hangs."""
+    """Kill the primary under load. Until another server takes over, no request is admitted, and none hangs."""
     with RepeatingClient(node.port, multi_node.key(), "shops", every_sec=0.02) as caller:
         until(lambda: len(caller.seen) > 20, "requests were being answered")
         doomed.kill()

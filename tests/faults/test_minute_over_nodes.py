@@ -52,7 +52,10 @@ def test_the_checker_detects_one_admission_too_many_and_one_too_few() -> None:
 
 
 def over_the_limit(admitted: list[Call]) -> list[Call]:
-    """Return the calls that exceeded the limit, no matter when each call was counted between its start and its end."""
+    """Return the calls that certainly exceeded the limit.
+
+    Each call was counted at an unknown time between its start and its end.
+    """
     by_end = sorted(admitted, key=lambda call: call.ended)
     ends = [call.ended for call in by_end]
     found = []

@@ -300,7 +300,7 @@ def soaked(site: Attacked, world: World, *, seconds: float, every_sec: float, fo
 
 
 def pulled_copy_hits(folder: Path, world: World) -> list[str]:
-    """Return the canaries found below a folder that contains the output of a pull with a key without permissions."""
+    """Return the canaries in the files that a pull wrote to this folder with a key that has no permissions."""
     finder = Finder(world.canaries.kinds)
     found = []
     for file in folder.rglob("*"):

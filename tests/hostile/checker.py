@@ -1,4 +1,4 @@
-"""Checks every response against the OpenAPI document that the service serves and the header rules of the contract.
+"""Checks every response against the service's OpenAPI document and the contract's header rules.
 
 This module does not use the code of the service. Each fault is described in a
 sentence. A response without faults is as documented.
@@ -28,8 +28,8 @@ ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type
 # The HTTP server itself refuses some requests with these statuses, before the service sees them: malformed requests,
 # and requests that are too large or too slow. See docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
-# The service refuses a request without a Host header, or with several Host headers, with 400 and an empty body too.
-# Its response also has these headers.
+# The service itself also refuses some requests with 400 and an empty body: those without a Host header, and those with
+# several. Its responses to them also have these headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
@@ -148,7 +148,7 @@ class Checker:
         return found
 
     def _same_object(self, body: bytes) -> bytes:
-        """Return an equal long body from an earlier response if there is one: its hash has already been computed."""
+        """If a long body equals an earlier one, return the earlier object, whose hash has already been computed."""
         if len(body) < _LONG_BODY:
             return body
         return body if self._long_bodies.setdefault(len(body), body) != body else self._long_bodies[len(body)]

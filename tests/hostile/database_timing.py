@@ -18,7 +18,7 @@ OUR_SHOPS = "SELECT {} FROM shops WHERE franchise_id = 'ours'"
 
 
 class Statement(Struct, frozen=True):
-    """A statement that the service runs: its SQL, a query for the scope, the scope's SQL type, and the kind of ID."""
+    """SQL with which the service looks up one kind of ID, a query that returns the scope, and the scope's SQL type."""
 
     text: str
     scope: str

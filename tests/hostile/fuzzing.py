@@ -23,8 +23,8 @@ MOST_CONNECTIONS = 6
 # The server may wait for the rest of a broken request. If there is no response after this time, the connection is
 # half-closed.
 QUIET_SEC = 0.03
-# The server closes a connection that has been idle for this long, which can happen if this process gets no processor
-# time.
+# The server closes a connection that has been idle for this long. A connection can be idle that long if this process
+# gets no processor time.
 IDLE_SEC = 10.0
 # A run stops after this many faults, because nobody reads more than the first few.
 MOST_FAULTS = 20

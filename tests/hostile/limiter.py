@@ -31,10 +31,10 @@ class Report(Struct):
 
 
 def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
-    """Report minutes in which more calls than allowed were admitted, no matter when each call was counted.
+    """Report minutes in which more calls than allowed were certainly admitted.
 
-    A call was counted between its start and its end, so only admitted calls that
-    both began and ended within the 60 seconds are counted here.
+    A call was counted at an unknown time between its start and its end, so only admitted
+    calls that both began and ended within the 60 seconds are counted here.
     """
     admitted = sorted((call for call in calls if call.remaining is not None), key=lambda call: call.ended)
     ends = [call.ended for call in admitted]
@@ -49,7 +49,7 @@ def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
 
 
 def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
-    """Report calls that were refused while the window had room, even if every unanswered call is counted."""
+    """Report calls that were refused although the window had room, with unanswered calls counted as admitted."""
     spent = [call for call in calls if call.remaining is not None or call.status == NO_ANSWER]
     begins = sorted(call.began for call in spent)
     ends = sorted(call.ended for call in spent)

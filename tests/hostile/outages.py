@@ -124,7 +124,10 @@ class OutageRun:
         return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 
     def _recovery(self) -> float:
-        """Return the seconds until every node has served the valid key five times in a row, or RECOVERY_SEC + 1."""
+        """Return how many seconds it takes until all nodes have accepted the valid key five times in a row.
+
+        Return RECOVERY_SEC + 1 if this takes longer than RECOVERY_SEC.
+        """
         waited = 0.0
         in_a_row = 0
         while waited < RECOVERY_SEC:

@@ -41,9 +41,9 @@ class Line:
         self._used_at = [time.monotonic()] * 2
 
     def idle_sec(self) -> float:
-        """Return the seconds since the send before the last one, or since the connection was opened.
+        """Return the maximum time, in seconds, for which the connection may have been idle before the last send.
 
-        Before the last send, the connection cannot have been idle for longer.
+        This is the time since the send before that one, or since the connection was opened.
         """
         return time.monotonic() - self._used_at[0]
 

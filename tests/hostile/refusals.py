@@ -1,6 +1,6 @@
-"""A store with two franchises, and requests that must be refused because their ID is unknown or foreign.
+"""A store with two franchises, and requests for IDs that do not exist or belong to the other franchise.
 
-The requests run in this process, without HTTP, so that small differences in time can be measured.
+The requests run in this process, without HTTP, so that small timing differences can be measured.
 """
 
 import asyncio

@@ -131,7 +131,7 @@ class Matrix:
             self._learn(spec, key, "digests?limit=1", DIGEST_CURSOR, "nextCursor", twin=True)
 
     def _learn(self, spec: KeySpec, key: str, target: str, kind: str, field_name: str, *, twin: bool = False) -> None:
-        """Store a field of a response as a feed token. A list without rows has no cursor."""
+        """Store a field of a response as a feed token, unless it is null: the last page has no `nextCursor`."""
         answer = ask(self._ports[0], f"/ext/v1/{target}", key)
         assert answer is not None
         text = json.decode(answer.body)[field_name]

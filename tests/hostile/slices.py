@@ -1,4 +1,4 @@
-"""A file with one line for each slice of a campaign that is too long for one run, and the totals of all slices."""
+"""The slices of a campaign that is too long for one run: a file with one line per slice, and the totals of all."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Slices:
         return max((one.next_number for one in found), default=0)
 
     def combined(self, part: str, store: str) -> Slice:
-        """Return the totals of a part on one kind of store: the sums of integers and the maxima of other numbers."""
+        """Return one part's totals for one kind of store: the sums of integers and the maxima of other numbers."""
         found = [one for one in self._slices if (one.part, one.store) == (part, store)]
         result = Result(part)
         for one in found:

@@ -62,7 +62,7 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, 
     switch, world = Switch(), World()
     with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
         stock = campaign.stock_for(service, world)
-        # All tests use the same checker, which skips responses that it has seen before. It must still find faults.
+        # All tests share one checker. It skips responses that it has seen before, but must still find every defect.
         checker = Checker(Document.served_by(service.ports[0]), foreign=campaign.FOREIGN)
 
         def found() -> list[str]:

@@ -30,7 +30,7 @@ def described() -> Json:
 
 
 def objects(node: Any, where: str = "#") -> Iterator[tuple[str, Json]]:
-    """Yield every object in the document that is not an example, with its path."""
+    """Yield every object in the document, with its path. Examples are left out."""
     if isinstance(node, list):
         for number, part in enumerate(node):
             yield from objects(part, f"{where}/{number}")

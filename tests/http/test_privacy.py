@@ -20,7 +20,7 @@ OLDER_USER = "U" + "01d1d0" * 5 + "00"
 TEL, EMAIL = "0899998888", "personal.address@example.com"
 INTERNAL_ID = "internal-record-id-4711"
 
-# A unique value for every kind of data that is never returned, according to the contract.
+# A unique value for every kind of data that, according to the contract, is never returned.
 ON_A_SHOP = {
     "address": "NEVER-shop-address",
     "phone": "NEVER-shop-phone",

@@ -25,7 +25,7 @@ every_limit = pytest.mark.parametrize("limit", [1, 2, 200])
 
 
 def some_rows(limit: int) -> int:
-    """Return a number of rows that makes every page full."""
+    """Return a number of rows that fills every page."""
     return max(10, 3 * limit)
 
 
@@ -105,7 +105,7 @@ def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(
     listing.edit(1)
     list(listing.pages(limit))
     retried = list(listing.pages(limit, first.cursor))
-    # In the list by change, the retried pass may have read the changed row and may then have a later mark.
+    # In the list by change, the retried pass may already contain the changed row, and its mark may then be later.
     met = [row for page in retried for row in page.rows if kind is ChangeList]
     assert 1 in {*met, *listing.changed_since(retried[-1].server_time)}
 
@@ -289,7 +289,7 @@ def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
-    # A successor is not given the ID that its predecessor holds for another position.
+    # A cursor ID that stands for another position of the key's predecessor is not handed out again.
     *_, page = [page for page in listing.pages(2, key=after_next) if page.cursor]
     assert page.rows[-1] == 2
     assert page.cursor not in (None, bare)
@@ -339,7 +339,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # The row was moved to the end each time, so at most the row itself follows each of its later positions.
+    # The row was moved to the end each time, so nothing follows its later positions, except perhaps the row itself.
     assert all(rows in ([], [limit]) for rows in later)
 
 

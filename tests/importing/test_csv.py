@@ -302,7 +302,7 @@ def test_an_ambiguous_date_order_must_be_given_by_the_operator(tmp_path: Path) -
         (b"\xd0\xcf\x11\xe0", "is an Excel workbook"),
         (b"\x1f\x8b", "is compressed with gzip"),
         (b"%PDF-1.7", "is a PDF document"),
-        (b"", "has no heading"),
+        (b"", "has no header row"),
     ],
 )
 def test_a_file_that_is_not_csv_is_refused_with_its_actual_type(tmp_path: Path, start: bytes, message: str) -> None:

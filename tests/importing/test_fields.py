@@ -1,4 +1,4 @@
-"""A mapping can fill every field of a bill's source record, its lines and its payments that fits in a table."""
+"""A mapping can fill every field that fits in a table: in a bill's source record, its lines and its payments."""
 
 import pytest
 

@@ -78,7 +78,7 @@ def matches(shown: str, printed: str) -> bool:
 
 @contextmanager
 def pos_database() -> Iterator[str]:
-    """Create the tables that the queries on the page read, with two bills; yield the database's URL."""
+    """Create the tables for the queries on the page, with two bills; yield the database's URL."""
     server = servers.postgres(18)
     server.command("DROP DATABASE IF EXISTS pos_guide WITH (FORCE)")
     server.command("CREATE DATABASE pos_guide")

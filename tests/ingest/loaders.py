@@ -92,7 +92,7 @@ def visible_state(
 ) -> dict[str, Any]:
     """Return everything that can be read about these franchises, shops and bases.
 
-    Each `updatedAt` is replaced by whether it is set.
+    Each `updatedAt` is replaced by True if it is set, and by False if not.
     """
     return asyncio.run(_visible_state(store, franchises, shops, bases))
 

@@ -39,12 +39,15 @@ count_threads = threading.active_count
 
 @pytest.fixture(autouse=True, params=["spawned", "forked"])
 def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Started:
-    """Make loads start processes early and send them only a few lines at a time; return the list they are added to."""
+    """Make loads start processes early and send them only a few lines at a time.
+
+    Return a list to which each process is added when it is started.
+    """
     monkeypatch.setattr(converters, "LINES_BEFORE_START", 1)
     monkeypatch.setattr(converters, "MESSAGE_BYTES", 2_000)
     if request.param == "forked":
         monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 1)
-    # A process with several threads is not forked, and the test runner has threads of its own.
+    # A load does not fork if its process has several threads. The test runner has threads of its own, so hide them.
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     found: Started = []
     for name in ("spawned", "forked"):
@@ -155,7 +158,7 @@ def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
         return note(self, line)
 
     def has_answer_now(self: ConverterProcess) -> bool:
-        # The process may get no processor time at once, and the loader would convert all other lines meanwhile.
+        # The process may have to wait for processor time, and the loader would convert all other lines meanwhile.
         if continued:
             until(lambda: has_answer(self), "the process has answered")
         return has_answer(self)

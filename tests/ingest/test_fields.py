@@ -240,7 +240,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*(known_fields("bill").fields or {}), "x"]), VALUES, max_size=6))
 def test_the_strict_decoder_accepts_no_bill_that_the_field_check_rejects(fields: dict[str, Any]) -> None:
-    """The decoder never accepts a line of a rejects file, so a wrapped record shows what the field check finds."""
+    """The decoder accepts no line of a rejects file, so all findings in a wrapped record come from the field check."""
     line = json.dumps({**fields, "kind": "bill", "id": "1", "shopId": "sh_1", "removed": None}).encode()
     wrapped = json.dumps({"kind": "reject", "record": line.decode()}).encode()
     try:

@@ -1,4 +1,4 @@
-"""Tests that the private parts of Granian on which `serving/server.py` depends have not changed."""
+"""Tests that the internals of Granian that `serving/server.py` depends on have not changed."""
 
 import inspect
 

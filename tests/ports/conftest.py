@@ -47,7 +47,7 @@ def new_store(backend: Callable[[Path], Store], folder: Path) -> Store:
 
 @pytest.fixture(params=backend_params(BACKENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
-    """An empty store on each back end in turn. It is closed before the event loop."""
+    """An empty store on each back end in turn. It is closed before the event loop is closed."""
     made = new_store(request.param, tmp_path / "store")
     yield made
     made.close()

@@ -49,7 +49,7 @@ def request_admissions(store: Store, key: Key, tries: int, results: Connection) 
 
 
 def request_admissions_forever(store: Store, key: Key, results: Connection) -> None:
-    """Request admission until killed. Report the count of each granted admission, and None for each refusal."""
+    """Keep requesting admission until killed. Report the count of each admission, and None for each refusal."""
     usage = store.usage(SystemClock())
 
     async def ask() -> None:

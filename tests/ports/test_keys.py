@@ -129,7 +129,7 @@ def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, cl
 
 
 def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualClock, run: Run) -> None:
-    """Like a command, each change opens and closes the key store."""
+    """Each change opens and closes the key store, as a command does."""
     with_keys(store, replace(KEY, label=""))
     ring = store.key_lookup(clock)
 

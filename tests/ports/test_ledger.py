@@ -429,7 +429,7 @@ def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
 def test_a_shop_record_that_was_wrong_for_a_while_leaves_no_trace_on_bills(
     open_store: OpenStore, wrong: dict[str, Any], right: dict[str, Any], sold: dict[str, Any]
 ) -> None:
-    """Bills loaded before or during the error end up as if the shop's record had never been wrong."""
+    """Bills loaded before or while the shop's record was wrong end up as if it had never been wrong."""
     open_store.put(shop("sh_1", **wrong), shop("sh_2", **right), shop("sh_3", **right))
     open_store.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3")))
     open_store.put(shop("sh_2", **wrong))

@@ -29,7 +29,7 @@ from running_service import ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3, per_day=1000)
 NEW_YEAR = date(2026, 1, 1)
-MIDNIGHT_SEC = 17 * 3600  # from the clock's start, 07:00 in Thailand, to the end of the day
+MIDNIGHT_SEC = 17 * 3600  # The clock starts at 07:00 in Thailand, 17 hours before midnight.
 PATIENCE_SEC = 20
 _NUMBERS = count(1)
 

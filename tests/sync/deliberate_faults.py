@@ -159,7 +159,7 @@ class LatestHorizonByDay(SqliteCursors):
 
 
 class EarliestHorizonByChange(SqliteCursors):
-    """Lets readers that share a cursor in a list by change continue with the earliest of their horizons."""
+    """In a list by change, lets readers that share a cursor continue with the earliest of their horizons."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)

@@ -9,7 +9,7 @@ from feed_copy import FeedCopy
 from sync.in_process import InProcessService, Json
 from sync.readers import MOST_STATES, Fate
 
-# The most elements that a pass can have in these tests: every shop, and every bill both present and removed.
+# The most elements that a pass can have in these tests: every shop, every bill, and the removal of every bill.
 MOST_ELEMENTS = 5 * (1 + 2 * 9)
 
 

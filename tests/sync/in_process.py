@@ -112,7 +112,7 @@ class InProcessService(RunningService):
 
 
 class InProcessServiceOnPostgres(InProcessService):
-    """The same service on PostgreSQL, with only the shipped parts."""
+    """The same service on PostgreSQL. Its parts cannot be replaced by faulty ones."""
 
     def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
         assert parts == StoreParts(), "only SQLite supports faulty parts"

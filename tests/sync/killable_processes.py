@@ -106,7 +106,7 @@ class KillableProcesses:
             )
 
     def _write_source(self, version: int) -> None:
-        """Write all records to the source file. Every fifth bill is changed in this version."""
+        """Write all records to the source file. Each version changes about a fifth of the bills."""
         with (self.folder / "source.ndjson").open("wb") as out:
             for number, record in enumerate(self.records):
                 changed = record["kind"] == "bill" and number % 5 == version % 5

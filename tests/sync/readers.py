@@ -23,7 +23,7 @@ MOST_STATES = 60
 # No list in the tests ever has more rows than this.
 MOST_ROWS = 9
 
-# A response is stored with its cursor, lost, or half stored: its rows are stored, but not its cursor.
+# What happens to a response: it is stored, it is lost, or its rows are stored but not its cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
@@ -101,7 +101,7 @@ class Reader:
             self._begin(fate)
 
     def go_back(self, choice: int) -> None:
-        """Continue from an earlier state. If readers share a state, the contents of that state are kept."""
+        """Continue from an earlier state. If the bills and marks are shared with another reader, they are not reset."""
         if self._history:
             progress, store = self._history[choice % len(self._history)]
             self.progress = copy(progress)
@@ -223,7 +223,7 @@ class FinalTimeReader(Reader):
 
 
 class StatelessReader(Reader):
-    """A reader that uses the latest change that it has seen in a shop instead of a mark."""
+    """A reader that, instead of a mark, uses the time of the latest change that it has seen in a shop."""
 
     def selections(self, shop_id: str) -> list[Json]:
         if shop_id in self.store.marks:
@@ -231,7 +231,7 @@ class StatelessReader(Reader):
         return super().selections(shop_id)
 
     def after_full_page(self, shop_id: str) -> None:
-        """Drop the cursor after the first two full pages. Then read the rest by cursor, so that the run ends."""
+        """Drop the cursor after each of the first two full pages. Read the rest by cursor, so that the run ends."""
         progress = self.progress
         if shop_id in self.store.marks and progress.restarts < 2:
             progress.restarts += 1

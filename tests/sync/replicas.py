@@ -262,7 +262,7 @@ class LaggingReplicaMachine(SyncMachine):
         reader.finish()
 
     def load(self, records: list[Json], batch: int = 500) -> None:
-        """Load records. History reaches replicas immediately: it has no stamp, so readers could not catch up on it."""
+        """Load records. History reaches all replicas at once: it has no stamp, so readers that miss it never get it."""
         super().load(records, batch)
         if any(record.get("history") for record in records):
             self.service.everyone_catches_up()

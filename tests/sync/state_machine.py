@@ -269,7 +269,7 @@ class SyncMachine(RuleBasedStateMachine):
     def a_second_job_reads_the_list_of_the_first(
         self, which: int, other: int, limits: tuple[int, int], bills: list[Json], day: str | None, pause: int
     ) -> None:
-        """One job holds a cursor, its row changes, and another job reads the same list, at once or days later."""
+        """One job holds a cursor, the cursor's row changes, and another job reads the same list, now or days later."""
         first, second = self.readers[which], self.readers[other]
         first.limit, second.limit = limits
         self.load(bills, batch=2)
@@ -299,7 +299,7 @@ class SyncMachine(RuleBasedStateMachine):
     def a_member_moves_between_two_readers(
         self, which: int, limits: tuple[int, int], members: list[Json], day: int
     ) -> None:
-        """One reader holds a cursor, the cursor's member moves, and another reader reads the base to its end."""
+        """One reader holds a cursor, the member at the cursor moves, and another reader reads the base to its end."""
         first, second = self.member_readers[which], self.member_readers[1 - which]
         first.limit, second.limit = limits
         self.load(members)
@@ -416,7 +416,7 @@ class SyncMachine(RuleBasedStateMachine):
         assert held.keys() == expected_bills, f"the copy has too few or too many bills, expected: {expected_bills}"
 
     def compare_feed(self, reader: FeedReader) -> None:
-        """Check that a copy kept from the feed equals the service's data exactly, including removals and history."""
+        """Check that a copy that follows the feed has exactly the service's data, including removals and history."""
         covered = {shop_id: shop for shop_id, shop in self.source_data.shops.items() if reader.covers(shop)}
         listed = {shop_id for shop_id, shop in covered.items() if not shop.get("gone")}
         copied = reader.state.copied

@@ -6,8 +6,8 @@ import pytest
 
 from sync.killable_processes import KillableProcesses
 
-# The maximum CPU time, in seconds, that each process may use before it is killed, for 400 bills. If a process has ended
-# before it could be killed, its maximum is lower in the next round.
+# With 400 bills, the maximum CPU time, in seconds, that each process may use before it is killed. If a process has
+# ended before it could be killed, its maximum is lower in the next round.
 WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
@@ -15,7 +15,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
     """Run all processes; kill and restart them one after another, at least `kills` times in all.
 
     The loader, the puller and the server are each killed at least `kills / 8` times. In
-    each round, the client that follows the feed is killed last.
+    each round, the example client in docs/feed.md is killed last.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}
@@ -37,7 +37,8 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
             processes.kill("follower")
         processes.start("loader", version)
         processes.finish("loader")
-        # The example client first finishes its interrupted pass. Only its next run reads the changes since then.
+        # The example client runs twice: the first run only finishes the interrupted pass, and the second run reads
+        # the later changes.
         for client in ("puller", "follower", "follower"):
             processes.start(client, version)
             processes.finish(client)

@@ -27,5 +27,5 @@ def test_every_command_and_subcommand_has_a_page() -> None:
 def test_mandoc_finds_nothing_wrong_with_the_pages() -> None:
     lint = ["mandoc", "-Tlint", "-Wwarning", *map(str, sorted(FOLDER.iterdir()))]
     said = subprocess.run(lint, capture_output=True, text=True, check=False).stdout
-    # The pages have no date on purpose, so that they change only with the commands, the settings and the version.
+    # The pages deliberately have no date, so that they change only with the commands, the settings and the version.
     assert [line for line in said.splitlines() if "missing date" not in line] == []

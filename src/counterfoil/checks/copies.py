@@ -15,7 +15,7 @@ from counterfoil.operator_reads import CopyState
 
 # A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
 FRESH_MS = 26 * 3_600_000
-# A gap is reported until it is this old. A copy that is not read for longer cannot be continued from its mark either.
+# A gap is reported until it is this old. The marks of the change feed expire after the same time.
 GAP_REPORTED_MS = REMOVALS_KEPT_MS
 
 # The possible verdicts about a list, most urgent first.

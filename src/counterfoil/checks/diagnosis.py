@@ -6,8 +6,8 @@ from counterfoil.checks.local import Finding, PortUse
 from counterfoil.checks.overview import Overview, ask_ready
 from counterfoil.settings import Settings
 
-# Checks that `status` runs too. `every_finding` leaves out what `doctor` finds in them, because it is the same or, for
-# `service`, less reliable: only `status` asks the running service.
+# Checks that `status` runs too. `every_finding` leaves out the findings of `doctor` for these checks, because they are
+# the same or, for `service`, less reliable: only `status` asks the running service.
 MADE_BY_STATUS = frozenset({"service", "load", "disk", "intake", "folders", "server", "primary"})
 # A check of `doctor` that the console leaves out. The check is about the login of the service, but the console would
 # check its own login, which needs other permissions.

@@ -1,1 +1,1 @@
-"""The `counterfoil` command. Each of its commands has a module, which is imported only when it is needed."""
+"""The `counterfoil` command. Each subcommand has its own module, which is imported only when it is needed."""

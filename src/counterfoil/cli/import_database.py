@@ -23,7 +23,8 @@ def open_database(
         with closing(_connect(url)) as source:
             yield DatabaseImport(source, mapping, options, None, full=full)
         return
-    # The state file is locked before the snapshot is taken, so that the saved state is never newer than the snapshot.
+    # The state file is locked before the snapshot is taken. Otherwise, another import could save a state that is newer
+    # than this snapshot.
     with closing(StateFile(state)) as saved, closing(_connect(url)) as source:
         reading = DatabaseImport(source, mapping, options, saved, full=full)
         for note in reading.notes:

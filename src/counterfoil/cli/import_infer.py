@@ -99,7 +99,7 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
 
 
 def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:
-    """Return up to BILLS_SHOWN bills: a voided bill and a refund if the sample has them, and the first other bills."""
+    """Return the first bills, up to BILLS_SHOWN in total, but always a voided bill and a refund if there are any."""
     void = next((place for place, one in enumerate(bills) if one.record.get("void")), None)
     refund = next((place for place, one in enumerate(bills) if _is_refund(one.record)), None)
     places = {place for place in (void, refund) if place is not None}

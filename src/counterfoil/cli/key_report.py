@@ -90,8 +90,8 @@ def report_fields(report: KeyReport) -> list[tuple[str, str]]:
     requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
     refused = sum(day.rate_limited + day.refused for day in report.days)
     counted = (
-        f"{requests:,} requests in the last {DAYS} days, of which {errors:,} failed. "
-        f"Not admitted, and so not included: {refused:,}."
+        f"{requests:,} requests in the last {DAYS} days, of which {errors:,} failed. This does not include "
+        f"{refused:,} requests that were refused because of the rate limit or a revoked key."
     )
     return [("last used", _time(report.last_used) if report.last_used else "never"), ("usage", counted)]
 
@@ -124,7 +124,7 @@ def _notes(row: CopyRow) -> list[str]:
     if row.gap_from and row.gap_until:
         notes.append(
             f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read from the list of changes. "
-            "If the copy was started again in that time, this is expected. To close the gap, ask the integrator to "
+            "This is expected if the copy was built anew during that time. To close the gap, ask the integrator to "
             f"read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
         )
     if row.read_from:

@@ -197,7 +197,9 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option(
     "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
 )
-@click.option("--yes", is_flag=True, help="Replace values that somebody else set within the last hour, without asking.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask before replacing values that somebody else set within the last hour."
+)
 @single_key_options
 def update(
     ctx: click.Context,

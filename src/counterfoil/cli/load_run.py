@@ -25,7 +25,7 @@ from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
 # A load creates thousands of lists per batch but no reference cycles. With Python's default threshold, garbage
-# collection took 6 % of the load time.
+# collection took 6% of the load time.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.

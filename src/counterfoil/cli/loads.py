@@ -107,7 +107,7 @@ def _print_rejects(load: LoadRow, rejects: Sequence[RejectedLine], as_json: bool
         print_json({**_view(load), "rejects": lines})
         return
     if not rejects:
-        print_note(f"the store has no rejected lines of load {load.number}.")
+        print_note(f"the store has no rejected lines from load {load.number}.")
         return
     columns = (
         DisplayColumn("line", align_right=True),

@@ -256,7 +256,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`, with an earlier retry if both runs hit the quota: our clock may be ahead of the service's."""
+    """Return `after`. If both runs hit the quota, let it retry sooner: our clock may be ahead of the service's."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

@@ -23,7 +23,7 @@ def run_interruptibly(work: Stoppable) -> None:
     On Ctrl-C, let the work save the rows that it has received, then raise KeyboardInterrupt.
     """
     errors: list[BaseException] = []
-    # `Thread.join` cannot be used: after an interrupted call, it reports that the thread has finished.
+    # `Thread.join` is unsuitable: after an interrupted call, it reports that the thread has ended, even if it has not.
     done = threading.Event()
 
     def run() -> None:

@@ -61,7 +61,7 @@ def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -
 
 
 def confirm_replacement(replaced: list[RecentValue]) -> None:
-    """Ask about each value, and abort if the answer is no. Without a terminal, refuse to replace it."""
+    """Ask whether to replace each value, and abort if the answer is no. Raise if there is no terminal."""
     for value in replaced:
         if not is_terminal(sys.stdin):
             raise KeyIssuingError(

@@ -16,7 +16,7 @@ def audit_entry(act: Act, detail: str) -> AuditEntry:
 
 
 def is_without_store(settings: Settings) -> bool:
-    """Return whether the command is about to create an embedded store, because the folder does not contain one yet."""
+    """Return whether the store is embedded and does not exist yet. The command then creates it."""
     return not settings.database and not bootstrap.has_store(settings)
 
 

@@ -24,7 +24,7 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
     "--format",
     "kind",
     type=click.Choice(FORMATS),
-    help="Output format; `txt` writes llms.txt. [default: from the suffix of --out; html for standard output]",
+    help="Output format; `txt` is the llms.txt format. [default: the suffix of --out, or html]",
 )
 @click.option("--base-url", metavar="URL", help="Base URL for the examples, such as https://pos.example.com/ext/v1.")
 @click.pass_context

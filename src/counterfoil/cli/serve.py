@@ -34,7 +34,7 @@ def command(ctx: click.Context, /, **flags: object) -> None:
 
 
 def _print_ready(ctx: click.Context, settings: Settings) -> None:
-    """Print the addresses. Another thread calls this and must enter the click context to use its colour setting."""
+    """Print the addresses. This runs in another thread, so it enters the click context for its colour setting."""
     with ctx.scope(cleanup=False):
         _print_addresses(settings)
 

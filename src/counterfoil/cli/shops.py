@@ -135,7 +135,7 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
     state = ""
     if shop.is_silent:
         state = click.style(
-            f"  silent; {format_usual(shop.usual_since_last)} bills would be usual since the last one", fg="yellow"
+            f"  silent; usually {format_usual(shop.usual_since_last)} bills in the time since the last one", fg="yellow"
         )
     elif shop.state != "open":
         state = click.style(f"  {_STATES[shop.state]}", dim=True)

@@ -43,7 +43,11 @@ class KeyUsage(Struct, frozen=True):
     "--disclosures", is_flag=True, help="Instead of request counts, list the latest disclosures of tel or email."
 )
 @click.option(
-    "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of disclosures."
+    "--latest",
+    type=click.IntRange(1, 1_000_000),
+    default=50,
+    show_default=True,
+    help="With --disclosures: maximum number to show.",
 )
 @store_option
 @json_option

@@ -19,7 +19,7 @@ MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Finish a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
-# The number of parsed batches that wait in memory while one is written and another is parsed.
+# The maximum number of parsed batches in the queue. Meanwhile, one more batch is being written and another parsed.
 _BATCHES_AHEAD = 1
 _POLL_SEC = 0.1
 

@@ -74,7 +74,7 @@ class ServiceDigests:
 
 
 def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
-    """Group days into windows of consecutive days that the service accepts; yield the first and last day of each."""
+    """Group consecutive days into windows that the service accepts; yield the first and last day of each window."""
     first = last = None
     for day in sorted(map(date.fromisoformat, days)):
         if first is None or last is None:

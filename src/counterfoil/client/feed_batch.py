@@ -41,7 +41,7 @@ class FeedGroup:
         self._shops_with_bills: set[str] = set()
 
     def add(self, element: Element) -> bool:
-        """Add an element. Return False if it belongs in the next group, so that the order of the feed is kept.
+        """Add an element and return True, or return False if the feed's order requires it to be in the next group.
 
         Elements of unknown types, and elements of shops that are not selected, are ignored.
         """
@@ -76,7 +76,7 @@ class FeedGroup:
             if not self._selection.has_day(bill.bill_date):
                 self.left_out += 1
                 if not self._is_full_pass:
-                    # Remove the bill, because the copy may have an earlier version of it with a later date.
+                    # Remove the bill, because the copy may have an earlier version of it, with a date that is selected.
                     self.removed.append((shop_id, bill.id))
                 return
         self.bills.append(row)

@@ -48,7 +48,7 @@ class FeedRows:
         self._limit = limit
         self._mark: str | None = (state or {}).get("mark")
         self._shops: dict[str, Row] = dict((state or {}).get("shops") or {})
-        # Known shops that a full pass has not returned yet. Those that it never returns have left the key's scope.
+        # Known shops that a full pass has not returned yet. Those still missing at its end have left the key's scope.
         self._missing: set[str] = set()
 
     @property
@@ -89,7 +89,7 @@ class FeedRows:
             yield "shops", shop_row(shop_id, shop, self._shops[shop_id], copied_at)
 
     def _end(self, page: Page[Change]) -> Iterator[tuple[str, Row]]:
-        """Keep the mark, and yield rows for the shops that a full pass did not return: they left the key's scope."""
+        """Remember the mark, and yield rows for shops that a full pass did not return: they left the key's scope."""
         for shop_id in sorted(self._missing):
             self._note(shop_id, page.server_time, full=False, in_scope=False)
             yield "shops", shop_row(shop_id, None, self._shops[shop_id], page.server_time)

@@ -236,7 +236,7 @@ def token(record: dict[str, Any]) -> str:
 
 
 def with_decimal_amounts(bill: dict[str, Any]) -> Bill:
-    """Convert amounts, prices and quantities that were decoded as int to Decimal, in place, and return the bill."""
+    """Convert int amounts, prices and quantities to Decimal, in place, and return the bill."""
     amounts = bill["amounts"]
     _convert_to_decimal(amounts, _AMOUNTS)
     for promotion in (*amounts["campaign"], *amounts["coupon"]):

@@ -114,8 +114,8 @@ class Puller:
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
         elif pull_state.changes_selection(state, self._options.since, self._options.shops):
-            # This run drops the position, so no later request would show that the key belongs to the right lineage.
-            # Check it now.
+            # This run drops the position, so no later request would show whether the key belongs to the right lineage.
+            # Check this now.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:
@@ -159,7 +159,7 @@ class Puller:
             self._sink.clear_undelivered()
 
     def _missing_feed(self, refusal: Refusal) -> CounterfoilError:
-        """Return the error for a service without a feed. If this is not a Counterfoil service, raise another error."""
+        """Return the error for a service without a feed. Raise another error if it is not a Counterfoil service."""
         origin_of(self._client)
         return NotThisService(
             "the service has no change feed, which a pull needs. Ask its operator to upgrade it to API version 1.4.0 "

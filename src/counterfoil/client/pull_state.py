@@ -117,7 +117,7 @@ def encode(state: State) -> bytes:
 
 
 def record_handled(sink: Sink, changes: int) -> None:
-    """Store that the `pull --then` command has handled this many changes.
+    """Record that the `pull --then` command has handled this many changes.
 
     The stored number never decreases, because another run may have handled more changes. It is at most `state.changes`,
     because the changes of a failed transaction were counted but not stored.

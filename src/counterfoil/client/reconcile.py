@@ -280,7 +280,7 @@ class Reconciler:
         return calls.decode_body(response, decode_feed_page)
 
     def _service_bills(self, call: Call) -> dict[str, _Bills]:
-        """Return the service's bills in a window, by day."""
+        """Return the service's bills in a window, keyed by day."""
         days: dict[str, _Bills] = {}
         for bill_id, head in self._read_list(call, lambda head, _: head).items():
             if head.bill_date is not None:

@@ -242,7 +242,7 @@ def revoke(visit: Visit) -> ConsoleResponse:
 
 
 def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
-    """Return the message of an error in the operator's language, with a capital first letter.
+    """Return the message of an error in the operator's language, with the first letter capitalised.
 
     The message itself begins in lower case, because on the command line it follows `counterfoil:`.
     """
@@ -257,7 +257,7 @@ def _conflict(visit: Visit) -> ConsoleResponse:
 
 
 def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
-    """Return the key's page with the successors that the operator has not seen."""
+    """Return the key's page with a message that names the successors that the operator has not seen."""
     return _key_page(visit, 409, visit.t("rotate.already", successors=", ".join(successors)), "warn")
 
 

@@ -12,7 +12,7 @@ from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.prose import inline
 
-# For each unit of a duration: its name, its length, and the shortest duration given in this unit, both in seconds.
+# The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
 _UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))
 _SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 

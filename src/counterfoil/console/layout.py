@@ -31,7 +31,7 @@ LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
 def page(
     visit: Visit, name: str, content: PageContent, json_address: str | None, csv_address: str | None = None
 ) -> bytes:
-    """Return a page with header and navigation. The two addresses return the same data as JSON and as CSV."""
+    """Return a page with header and navigation. It links to the same data at `json_address` and `csv_address`."""
     t = visit.t
     body = element(
         "body",
@@ -84,7 +84,7 @@ def service_banner(visit: Visit) -> Html | None:
 
 
 def signed_out_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:
-    """Return a page without navigation, which somebody who is not signed in may see."""
+    """Return a page without navigation, for visitors who are not signed in."""
     languages = [
         element("a", LANGUAGE_NAMES[one], href=f"{request.path}?lang={one}", lang=one, hreflang=one)
         for one in LANGUAGES
@@ -192,7 +192,7 @@ def notice(text: Child, kind: str = "") -> Html:
 
 
 def sign_in_form(t: Texts, command: str, message: str | None, operator: str | None = None) -> Html:
-    """Return the sign-in form. `command` makes a link. `operator` is the operator who is already signed in, if any."""
+    """Return the sign-in form. It shows `command`, which makes a link, and the operator who is signed in, if any."""
     return markup(
         notice(markup(t("signed_in_as", name=operator), " · ", element("a", t("sign_in.go_on"), href="/")))
         if operator

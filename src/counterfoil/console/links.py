@@ -2,7 +2,7 @@
 
 Anyone who can read the deployment secret can therefore make a link, from any process and without a running console. The
 token is in the fragment of the link, which browsers do not send, so it does not appear in logs. A console accepts only
-links that were made for its own address after it was started, and each of them only once and until it expires.
+links that were made for its own address after it was started. Each link works only once, and only until it expires.
 """
 
 import base64

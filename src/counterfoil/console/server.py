@@ -63,7 +63,7 @@ class ConsoleServer(ThreadingHTTPServer):
             return True
 
     def mark_busy(self, request: Any) -> None:
-        """Mark a connection as busy when a complete request has arrived, so that it stays open until the response."""
+        """Mark a connection as busy when a complete request has arrived, so that it stays open for the response."""
         with self._lock:
             if request in self._idle:
                 del self._idle[request]

@@ -111,7 +111,8 @@ class Sessions:
     def use_form(self, session: Session, token: str) -> str | None:
         """Mark a form as submitted and return None, or return the reason why it cannot be submitted.
 
-        The reason is `unknown` if the form does not belong to this session, and otherwise the earlier result.
+        The reason is `unknown` if the form does not belong to this session; otherwise it is the result of the first
+        submission, or `sent` if there is no result yet.
         """
         with self._lock:
             if token not in session.forms:

@@ -55,7 +55,7 @@ class ConsoleStore:
     def shop_names(self) -> list[ShopName]:
         """Return the names of the loaded shops, or an empty list if the store cannot be read.
 
-        Pages show names beside IDs, and must work without them.
+        Pages show names beside IDs, and must also work without names.
         """
         try:
             with self.reads() as reads:

@@ -17,7 +17,7 @@ View = TypeVar("View")
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """A signed-in operator's request, and everything that a page needs. `values` has the variables in its path."""
+    """A signed-in operator's request, and everything that a page needs. `values` contains the path variables."""
 
     request: ConsoleRequest
     session: Session
@@ -43,7 +43,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. `command` shows the same data in a terminal, together with `more_commands`.
+    """The content of a page. `command` and `more_commands` together show the same data in a terminal.
 
     `command_text` is set if `command` shows or does something else, and says what.
     `shows_service` is true if the content already says whether the service is ready.

@@ -186,9 +186,10 @@ class Copy:
         return to_fetch, to_delete | target_rows.keys(), empty
 
     def _replace_group(self, table: CopiedTable, group: Any) -> int:
-        """Replace a group of a table without a key if it differs from the source.
+        """In a table without a key, replace a group of rows if it differs from the source.
 
-        Return the size of the group on the side that has more rows, or 0 if it did not differ.
+        Return the number of rows in the group, at the source or at the target, whichever has more. Return 0 if the
+        group did not differ.
         """
         source_sum = _Checksum()
         for row in self._source.compared(table, group):

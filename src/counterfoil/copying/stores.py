@@ -39,10 +39,10 @@ class CopySource(CopySide, Protocol):
         """
 
     def snapshot(self) -> AbstractContextManager[int]:
-        """Read everything within this context from one snapshot. The context value is the horizon of the snapshot."""
+        """Return a context in which everything is read from one snapshot. It yields the horizon of the snapshot."""
 
     def held(self) -> AbstractContextManager[int]:
-        """Block all other writers to the source within this context. The context value is the horizon of the source."""
+        """Return a context that blocks all other writers to the source. It yields the horizon of the source."""
 
     def retire(self, moved_to: str) -> None:
         """Retire the source permanently, so that it no longer stamps bills, admits requests or issues keys.

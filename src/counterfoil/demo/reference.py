@@ -8,7 +8,7 @@ from counterfoil.http.reference.tryout import TryKey, TryOut
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.settings import Settings
 
-# The operations whose forms preselect a key other than the first one, by the purpose of that key.
+# Maps the purpose of a key to the operations whose forms preselect that key. Other forms preselect the first key.
 _OPERATIONS = {"lookup": ("lookupMember",)}
 
 

@@ -130,7 +130,7 @@ def build(
 
 
 def roles(group: Group) -> list[KeyRole]:
-    """Return a role for every kind of key."""
+    """Return one role for each kind of key in the demo."""
     franchise, shop = _main_franchise(group), _main_shop(group)
     independent = _independent(group, has_members=True)
     without_members = _independent(group, has_members=False)

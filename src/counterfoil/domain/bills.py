@@ -244,7 +244,7 @@ def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
 
 
 def channel_and_label(code: str | None, label: str | None, table: str | None) -> tuple[str | None, str | None]:
-    """Return the channel's code and its label. A table without a channel, or the channel `counter`, means dine-in."""
+    """Return the channel's code and its label. `counter` means dine-in, and so does a table without a channel."""
     if code is None:
         return (DINE_IN if table else None), None
     return (DINE_IN if code == COUNTER else code), label
@@ -260,7 +260,7 @@ def bill_status(void: object) -> tuple[Status, str | None]:
 
 
 def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
-    """Return the items and, by item index, the complete categories of each item that shows only some of them."""
+    """Return the items and, by item index, all categories of each item that shows only some of its categories."""
     items: list[Item] = []
     grouped: dict[int, list[str]] = {}
     left_out: list[str] = []

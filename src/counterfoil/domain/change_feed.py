@@ -74,7 +74,7 @@ class Section(Struct, frozen=True):
     id: str
 
     def after(self, stamp: int, row_id: str) -> "Section":
-        """Return the rest of the section, after one of its rows."""
+        """Return the part of the section that follows the row with this stamp and ID."""
         return Section(self.shop, self.part, stamp, row_id)
 
 
@@ -88,7 +88,7 @@ class FoundRow(Struct, frozen=True):
 
 
 class FeedPage(Struct, frozen=True):
-    """A page of the feed as finished JSON. `last` is None on the last page of a pass.
+    """A page of the feed, encoded as JSON. `last` is the position of its last element, or None if the pass ends here.
 
     `oldest` is the oldest mark from which a pass can still start.
     """
@@ -120,8 +120,8 @@ class PageBuilder:
         """Return the sections of a shop that this pass still has to read, in order."""
         since, until = self._window.since, self._window.until
         if shop.joined_at > until or (since == BEGINNING and not shop.in_scope):
-            # The shop joined or left after this pass began, so the next pass reports it. A first pass reports only
-            # shops in scope.
+            # A shop that joined or left the scope after this pass began is reported by the next pass. A first pass
+            # reports only shops in scope.
             return []
         whole = shop.joined_at > since
         starts_at = (BEGINNING if whole else since) + 1

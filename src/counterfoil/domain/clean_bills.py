@@ -51,7 +51,8 @@ from counterfoil.domain.source_bills import (
     SourceVoid,
 )
 
-# Published lines are kept until there are this many of them, if their source has at most this many bytes.
+# A published line is kept in memory if its source has at most MAX_KEPT_BYTES. When MAX_KEPT_LINES are kept, all of them
+# are dropped.
 MAX_KEPT_LINES = 8_192
 MAX_KEPT_BYTES = 512
 MAX_KEPT_SHOPS = 10_000
@@ -61,7 +62,7 @@ _NUL = b"\\u0000"
 
 
 class _PublishedAmounts(Struct, frozen=True, rename="camel", gc=False):
-    """The same fields as `resources.Amounts`, but they can be given by position, which takes less time."""
+    """The same fields as `resources.Amounts`, but they can be passed by position, which is faster."""
 
     subtotal: Number | None
     discount: Number | None
@@ -80,7 +81,7 @@ class _PublishedAmounts(Struct, frozen=True, rename="camel", gc=False):
 
 
 class _PublishedBill(Struct, frozen=True, rename="camel", gc=False):
-    """The same fields as `resources.Bill`, but they can be given by position, and the items are already encoded."""
+    """The same fields as `resources.Bill`, but they can be passed by position, and the items are already encoded."""
 
     id: str
     order_ids: list[str]
@@ -107,7 +108,7 @@ class _PublishedBill(Struct, frozen=True, rename="camel", gc=False):
 
 
 class _PublishedItem(Struct, frozen=True, rename="camel", gc=False):
-    """The same fields as `resources.Item`, but they can be given by position."""
+    """The same fields as `resources.Item`, but they can be passed by position."""
 
     id: str | None
     root_id: str | None
@@ -134,7 +135,7 @@ class _PublishedLine(Struct, frozen=True, gc=False):
 
 
 class _Shop(Struct, gc=False):
-    """A shop, and its lines that have been published, by their text."""
+    """A shop, and a cache that maps the JSON text of a line to its published form."""
 
     known: KnownFacts
     zone: tzinfo
@@ -167,7 +168,7 @@ class CleanBillReader:
 
     def read(self, line: bytes) -> CleanBill | None:
         """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
-        # Looking for a single byte is much faster, and few lines contain a backslash.
+        # Search for a single byte first. This is much faster, and few lines contain a backslash.
         if b"\\" in line and _NUL in line:
             return None
         try:
@@ -201,7 +202,7 @@ class CleanBillReader:
     def _items(
         self, lines: list[Raw], shop: _Shop, roots: dict[int, str], categories: dict[int, list[str]]
     ) -> list[Raw]:
-        """Return the items as JSON. Add the parts that the shop's facts hide to `roots` and `categories`."""
+        """Return the items as JSON. Store the parts that the shop's facts hide in `roots` and `categories`."""
         items: list[Raw] = []
         get = shop.published.get
         for line in lines:

@@ -57,7 +57,7 @@ class ShopDay(Struct, frozen=True, order=True):
 
 
 class DigestPage(Struct, frozen=True):
-    """A page of digests as finished JSON. `last` is None on the last page."""
+    """A page of digests, encoded as JSON. `last` is the position of the last digest, or None on the last page."""
 
     elements: list[bytes]
     last: ShopDay | None

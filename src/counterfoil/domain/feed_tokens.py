@@ -74,7 +74,7 @@ class FeedTokens:
         return self._signed(owner, _DigestCursor(horizon, query, last.shop_id, last.day))
 
     def read_digest_cursor(self, owner: Key, query: str, text: str) -> tuple[int, ShopDay] | None:
-        """Return the horizon of a list of digests and a position in it, or None if `text` is not its cursor."""
+        """Return the horizon and the position in a digest cursor, or None if it is not valid for this key and query."""
         found = self._verified(owner, text)
         if not isinstance(found, _DigestCursor) or found.query != query:
             return None

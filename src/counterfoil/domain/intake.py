@@ -103,7 +103,7 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
 
 
 def accepted(intake: Intake) -> Intake:
-    """Return the intake after the operator has accepted as normal the group that raised the alarms."""
+    """Return the new intake: the operator has accepted the group that raised the alarms, so it counts as normal."""
     return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
 
 
@@ -159,7 +159,7 @@ def _shares(group: DeliveryCounts) -> dict[tuple[Measure, str], tuple[int, int]]
 
 
 def _records_of(group: DeliveryCounts, name: str) -> int:
-    """Return the number of records of the kind that a name begins with, such as `bill` in `bill: lines.qty`."""
+    """Return the number of records of the kind that `name` begins with, such as `bill` in `bill: lines.qty`."""
     kind = name.partition(":")[0]
     return max(group.records.get(kind, 0), group.unreadable.get(name, 0), group.unknown.get(name, 0))
 

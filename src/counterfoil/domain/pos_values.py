@@ -143,7 +143,7 @@ def _parse_number(value: str) -> Number | None:
         value = value.replace(",", "")
     if "_" in value or not value.isascii():  # float() also accepts 1_0 and Thai digits.
         return None
-    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # A float would round a revision in nanoseconds.
+    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # A float would round a revision given in nanoseconds.
         return number(int(value))
     try:
         return _finite(float(value))

@@ -91,7 +91,7 @@ TABLE = (
 
 
 class Refused(Exception):
-    """A request is refused with a row of the error table.
+    """Raised to refuse a request with an error from the error table.
 
     `key_id` is set if the key is known, but its request was not admitted.
     """

@@ -108,7 +108,7 @@ class RequestTally:
             self._apart[read] = merged([*self._apart.get(read, []), (max(0, first), last)])
 
     def progress(self) -> dict[ChangeList, ReadProgress]:
-        """Return the progress of each list."""
+        """Return how far each list of changes has been read."""
         return {read: self._progress_of(read) for read in {**self._ended, **self._continued}}
 
     def _progress_of(self, read: ChangeList) -> ReadProgress:

@@ -1,4 +1,4 @@
-"""The parts of a source record with a clean bill: only known fields, with values of the expected types.
+"""Structs for the source record of a clean bill, which has only known fields, with values of the expected types.
 
 msgspec decodes a line directly into these structs and rejects every other bill.
 """
@@ -102,7 +102,7 @@ class SourceBill(SourcePart, frozen=True):
     buffet_package_id: str | None = None
     service_type: str | None = None
     member_id: str | None = None
-    lines: list[Raw] | None = None  # Each of them is a `SourceItem`.
+    lines: list[Raw] | None = None  # Each element is a `SourceItem`.
     amounts: SourceAmounts | None = None
     payments: list[SourcePayment] | None = None
     void: bool | str | SourceVoid | None = None

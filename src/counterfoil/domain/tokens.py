@@ -33,7 +33,7 @@ class Pseudonyms:
         return self._keyed("entity tag", "")
 
     def feed_key(self) -> bytes:
-        """Return the key that signs the marks and cursors of the change feed and the cursors of digests."""
+        """Return the key that signs the change feed's marks and cursors, and the cursors for lists of digests."""
         return self._keyed("change feed", "")
 
     def fingerprint(self) -> str:

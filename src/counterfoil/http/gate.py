@@ -99,7 +99,7 @@ class Gate:
         return True
 
     async def wait_for_slot(self) -> None:
-        """Wait until another request leaves, and take over its slot. Refuse this request after MAX_WAIT_SEC."""
+        """Wait until another request has finished, and take over its slot. Refuse this request after MAX_WAIT_SEC."""
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(slot)
         try:
@@ -125,8 +125,8 @@ class Gate:
     async def admit(self, authorization: str | None) -> Caller:
         """Check the key, count the request, and return the caller.
 
-        `require_quota` checks the daily quota afterwards, because the error response
-        reports the caller's quota, so the caller must be known.
+        `require_quota` checks the daily quota afterwards: its error response reports
+        the caller's quota, so the caller must be known first.
         """
         try:
             stored = await self._stored_key(authorization)

@@ -1,4 +1,4 @@
-"""Produces the bytes and headers of responses."""
+"""Builds the bodies and headers of responses."""
 
 import hashlib
 import re

@@ -78,7 +78,7 @@ class SheetSample(Struct):
 
 
 def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetSample:
-    """Read the first rows of a file. `is_heading` recognises the line with the column names."""
+    """Read the first rows of a file. `is_heading` recognises the header row."""
     try:
         with path.open("rb") as raw:
             start = raw.read(SAMPLE_BYTES)
@@ -106,7 +106,7 @@ def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetS
 
 
 def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]], bool]) -> int:
-    """Return the line number of the heading, which has the names of the columns. Some tills write a title above it."""
+    """Return the line number of the header row. Some tills write a title above it."""
     for line in range(1, HEADING_LINES + 1):
         try:
             columns = CsvFile(path, encoding, None, line).sheet.columns
@@ -120,7 +120,7 @@ def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]
 
 
 def guess_encoding(start: bytes) -> tuple[str, bool]:
-    """Return the probable encoding of a file that begins with these bytes, and whether it is certain."""
+    """Return the probable encoding of a file that begins with these bytes, and whether the encoding is certain."""
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if start.startswith(mark):
             return encoding, True

@@ -136,7 +136,7 @@ class DatabaseImport:
         return f"{column} >= {cast} OR {column} IS NULL", [str(since) if self._database.kind == "xid" else since]
 
     def _note(self, value: object) -> None:
-        """Remember the highest watermark. Ignore rows without a watermark, which every import reads."""
+        """Remember the highest watermark. Ignore a row without a watermark: every import reads such rows anyway."""
         if value is None or self._database.kind == "xid":
             return
         if self._database.kind == "number":
@@ -198,7 +198,7 @@ class DatabaseImport:
         return 0
 
     def _next(self) -> Watermark | None:
-        """Return the watermark to save. The next import starts before it, by the overlap."""
+        """Return the watermark to save. The next import starts at this watermark minus the overlap."""
         if self._database.kind == "xid":
             return self._oldest
         highest = self._highest

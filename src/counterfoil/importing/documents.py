@@ -55,7 +55,8 @@ def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
 class _Splitter:
     """Splits JSON text into orders. A page is an object that has a list of orders; its other fields are skipped.
 
-    An object that is not in a page and has no such list is itself an order; until its end, it is treated as a page.
+    An object that is not in a page and has no such list is itself an order. That it has none is known only at its
+    end, so until then it is treated as a page.
     `_page` and `_order` say where the current page and the current order begin: a line number and a position in the
     buffer. They are None outside a page and outside an order.
     """

@@ -137,7 +137,8 @@ def _line(product: Order, sign: int) -> dict[str, Any]:
             "productId": text_of(details.get("id")),
             "name": text_of(details.get("name")),
             "qty": _signed(_number(product, "quantity"), sign),
-            # With options, the unit price is not what was charged per unit, so `load` divides the total instead.
+            # With options, `unit_price` is not what was charged per unit. It is left out, and `load` computes the unit
+            # price from the total.
             "unitPrice": None if options else _signed(_number(product, "unit_price"), 1),
             "total": _signed(total, sign),
             "options": [_option(one) for one in options],

@@ -1,4 +1,4 @@
-"""Proposes a mapping for CSV files, based on their headings and values.
+"""Proposes a mapping for CSV files, based on their column names and values.
 
 If the values do not settle a question, a comment in the proposal asks the operator to decide.
 """

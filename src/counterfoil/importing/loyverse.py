@@ -1,6 +1,6 @@
 """Loyverse: the CSV exports "Receipts" and "Receipts by item" of the back office.
 
-The heading shows which of the two a file is, so the files can be given in any order.
+The header row shows which of the two exports a file is, so the files can be given in any order.
 """
 
 from collections.abc import Sequence

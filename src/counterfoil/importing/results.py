@@ -16,7 +16,7 @@ OTHER_CURRENCY = "other_currency"
 NOT_AN_ORDER = "not_an_order"
 
 REJECT_REASONS = {
-    BAD_ROW: "cannot be split into the columns of the heading, or is not text in the file's encoding",
+    BAD_ROW: "cannot be split into the columns of the header row, or is not text in the file's encoding",
     NO_ID: "has no valid bill ID",
     NO_SHOP: "does not say which shop the bill belongs to",
     NO_TIME: "has no bill time",

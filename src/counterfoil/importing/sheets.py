@@ -1,4 +1,4 @@
-"""Reads CSV files row by row: detects the delimiter, reads the heading, and notes the line on which each row begins."""
+"""Reads CSV files row by row: detects the delimiter, reads the header row, and notes the line where each row begins."""
 
 import csv
 import io
@@ -57,7 +57,7 @@ class CsvFile:
         self.sheet = Sheet(self.name, self._columns())
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
-        """Yield the rows below the heading. A row that cannot be read is yielded as a `RowProblem`."""
+        """Yield the rows below the header row. A row that cannot be read is yielded as a `RowProblem`."""
         csv.field_size_limit(MAX_CELL)
         with self._open() as text:
             for line, cells in self._records(text):
@@ -71,7 +71,7 @@ class CsvFile:
         while len(cells) > expected and not cells[-1].strip():
             cells.pop()
         if len(cells) != expected:
-            return RowProblem(BAD_ROW, f"has {len(cells)} cells, but the heading has {expected}", line, self.name)
+            return RowProblem(BAD_ROW, f"has {len(cells)} cells, but the header row has {expected}", line, self.name)
         if any(is_damaged(cell) for cell in cells):
             return RowProblem(BAD_ROW, f"is not text in the encoding {self.encoding}", line, self.name)
         return TableRow(self.sheet, line, [clean(cell) for cell in cells])
@@ -96,7 +96,7 @@ class CsvFile:
                     while names and not names[-1]:
                         names.pop()
                     return _numbered(names, self.name)
-        raise ImportFailed(f"{self.name} has no heading: it is empty or shorter than line {self._heading_line}.")
+        raise ImportFailed(f"{self.name} has no header row: it is empty or ends before line {self._heading_line}.")
 
     def _open(self) -> TextIO:
         errors = "replace" if self.encoding == "utf-16" else "surrogateescape"
@@ -128,7 +128,7 @@ def encoding_of(start: bytes, wanted: str | None) -> str:
 
 
 def delimiter_of(text: str, heading_line: int) -> str:
-    """Return the delimiter that occurs most often in the heading, outside quotes."""
+    """Return the delimiter that occurs most often in the header row, outside quotes."""
     lines = io.StringIO(text).readlines()
     heading = lines[heading_line - 1] if len(lines) >= heading_line else ""
     outside = "".join(heading.split('"')[::2])
@@ -145,7 +145,7 @@ def is_damaged(cell: str) -> bool:
 def _numbered(names: list[str], file: str) -> dict[str, int]:
     """Return the position of each column. A name that occurs again gets a number, as in `Total (2)`."""
     if not names:
-        raise ImportFailed(f"{file} has no heading in the line where one is expected. Set file.headingLine.")
+        raise ImportFailed(f"{file} has no header row in the line where one is expected. Set file.headingLine.")
     columns: dict[str, int] = {}
     for position, name in enumerate(names):
         unique, number = name or f"column {position + 1}", 1

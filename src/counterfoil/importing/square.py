@@ -105,7 +105,8 @@ class SquareOrders(OrderFormat):
                 "productId": item.get("catalog_object_id"),
                 "name": f"{name} ({variation})" if name and variation else name or variation,
                 "qty": None if qty is None else decimal_text(qty * sign),
-                # With modifiers, the base price is not what was charged per unit, so `load` divides the total.
+                # With modifiers, the base price is not what was charged per unit. It is left out, and `load` computes
+                # the unit price from the total.
                 "unitPrice": None if options else self.written(item.get("base_price_money")),
                 "total": None if total is None else decimal_text(total * sign),
                 "options": [

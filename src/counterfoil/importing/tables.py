@@ -48,7 +48,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
 def csv_inputs(
     mapping: ImportMapping, bills: Sequence[Path], lines: Sequence[Path], payments: Sequence[Path]
 ) -> list[TableInput]:
-    """Open CSV files and read their headings, so that a wrong file is reported before anything is written."""
+    """Open CSV files and read their header rows, so that a wrong file is reported before anything is written."""
     opened = []
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
         for path in paths:
@@ -74,8 +74,8 @@ class TableImport:
         self._options = options
         self._orders: Counter[str] = Counter()
         self._ambiguous: RowProblem | None = None
-        # Bills that have a row next to an unreadable row. The unreadable row may belong to the bill, which may then be
-        # incomplete.
+        # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
+        # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
         kinds = {one.kind for one in inputs}
         self._is_flat = mapping.line is not None and LINE not in kinds

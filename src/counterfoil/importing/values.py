@@ -191,7 +191,7 @@ def order_evidence(cell: str) -> str | None:
 
 
 def is_order_ambiguous(cell: str) -> bool:
-    """Return whether a date could be read with day and month swapped, if `order_evidence` returns None for the cell."""
+    """Return whether a date can also be read with day and month swapped. `order_evidence` of the cell must be None."""
     found = _DATE.match(cell.translate(_THAI_DIGITS))
     return bool(found) and len(found[1]) <= 2 and found[1] != found[2] if found else False
 

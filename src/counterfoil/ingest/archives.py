@@ -64,7 +64,7 @@ def spooled(raw: IO[bytes]) -> BinaryIO:
 
 
 def check(raw: BinaryIO, packing: Packing) -> CheckedArchive:
-    """Unpack a file, compare its checksums, and return how far it can be trusted."""
+    """Unpack a file, verify its checksums, and return how much of it can be trusted."""
     data = _CompressedData(raw)
     lines = confirmed_bytes = confirmed_lines = 0
     is_confirmed, last = True, b""

@@ -1,4 +1,4 @@
-"""Checks a delivery without writing: counts the lines that a load would reject and the fields it would not use."""
+"""Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ForkedProcess:
-    """A fork of the loader. It has the methods of `subprocess.Popen` that a load needs."""
+    """A process forked from the loader. It has the methods of `subprocess.Popen` that a load needs."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -96,7 +96,7 @@ def forked(secret: bytes, count: int) -> list[ConverterProcess]:
     if this process has several threads: another thread may hold a lock, which
     would stay locked in the fork.
     """
-    # On macOS, system libraries may fail in a fork.
+    # On macOS, system libraries may fail in a forked process.
     if sys.platform != "linux" or threading.active_count() > 1:
         return []
     # All forks are made before the first thread is started.
@@ -104,7 +104,7 @@ def forked(secret: bytes, count: int) -> list[ConverterProcess]:
 
 
 def _greeted(started: list[ConverterProcess | None], secret: bytes) -> list[ConverterProcess]:
-    """Send the secret to each process that was started; return those that it could be sent to."""
+    """Send the secret to each process that was started; return the processes that it was sent to."""
     greeted = []
     for process in started:
         if process is None:
@@ -141,7 +141,8 @@ def _spawn() -> ConverterProcess | None:
 
 def _fork() -> ConverterProcess | None:
     ours, theirs = socket.socketpair()
-    # A signal must not run a handler of the loader in the fork. The fork unblocks these signals once it ignores them.
+    # Block these signals, so that they never run the loader's handlers in the fork. The fork sets them to be ignored,
+    # and then unblocks them.
     allowed = signal.pthread_sigmask(signal.SIG_BLOCK, converter_process.IGNORED_SIGNALS)
     try:
         pid = os.fork()

@@ -30,11 +30,11 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class LinesToConvert(Struct, array_like=True):
-    """Lines to convert, and the facts that the process has not received yet, by their number."""
+    """Lines to convert, and facts that the process has not received yet, keyed by the number that identifies them."""
 
     lines: list[bytes] = field(default_factory=list)
     facts: dict[int, KnownFacts] = field(default_factory=dict)
-    # True if the process must forget all facts that it has received so far, because the loader has begun a new list.
+    # True if the process must discard all facts that it has received, because the loader numbers them from 0 again.
     forgets: bool = False
 
 
@@ -102,7 +102,7 @@ class ConverterAnswer(Struct, array_like=True, gc=False):
 
 
 def answer_of(converted: list[ConvertedBill | None], numbers: dict[str, int]) -> ConverterAnswer:
-    """Return the answer to a message. `numbers` maps the ID of each shop to the number of its facts."""
+    """Return the answer to a message. `numbers` maps each shop's ID to the number that identifies its facts."""
     bills = [fields_of(each.bill, numbers[each.bill.shop_id]) if each else None for each in converted]
     special = {
         index: counted_fields_of(each) if each else None
@@ -151,7 +151,7 @@ def read_message(connection: socket) -> bytes | None:
 def _read(connection: socket, length: int) -> bytes:
     """Return this many bytes, or fewer if the input ends.
 
-    The system collects the bytes, because a thread that reads them in parts would wait for the GIL after each part.
+    MSG_WAITALL makes the kernel collect the bytes: a thread that read them in parts would wait for the GIL after each.
     """
     parts = []
     while length and (part := connection.recv(length, MSG_WAITALL)):
@@ -182,7 +182,7 @@ class MessageQueues:
         return self._received.get()
 
     def close(self) -> None:
-        """End the threads and close the connection. The other process must have ended."""
+        """End the threads and close the connection. Call this only after the other process has ended."""
         self._to_send.put(None)
         for thread in self._threads:
             thread.join()
@@ -211,7 +211,7 @@ def run(connection: socket) -> None:
     numbers: dict[str, int] = {}
     converter = BillConverter(Pseudonyms(secret), known.get)
     decode, encode = msgpack.Decoder(LinesToConvert).decode, msgpack.Encoder().encode
-    # The answer to the secret tells the loader that the process is ready.
+    # This answer to the first message, the secret, tells the loader that the process is ready.
     queues.send(encode([]))
     while message := queues.receive():
         asked = decode(message)

@@ -22,8 +22,8 @@ from counterfoil.ingest.converter_connection import ConverterProcess, forked, sp
 from counterfoil.ingest.converter_process import ConverterAnswer, LinesToConvert
 from counterfoil.ingest.lines import SourceLine
 
-# Starting a process takes as long as converting a few thousand bills, so a small load does not start any. A load that
-# is known to have at least BYTES_TO_START_AT_ONCE starts them before its first line.
+# Starting a process takes as long as converting a few thousand bills, so a small load starts none. A load that is
+# known to have at least BYTES_TO_START_AT_ONCE starts its processes before it reads the first line.
 LINES_BEFORE_START = 2_000
 BYTES_TO_START_AT_ONCE = 4 * 1024 * 1024
 # A message ends when it has this many bytes, or after this time, so that lines from a slow source are not held back.
@@ -210,9 +210,9 @@ class Converters:
         return group.converted() or self._converted_here(group.lines)
 
     def _convert_last(self, waiting: deque[_Sent | _Done]) -> None:
-        """Convert the last lines here until the first lines are done, instead of waiting for the processes.
+        """Convert lines here, the last ones first, until a process has converted the first ones.
 
-        The processes answer in the order of their messages, so the answers for these lines are never read.
+        Each process answers its messages in order, so the answers for the last lines come last and need not be read.
         """
         for index in range(len(waiting) - 1, 0, -1):
             if waiting[0].is_done:

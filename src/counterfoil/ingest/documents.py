@@ -92,7 +92,7 @@ class DocumentReader:
                 yield at, token
 
     def _keep(self, text: bytes) -> None:
-        """Buffer part of a record, up to one byte more than the limit, so that a longer record is rejected."""
+        """Buffer part of a record. One byte more than the limit is kept, which is enough to reject a longer record."""
         self._pending += text[: MAX_REJECT_BYTES + 1 - len(self._pending)]
 
     def _take(self, text: bytes) -> bytes:

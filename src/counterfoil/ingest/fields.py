@@ -77,7 +77,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    # Most bills have these two fields, so `check_record` checks the values that a load has read, which is faster.
+    # Most bills have these two fields. To save time, `check_record` checks their converted values instead.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),

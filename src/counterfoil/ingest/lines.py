@@ -216,7 +216,7 @@ def _parse_object(line: bytes, max_bytes: int) -> dict[str, Any]:
 
 def _decode_leniently(line: bytes) -> object:
     """Parse a line with the standard library, which accepts NaN: tills write it, although JSON does not allow it."""
-    # In UTF-16, one of the first two bytes of every line is NUL, unless the line begins with a byte order mark.
+    # In UTF-16, one of the first two bytes of a line of JSON is NUL, unless it begins with a byte order mark.
     if line[:2].count(b"\0") == 1:
         raise Rejected(NOT_UTF8)
     import json as stdlib_json  # noqa: PLC0415 - most loads need only msgspec

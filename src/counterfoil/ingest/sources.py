@@ -97,7 +97,7 @@ class _Stream(Source):
             yield from self._lines_of_archive(raw, packing)
         else:
             with _spooled(self.name, raw) as copy:
-                # The whole input has been read, but not loaded yet, so progress is the position in the copy.
+                # The whole input is in a temporary file but not loaded yet, so progress is the position in that file.
                 at_end, self.position = self.position, copy.tell
                 try:
                     yield from self._lines_of_archive(copy, packing)
@@ -219,7 +219,7 @@ class Damage:
         self._found: dict[str, None] = {}
 
     def skipped(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines of a source up to its end or its first damage, and remember the damage."""
+        """Yield the lines of a source. If it is damaged, stop there and remember the damage."""
         try:
             yield from source.lines()
         except SourceError as error:

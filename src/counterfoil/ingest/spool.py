@@ -60,7 +60,7 @@ class Spool:
         return [self.folder / name for name in names if not is_unfinished(name)][:MAX_FILES]
 
     def links(self) -> list[Path]:
-        """Return symbolic links, which are not followed: they could point to any file that this process can read."""
+        """Return the symbolic links. They are not followed: they could point to any file that this process can read."""
         return sorted(self.folder / entry.name for entry in os.scandir(self.folder) if entry.is_symlink())
 
     def source(self, paths: Sequence[Path]) -> FileSet:

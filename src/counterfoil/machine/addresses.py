@@ -16,7 +16,7 @@ def reachable_host(host: str) -> str:
 
 
 def url(host: str, port: int, path: str = "") -> str:
-    """Return the URL that reaches a listener on this host from this machine."""
+    """Return the URL at which this machine can reach a listener that is bound to `host`."""
     address = reachable_host(host)
     return f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
 

@@ -1,4 +1,4 @@
-"""The clocks and the randomness of this machine. Apart from the client, only this module reads the wall clock."""
+"""The system's clocks, and generators of random IDs. Apart from the client, only this module reads the wall clock."""
 
 import os
 import time

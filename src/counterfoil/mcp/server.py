@@ -113,7 +113,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
 
     @server.tool(annotations=READ_ONLY)
     def member_summary(limit: Limit = 100) -> Json:
-        """Number of members, points, credit and visits per membership base and rank, without individual members."""
+        """Number of members and their total points, credit and visits, per base and rank. No individual members."""
         return ask(lambda: questions.member_summary(limit))
 
     @server.tool(annotations=READ_ONLY)

@@ -51,7 +51,7 @@ class Result(Struct, frozen=True):
 
 
 class Snapshot:
-    """The published columns of a copy at one instant. It is opened read-only and without access to other files."""
+    """A file with a copy's published columns at one instant, opened read-only and without access to other files."""
 
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.progress = progress

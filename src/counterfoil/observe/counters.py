@@ -30,7 +30,7 @@ _ROW_LENGTH = _SENT_OFFSET + 1
 class Layout:
     """The index of each value in a counter file.
 
-    Requests need an API key, except those to `public_routes`.
+    `public_routes` are the routes that need no API key.
     """
 
     def __init__(self, routes: Iterable[str], public_routes: Iterable[str]) -> None:

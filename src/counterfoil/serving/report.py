@@ -42,7 +42,7 @@ def _store_checks(counters: Path, inspection: Inspection) -> tuple[list[Readines
 
 
 def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Readiness]:
-    """Yield the checks of loads and watched folders, which can only warn.
+    """Yield the checks of loads and of watched folders. These checks never fail; they only warn.
 
     The warnings contain no field names, because the listener has no authentication.
     """
@@ -117,7 +117,7 @@ def _disk_gauges(inspection: Inspection) -> Iterator[Metric]:
 
 
 def _quota_gauges(inspection: Inspection) -> Iterator[Metric]:
-    """Yield counts of keys. Metrics contain no key IDs; `counterfoil usage` shows them."""
+    """Yield gauges that count keys. Metrics contain no key IDs; `counterfoil usage` shows the IDs."""
     used = inspection.quota_use(SystemClock().now_ms())
     yield gauge("active_keys", "Keys that are not revoked.", len(used))
     yield gauges(

@@ -228,7 +228,7 @@ class Pauses:
         self._last: dict[int, tuple[float, float]] = {}
 
     def next(self, worker: int) -> float:
-        """Return the pause in seconds. It is 0 unless the worker died soon after it was last replaced."""
+        """Return how many seconds to wait. The result is 0 unless the worker died soon after it was last replaced."""
         died = self._now()
         replaced, pause = self._last.get(worker, (0.0, 0.0))
         soon = worker in self._last and died - replaced < STEADY_SEC

@@ -10,7 +10,7 @@ from threading import Thread
 from counterfoil.ports import STOP_SAVE_SEC
 from counterfoil.serving.chores import STOP_SEC
 
-# Time limit for `before_end`. In the supervisor, it kills the workers and writes the last line of the log.
+# Time limit for `before_end`. In the supervisor, that function kills the workers and writes the log's last line.
 REPORT_SEC = 0.5
 # Additional time for the supervisor's own work while it stops.
 MARGIN_SEC = 1.0

@@ -1,8 +1,8 @@
 """Stores the audit log on PostgreSQL.
 
 Triggers keep even the owner of the tables from changing or deleting entries.
-Only while `counterfoil copy` is filling the store can entries be deleted, and
-only those that came from its source.
+Entries can be deleted only while `counterfoil copy` is filling the store, and
+only if they came from the source of that copy.
 """
 
 from collections.abc import Iterable

@@ -83,8 +83,8 @@ SHOPS_AT_ONCE = 64
 # shop, because most pages of a long pass contain only one shop. The number grows while every section is read to its
 # end.
 FEWEST_SECTIONS, MOST_SECTIONS = 3, 192
-# To limit memory use, the sections of one statement share this number of rows. Each section may return at least
-# FEWEST_ROWS, even if the total is then higher.
+# To limit memory use, the sections of one statement share this number of rows equally. The limit of a section is never
+# below FEWEST_ROWS, even if the total is then higher.
 ROWS_AT_ONCE = 600
 FEWEST_ROWS = 8
 

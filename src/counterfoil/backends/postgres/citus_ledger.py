@@ -65,8 +65,8 @@ _ADVANCE = f"""
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
-# Checks that a dead writer has no session left on any node. Remaining sessions are terminated, and the query waits up
-# to 3 seconds for each of them to end.
+# Terminates the remaining sessions of a dead writer on all nodes, and waits up to 3 seconds for each of them to end.
+# Returns whether none is left.
 _WRITER_IS_GONE = """
     SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
         'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
@@ -169,7 +169,7 @@ class DistributedLedger(PostgresLedger):
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Reserve a stamp above the horizon. Return it and the current time. The ticker keeps the horizon below it."""
+        """Reserve a stamp; return it and the current time. The ticker keeps the horizon below a reserved stamp."""
         stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 

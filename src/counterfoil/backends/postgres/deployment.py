@@ -1,4 +1,4 @@
-"""Reads the row that identifies the store: its secret's fingerprint, and whether a copy is filling it."""
+"""Reads the row that identifies the store: its secret's fingerprint, and whether `counterfoil copy` is filling it."""
 
 from typing import Any
 

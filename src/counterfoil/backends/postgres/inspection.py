@@ -1,7 +1,7 @@
 """Inspects a store on PostgreSQL, for the admin listener and `counterfoil doctor`.
 
-With several servers, it inspects the primary, or the server with the newest
-horizon while there is no primary.
+With several servers, it inspects the primary or, while there is no primary, the
+server with the newest horizon.
 """
 
 import asyncio
@@ -196,7 +196,7 @@ def _address_of(url: str, address: Address) -> str:
 
 
 def readable_address(url: str) -> str:
-    """Return the address of the primary, or of the server that is furthest ahead while there is no primary.
+    """Return the address of the primary or, while there is no primary, of the server that is furthest ahead.
 
     All servers are queried in parallel. If none of them answers, or if `url` lists
     only one server, return `url` itself.

@@ -5,7 +5,8 @@ as finding a known one. If the last check is older than `REFRESH_SEC`, a request
 checks whether any key has changed and, if so, reads all keys again. A
 revocation therefore takes effect within that time. While the primary is
 unreachable, the keys in memory may be used until they are `KEYS_TRUSTED_SEC`
-old, and a replica's keys replace them if its horizon proves that they are newer.
+old. A replica's keys replace them if the replica's horizon proves that its keys
+are newer.
 """
 
 import asyncio
@@ -113,7 +114,8 @@ class PostgresKeyLookup:
             with suppress(StoreUnreachable):
                 await self._servers.on_replica(self._refresh_from_replica)
         if failure is None:
-            # The interval begins with the read, because keys may change as soon as the server has read them.
+            # The interval is counted from the start of the read, because keys may change as soon as the server has
+            # read them.
             self._due = now + _REFRESH_US
         elif self._trusts_memory:
             self._due = self._clock.steady_us() + _REFRESH_US

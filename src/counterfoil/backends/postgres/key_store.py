@@ -30,7 +30,7 @@ def all_keys(connection: Connection) -> list[Key]:
 
 
 class PostgresKeyStore:
-    """The table of keys. It cannot be changed while a copy is filling the store."""
+    """The table of keys. It cannot be changed while `counterfoil copy` is filling the store."""
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)

@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise asyncpg's errors as those of ports.py, with only the message's first line: the rest may contain data."""
+    """Convert asyncpg's errors to those of ports.py. Keep only a message's first line: the rest may contain data."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:

@@ -13,7 +13,7 @@ def rev_of(kept: Decimal | None) -> float | None:
 
 
 def loaded(row: Row) -> Row:
-    """Return a row with its revision as it was loaded. Only the revision is a Decimal."""
+    """Return a row with its revision converted by `rev_of`. No other value in a row is a Decimal."""
     return tuple([rev_of(value) if isinstance(value, Decimal) else value for value in row])
 
 

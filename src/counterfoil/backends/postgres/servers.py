@@ -28,8 +28,8 @@ CHECK_SOON_SEC = 0.1
 CHECK_TIMEOUT_SEC = 0.5
 FAILED_CHECKS = 2
 LAG_MS = 5_000
-# While no server has reached the horizon that a read needs, the read is retried this often. It fails after
-# RETRY_FOR_SEC.
+# While no server has reached the horizon that a read needs, the read is retried at this interval. It fails
+# after RETRY_FOR_SEC.
 RETRY_EVERY_SEC = 0.05
 RETRY_FOR_SEC = 2.0
 NO_PRIMARY = "PostgreSQL: no server accepts writes"
@@ -61,9 +61,9 @@ class DatabaseServer:
         self.timeline = ""
         # True if the watcher's last check of this server failed, or if a request to it has failed since that check.
         self.suspect = False
-        # The role that was last logged, so that only changes are logged.
+        # The role that was last logged. A role is logged only if it differs from this one.
         self.reported_role: ServerRole | None = None
-        # The watcher's own connection, so that an exhausted pool does not make the server look unreachable.
+        # The watcher has its own connection, so that an exhausted pool does not make the server look unreachable.
         self.connection: Any = None
         self.check_now = asyncio.Event()
 
@@ -131,7 +131,10 @@ class Servers:
     # --- reading -------------------------------------------------------------------
 
     async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
-        """Return rows from a server whose horizon is at least `reached`. Each row ends with its snapshot's horizon."""
+        """Return rows from a server whose horizon is at least `reached`.
+
+        The last column of each row is the horizon of the snapshot that the row was read from.
+        """
         _, found = await self._first_answer(lambda pool: pool.rows(statement, *values), reached)
         return found
 

@@ -22,7 +22,7 @@ from counterfoil.domain.calendar import as_number, date_of, thai_day
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
 
-# Records that were not written along with an admission are written after this time.
+# Delay after which waiting records are written, unless an admission has already written them.
 RECORDS_SEC = 0.25
 # Maximum number of records that wait for an unreachable primary. If there are more, the oldest are dropped.
 RECORDS_WAITING = 100_000
@@ -187,7 +187,7 @@ class PostgresUsage:
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
-        """Like `raise_totals`, from outside the event loop and without a result. Time out after `within` seconds."""
+        """Do the same as `raise_totals` outside the event loop, but return nothing. Time out after `within` seconds."""
         self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)), within)
 
     # --- request records -------------------------------------------------------

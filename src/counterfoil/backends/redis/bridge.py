@@ -30,8 +30,8 @@ from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreacha
 # synchronous replication.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
-# Lifetime of the mark. `maintain` renews it. If no worker does so, none is writing cursors to the bridge either, so the
-# mark must expire.
+# Lifetime of the mark, which `maintain` renews. If no worker renews the mark, none writes cursors to the bridge either,
+# so the mark must expire.
 MARK_SEC = 60
 # A new mark is this far above the horizon, so that requests in progress finish before the horizon reaches the mark.
 SETTLING_MS = 10_000
@@ -61,7 +61,7 @@ Deferred = DeferredCursor | DeferredDisclosure
 
 
 class Store(Protocol):
-    """The cursors in the store. Deferred cursors are transferred to it."""
+    """The store's own cursors. Deferred cursors are transferred to the store."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None: ...
 

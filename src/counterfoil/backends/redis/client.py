@@ -34,7 +34,7 @@ def key_prefix(fingerprint: str) -> str:
 
 @contextmanager
 def translated(role: str = "meter") -> Iterator[None]:
-    """Raise the driver's errors as StoreUnavailable. The message begins with the role of the server."""
+    """Convert the driver's errors to StoreUnavailable. The message begins with the role of the server."""
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:

@@ -40,7 +40,7 @@ class DayTotals(Protocol):
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Raise lower stored counts to the given counts; return the stored counts that are higher."""
+        """Raise the stored counts to at least the given counts; return the stored counts that are higher."""
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None: ...
 
@@ -176,8 +176,8 @@ class RedisMeter:
             for key_and_day, count in counts.items():
                 if self._unsaved.get(key_and_day) == count:
                     del self._unsaved[key_and_day]
-            # A stored count is usually higher because another worker has already written a later one. Otherwise the
-            # meter has lost counts, for example because it was restored from an old snapshot.
+            # A stored count that is higher was usually written by another worker in the meantime. It may also show that
+            # the meter has lost counts, for example because it was restored from an old snapshot.
             for (key_id, day), count in higher.items():
                 with suppress(StoreUnavailable):
                     await self._raise(key_id, day, count)
@@ -188,7 +188,7 @@ class RedisMeter:
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write all counts that are not stored yet, from outside the event loop."""
+        """Write all counts that are not stored yet. Call this outside the event loop."""
         if self._unsaved:
             try:
                 self._totals.raise_totals_now(self._unsaved, within)

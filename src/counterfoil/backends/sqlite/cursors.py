@@ -107,7 +107,7 @@ class SqliteCursors:
             return found
 
     def prune(self) -> int:
-        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
+        """Delete cursors that expired long ago. Mark cursors unused for 7 days as expired, and return their number."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
         return self._in_portions(_EXPIRE, now, RESERVED_MS)

@@ -44,7 +44,7 @@ LONGEST_PAUSE_SEC = 0.02
 # `_mark` returns this value instead of a store's ID if the file is locked.
 LOCKED = -1
 
-# The start of the error message that a retired store raises (see copy_source.py).
+# The error message of a retired store starts with this text (see copy_source.py).
 MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 

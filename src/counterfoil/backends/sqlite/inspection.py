@@ -232,7 +232,7 @@ def _size(file: Path) -> int:
 
 
 class SqliteShopBills:
-    """Reads how many bills a shop has, and when the last one was closed, in the connection's current transaction."""
+    """Within the connection's current transaction, reads how many bills a shop has and when the last one was closed."""
 
     def __init__(self, connection: sqlite3.Connection, number: int) -> None:
         self._connection = connection

@@ -54,7 +54,7 @@ _BILLS = """
     WITH asked (shop, id) AS (VALUES {keys})
     SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM asked CROSS JOIN bills USING (shop, id)
 """
-# In four places, "" is given instead of None: see `_new_bills`.
+# Four of the parameters are "" instead of None: see `_new_bills`.
 _ADD_BILL = """
     INSERT INTO bills
         (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,

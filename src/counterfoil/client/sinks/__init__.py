@@ -124,7 +124,7 @@ class Sink(Protocol):
         """Mark members that the pass has not seen as removed; return the number marked."""
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
-        """Return the bills of a shop from the day `first` to the day `last`, by day."""
+        """Return the bills of a shop from the day `first` to the day `last`, keyed by day."""
 
     def undated_bills(self, shop_id: str) -> list[CopiedBill]: ...
 

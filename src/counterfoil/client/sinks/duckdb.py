@@ -15,7 +15,8 @@ from counterfoil.client.tables import TABLES, Table
 
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.
 MAGIC_OFFSET, MAGIC = 8, b"DUCK"
-# DuckDB merges its log into the file at this size. The default of 16 MB is reached in almost every transaction.
+# DuckDB merges its log into the file when the log reaches this size. Almost every transaction would reach the default
+# of 16 MB.
 CHECKPOINT_AT = "1GB"
 _EXISTING = """
     SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal

@@ -14,13 +14,13 @@ from counterfoil.client.sinks import Sink, missing_package
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
-# A folder of Parquet files contains this hidden file, which is the copy itself.
+# In a folder of Parquet files, this hidden DuckDB file is the copy itself. The Parquet files are written from it.
 PARQUET_WORKING_FILE = ".counterfoil.duckdb"
 TARGET_KINDS = "a file ending in .duckdb or .sqlite, a folder ending in / (Parquet), or postgresql://..."
 
 
 class Destination(Struct, frozen=True):
-    """Where a copy is stored. `display_name` is its name without a password."""
+    """Where a copy is stored. `display_name` is its path, or its address without the password."""
 
     display_name: str
     module: str

@@ -94,7 +94,7 @@ class SqlSink(ABC):
 
     @abstractmethod
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        """Insert the parsed rows of a table into `target`. `supplied` has SQL for columns not in the response."""
+        """Insert the parsed rows of a table into `target`. `supplied` maps columns not in the response to SQL."""
 
     def fill_all(self, fills: Sequence[Fill]) -> None:
         """Insert the rows of several tables."""
@@ -113,7 +113,7 @@ class SqlSink(ABC):
     def existing(self) -> Rows:
         """Return all (table, column) pairs of the copy's tables, and at least one pair for each view.
 
-        The result may also contain other tables.
+        The result may also contain pairs of other tables.
         """
 
     @abstractmethod
@@ -155,7 +155,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            self._has_undelivered = True  # The rollback may restore flags of undelivered bills.
+            self._has_undelivered = True  # The rollback may restore rows of `pull_undelivered`.
             for clean_up in (lambda: self.run("ROLLBACK"), self._parser.release):
                 with suppress(SinkError):  # Report the original error, not one that is raised here.
                     clean_up()

@@ -42,7 +42,7 @@ from counterfoil.web.html import Html, element, markup
 HOUR_MS = 3_600_000
 HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
-# The chart of days begins on the first day with a request, but has at least this many days.
+# The daily chart begins on the first day with a request, but covers at least this many days.
 LEAST_DAYS = 30
 # A chart with at least this many days names the months instead of the days.
 MONTHS_FROM = 90

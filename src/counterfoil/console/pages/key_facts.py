@@ -1,4 +1,4 @@
-"""Data and labels that the pages about keys share: the state of a key, and problems with its use."""
+"""Data and labels that the pages about keys share, such as the state, the permissions and the usage of a key."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
@@ -86,6 +86,6 @@ def permission_names(t: Texts, key: Key) -> str:
 
 
 def key_name(t: Texts, key: Key) -> Html:
-    """Return the label of a key and its ID as a link."""
+    """Return the label of a key, followed by a link with its ID."""
     label = name_of(key.label) if key.label else t("key.no_label")
     return markup(element("span", label, class_="label"), " ", key_link(key.key_id))

@@ -23,7 +23,7 @@ OVERLAPS: Final[dict[str, int | None]] = {
 
 
 def key_version(key: Key, successors: list[str]) -> str:
-    """Return the values of a key as one string. A form sends it back, which shows whether somebody changed the key."""
+    """Return the values of a key as one string. A form sends it back, so that changes made meanwhile are noticed."""
     values = (key.label, key.per_min, key.per_day, key.personal_data, key.messaging_lookup, key.revokes_at)
     return "|".join(map(str, (*values, len(successors))))
 

@@ -179,7 +179,7 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
 
 
 def _command(view: RequestsView) -> str:
-    # The form sends times without a time zone. The command refuses such times, so they are converted to UTC.
+    # The form sends times without a time zone. `counterfoil requests` refuses such times, so convert them to UTC.
     times = {name: iso_utc(instant) for name in _TIMES if (instant := _instant(view.wanted.get(name, ""))) is not None}
     wanted = {**view.wanted, **times}
     words = ["counterfoil requests"]

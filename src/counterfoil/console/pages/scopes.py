@@ -54,7 +54,7 @@ def scope_label(t: Texts, names: ScopeNames, scope: Scope) -> Html:
 
 
 def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
-    """Return a scope as text without markup, for the audit log. A kind that this version does not know is kept."""
+    """Return a scope as text without markup, for the audit log. An unknown kind is not translated."""
     if kind not in ("shop", "franchise"):
         return f"{kind} {identifier}"
     scope = Scope("shop", identifier) if kind == "shop" else Scope("franchise", identifier)

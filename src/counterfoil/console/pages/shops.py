@@ -34,7 +34,7 @@ class ShopLine(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ShopsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The data of the page. The `days` of a shop are its bills per day, from `first_day` to today (Thailand time)."""
+    """The data of the page. A shop's `days` are its bill counts per day, from `first_day` to today (Thailand time)."""
 
     first_day: date
     counts: dict[str, int]

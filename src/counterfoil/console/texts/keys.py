@@ -115,7 +115,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "การเปลี่ยนแปลงระหว่าง {start} ถึง {end} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
     ),
     "copy.gap_expected": (
-        "If the copy was started again in that time, this is expected.",
+        "This is expected if the copy was built anew during that time.",
         "หากเริ่มทำสำเนาใหม่ในช่วงนั้น ถือว่าปกติ",
     ),
     "copy.close_gap": (

@@ -64,7 +64,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "There is no key {key_id} in this store. Run `counterfoil keys list` to see all keys.",
         "ไม่มีคีย์ {key_id} ในที่เก็บข้อมูลนี้ รัน `counterfoil keys list` เพื่อดูคีย์ทั้งหมด",
     ),
-    # The values of {limit} and {id} above.
+    # The texts that replace {limit} and {id} above.
     "value.limit_per_minute": ("The limit per minute", "ขีดจำกัดต่อนาที"),
     "value.limit_per_day": ("The limit per day", "ขีดจำกัดต่อวัน"),
     "value.shop_id": ("A shop ID", "รหัสร้าน"),

@@ -30,7 +30,7 @@ def _store_problem(t: Texts, message: str) -> str | None:
 
 
 def _with_reason(t: Texts, values: dict[str, str]) -> dict[str, str]:
-    """Return the values with their reason translated. A server's message that has no translation stays as it is."""
+    """Return the values with `reason` translated. A server's message that has no translation stays as it is."""
     if "reason" not in values:
         return values
     reason = values["reason"].removesuffix(".")

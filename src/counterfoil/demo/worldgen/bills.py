@@ -179,7 +179,7 @@ class _BillGenerator:
 
 
 def _share_of_day(part: float) -> float:
-    """Return the fraction of the opening hours after which the fraction `part` of the day's bills has been closed."""
+    """Return what fraction of the opening hours has passed when the fraction `part` of the day's bills is closed."""
     step, within = divmod(part * (len(CLOSING_CURVE) - 1), 1)
     before = CLOSING_CURVE[int(step)]
     return before + (CLOSING_CURVE[min(int(step) + 1, len(CLOSING_CURVE) - 1)] - before) * within

@@ -18,7 +18,7 @@ def opaque(*path: object) -> str:
 
 
 def fresh(draw: Random) -> str:
-    """Return the next ID of a stream, for objects whose ID need not be computed again."""
+    """Return a random ID. Unlike an ID from `opaque`, it cannot be computed again from a path."""
     return _spelled(draw.randbytes(15))
 
 

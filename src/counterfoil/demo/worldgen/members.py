@@ -74,7 +74,7 @@ class _MemberGenerator:
         return LotEntry(amount=baht(int(self.draw.random() * most * 100 / step) * step), expire_at=self._expiry())
 
     def _expiry(self) -> str | None:
-        """Return an expiry time in the past, within two weeks or within about a year, or None for no expiry."""
+        """Return an expiry time: past, in the next two weeks, or up to about a year ahead. None means no expiry."""
         draw = self.draw
         spans = ((-200, -1), (0, 14), (15, 380), None)
         span = spans[int(draw.random() * len(spans))]

@@ -20,7 +20,7 @@ from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.operations import Operation
 from counterfoil.http.openapi.schemas import Json, problem_name, reference
 
-# Errors that every operation can return, and errors that every operation that needs a key can return.
+# Errors that every operation can return, and additional errors of the operations that need a key.
 _COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
 _KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
 

@@ -28,7 +28,7 @@ class Guide(Struct, frozen=True):
 
 
 class DescribedRow(Struct, frozen=True):
-    """A parameter, a field or a header. `note` says whether it is required, its default, or when it is absent."""
+    """A parameter, a field or a header. `note` says if it is required and what its default is, or when it is absent."""
 
     anchor: str
     name: str
@@ -260,7 +260,7 @@ def _error_codes(operation: Json) -> list[str]:
 
 
 def _common_errors(operations: Iterable[tuple[str, Json]]) -> list[str]:
-    """Return the errors that every operation that needs a key can return."""
+    """Return the errors that are common to all operations that need a key."""
     with_key = [_error_codes(operation) for _, operation in operations if not _is_public(operation)]
     return [code for code in with_key[0] if all(code in codes for codes in with_key)]
 

@@ -15,7 +15,7 @@ PATH = "/reference"
 def reference_pages(
     reference: Reference, try_out: TryOut | None = None, home: tuple[str, str] | None = None
 ) -> dict[str, StaticPage]:
-    """Return the pages by path. `try_out` adds forms to the HTML page, which send requests with the given keys.
+    """Return the pages by path. With `try_out`, the HTML page has forms that send requests with the given keys.
 
     `home` is the address and the name of a page that the HTML page links back to.
     """

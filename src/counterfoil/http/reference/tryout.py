@@ -63,7 +63,7 @@ def key_table(try_out: TryOut) -> Html:
 
 
 def form(reference: Reference, endpoint: Endpoint, try_out: TryOut) -> Html:
-    """Return the form of an operation. It is hidden until the script shows it."""
+    """Return the form for trying out an operation. It is hidden until the script shows it."""
     query = dict(endpoint.calls[0].query)
     inputs = [_input(endpoint, row, query) for row in endpoint.parameters]
     return element(
