@@ -68,7 +68,7 @@ def test_a_poll_that_skips_changes_does_not_make_a_copy_up_to_date(console: Runn
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("en", "If the copy was started again in that time, this is expected."),
+        ("en", "This is expected if the copy was built anew during that time."),
         ("th", "หากเริ่มทำสำเนาใหม่ในช่วงนั้น ถือว่าปกติ"),
     ],
 )
