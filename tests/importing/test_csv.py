@@ -317,7 +317,10 @@ def test_a_full_disk_for_temporary_files_is_reported_with_what_to_do(tmp_path: P
         for number in range(20_000):
             rows_by_bill.add(BILL, f"A{number}", 0, number, ["x" * 100])
 
-    with closing(SortedRows(max_pages=8)) as rows_by_bill, pytest.raises(ImportFailed, match="set TMPDIR to another folder"):
+    with (
+        closing(SortedRows(max_pages=8)) as rows_by_bill,
+        pytest.raises(ImportFailed, match="set TMPDIR to another folder"),
+    ):
         fill(rows_by_bill)
 
 
