@@ -41,8 +41,15 @@ def test_our_services_are_hardened_and_published_on_loopback_only(file: Path) ->
         assert service["image"] == f"counterfoil:{__version__}"
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
-        assert set(service["environment"]) <= known
+        assert set(service.get("environment", {})) <= known
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+def test_the_service_starts_after_init_because_it_never_creates_a_store(file: Path) -> None:
+    found = services(file)
+    assert found["init"]["command"] == ["init"]
+    assert found["serve"]["depends_on"]["init"] == {"condition": "service_completed_successfully"}
 
 
 def test_the_dockerfile_names_the_version_of_the_package() -> None:

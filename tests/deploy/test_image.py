@@ -111,6 +111,8 @@ def test_the_image_serves_read_only_without_privileges_and_stops_on_request(engi
     listening = ("--env", "COUNTERFOIL_HOST=127.0.0.1", "--env", f"COUNTERFOIL_PORT={port}")
     watched = ("--env", f"COUNTERFOIL_ADMIN_PORT={admin_port}")
     store = ("--volume", "store:/var/lib/counterfoil")
+    for _ in range(2):
+        engine.run("--rm", *store, "localhost/counterfoil:test", "init")
     engine.run("--detach", "--name", "serve", *listening, *watched, *store, "localhost/counterfoil:test")
     try:
         ready = f"http://127.0.0.1:{admin_port}/ready"

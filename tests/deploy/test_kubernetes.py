@@ -49,6 +49,11 @@ def test_kubernetes_knows_every_field_of_the_manifests(version: tuple[str, ...])
     assert said.count(" passed ") == len(every_object())
 
 
+def test_a_pod_with_an_embedded_store_runs_init_first_because_the_service_never_creates_a_store() -> None:
+    (pod,) = [one["spec"]["template"]["spec"] for one in objects("StatefulSet")]
+    assert [container["args"] for container in pod["initContainers"]] == [["init"]]
+
+
 def test_every_pod_runs_without_privileges_and_on_a_read_only_system() -> None:
     found = list(pods())
     assert found
