@@ -1,4 +1,7 @@
-"""Run one round of wrk, which sends the questions in turn over a few connections; parse the result."""
+"""Run one round of wrk and parse its result.
+
+wrk requests the paths of a workload in turn, over a few connections.
+"""
 
 import json
 import subprocess

@@ -309,7 +309,8 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
         raise SettingsError(f"cannot read or create the deployment secret {file}: {error.strerror}") from error
     if len(secret) < MIN_SECRET_BYTES:
         raise SettingsError(
-            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."
+            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. "
+            "If the store already has data, restore the original secret. Otherwise, choose a longer one."
         )
     return secret
 

@@ -336,7 +336,11 @@ class SingleServerLedger(PostgresLedger):
 
 
 class HeldBatch:
-    """A batch written by the ledger for a single server. One worker is held while it commits or prepares its bills."""
+    """A batch written by the ledger for a single server.
+
+    One worker is blocked just before it commits or prepares the transaction with
+    its bills, until `release` is called.
+    """
 
     def __init__(self, open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node) -> None:
         self.outcomes: list[Outcome] = []

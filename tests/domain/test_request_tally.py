@@ -48,3 +48,15 @@ def test_a_tally_that_could_not_be_written_is_added_with_its_gaps() -> None:
 def test_the_memory_for_the_ranges_of_a_list_is_limited() -> None:
     passes = [(at, at + 1) for at in range(0, 5_000, 10)]
     assert ranges(tally_of(*passes)) == passes[-MAX_RANGES:]
+
+
+def test_a_pass_that_asks_only_for_later_changes_adds_no_range_but_counts_as_ended() -> None:
+    tally = tally_of((99, 10))
+    assert ranges(tally) == []
+    assert tally.progress()[LIST].ended_at == 10
+    tally.add_page(LIST, 5, 20, is_last=True, at=20)
+    tally.add_page(LIST, 99, 30, is_last=True, at=30)
+    assert ranges(tally) == [(5, 20)]
+    assert tally.progress()[LIST].ended_at == 30
+    tally.add_page(LIST, 20, 40, is_last=True, at=40)
+    assert ranges(tally) == [(5, 40)]

@@ -157,7 +157,7 @@ def test_readers_whose_horizons_are_more_than_a_day_apart_do_not_share_a_cursor(
 
 
 def test_a_fresh_id_that_a_reader_of_another_day_holds_is_refused(cursors: OpenCursors, run: Run) -> None:
-    """Row IDs may be so short that the same fresh ID is generated twice."""
+    """A fresh ID is as long as the row's ID, so for a short row ID the same fresh ID may be generated twice."""
     later = 1000 + 3 * DAY * 1000
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
     assert run(cursors.hand_out(BY_CHANGE, held(HERE, later), "f_1")) == "f_1"

@@ -371,7 +371,7 @@ def _heard(pipe: Connection) -> list[int]:
 
 
 def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
-    """Runs on the machine's own clock.
+    """Uses the system clock.
 
     All attempts are made within a minute, so exactly `per_min` of them are admitted.
     """

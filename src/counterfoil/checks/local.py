@@ -180,7 +180,10 @@ def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
             return
     elif len(settings.secret.encode()) < MIN_SECRET_BYTES:
         yield Finding(
-            "secret", "fail", f"The secret is shorter than {MIN_SECRET_BYTES} bytes.", "Set the complete secret."
+            "secret",
+            "fail",
+            f"The secret is shorter than {MIN_SECRET_BYTES} bytes.",
+            "If the store already has data, restore the original secret. Otherwise, choose a longer one.",
         )
         return
     if built_with is not None:

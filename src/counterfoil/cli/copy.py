@@ -116,7 +116,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
     pairs = [
         (
             "moved",
-            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_rounds(report.passes)}",
+            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_passes(report.passes)}",
         )
     ]
     pairs += [("compared", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
@@ -133,7 +133,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
         click.echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
 
 
-def _rounds(number: int) -> str:
+def _passes(number: int) -> str:
     return "1 pass" if number == 1 else f"{number} passes"
 
 

@@ -49,7 +49,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write rejected lines to this new file. [default: a new file in STORE/rejects]",
+    help="Write rejected lines to FILE, which must not exist yet. [default: a new file in STORE/rejects]",
 )
 @click.option(
     "--strict",

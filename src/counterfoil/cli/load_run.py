@@ -133,8 +133,8 @@ def run_load(
                 raise
             done = "checked" if report.check else "loaded"
             raise SourceError(
-                f"{str(error).rstrip('.')}. The lines before the error were {done}. "
-                "Get a new copy of the file and load it."
+                f"{str(error).rstrip('.')}. All lines that could be read were {done}. "
+                "Repair or replace what could not be read, then repeat the command."
             ) from error
         finally:
             rejects.close()

@@ -188,8 +188,7 @@ class Copy:
     def _replace_group(self, table: CopiedTable, group: Any) -> int:
         """In a table without a key, replace a group of rows if it differs from the source.
 
-        Return the number of rows in the group, at the source or at the target, whichever has more. Return 0 if the
-        group did not differ.
+        Return the number of its rows at the source or at the target, whichever is larger, or 0 if nothing differed.
         """
         source_sum = _Checksum()
         for row in self._source.compared(table, group):

@@ -51,9 +51,9 @@ class FeedPosition(Struct, frozen=True, order=True):
 class FeedShop(Struct, frozen=True):
     """What a pass needs to know about a shop.
 
-    For a shop that left the scope, `joined_at` and `listed_at` are the stamp of
-    its departure, and `body` is None. `body` is also None if the entry has not
-    changed since the previous pass.
+    `body` is the shop's entry in `GET /v1/shops`, or None if this entry has not
+    changed since the previous pass. For a shop that left the scope, `joined_at`
+    and `listed_at` are the stamp of its departure, and `body` is None.
     """
 
     shop_id: str

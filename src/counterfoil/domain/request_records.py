@@ -88,20 +88,22 @@ class RequestTally:
 
     def add_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
         """Add a page of a pass that returns the changes from `since` to `horizon`, both included."""
-        if is_last:
-            if since > horizon:
-                # The pass asked only for changes after the horizon, so it returned nothing.
-                since = horizon + 1
-            known = self._ended.get(read)
-            if known is not None and known[0] <= since <= known[1] + 1 <= horizon + 1:
-                self._ended[read] = (known[0], horizon, at)
-            elif known is not None:
-                self._keep_apart(read, known[0], known[1])
-                self._ended[read] = (since, horizon, at)
-            elif len(self._ended) < MAX_PENDING:
-                self._ended[read] = (since, horizon, at)
-        elif read in self._continued or len(self._continued) < MAX_PENDING:
-            self._continued[read] = at
+        if not is_last:
+            if read in self._continued or len(self._continued) < MAX_PENDING:
+                self._continued[read] = at
+            return
+        known = self._ended.get(read)
+        if known is None:
+            if len(self._ended) < MAX_PENDING:
+                # A pass that asks only for changes after the horizon returns nothing, so its range is empty.
+                self._ended[read] = (min(since, horizon + 1), horizon, at)
+        elif known[0] <= since <= known[1] + 1 <= horizon + 1:
+            self._ended[read] = (known[0], horizon, at)
+        elif since > horizon:
+            self._ended[read] = (known[0], known[1], at)
+        else:
+            self._keep_apart(read, known[0], known[1])
+            self._ended[read] = (since, horizon, at)
 
     def _keep_apart(self, read: ChangeList, first: int, last: int) -> None:
         if first <= last:

@@ -43,7 +43,7 @@ _FROM = {
     "accounts": """(
         SELECT *, row_number() OVER (PARTITION BY provider_id, token ORDER BY rowid) - 1 AS place FROM accounts
     )""",
-    # The latest admission of a key also stores the key's count for that day.
+    # Every admission stores the key's count for its day, so the latest one has the current count.
     "meters": """(
         SELECT key_id, n, at + :shift AS at, 0 AS ahead, day, count FROM admissions AS latest
         WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id)

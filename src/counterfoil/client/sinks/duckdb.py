@@ -94,7 +94,11 @@ class DuckDBSink(SqlSink):
 
 
 def _require_duckdb(path: Path) -> None:
-    """Raise SinkError if the file exists but is not a DuckDB file: DuckDB might open it with an extension."""
+    """Raise SinkError if the file exists but is not a DuckDB file.
+
+    Without this check, DuckDB might load one of its extensions and open a file
+    of another format, such as SQLite.
+    """
     if path.exists():
         with path.open("rb") as file:
             head = file.read(MAGIC_OFFSET + len(MAGIC))

@@ -177,7 +177,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "message.disk_low": ("Free up some disk space soon.", "ควรเพิ่มพื้นที่ว่างในดิสก์เร็ว ๆ นี้"),
     # --- the secret ---
     "message.secret_short": ("The secret is shorter than {bytes} bytes.", "ความลับสั้นกว่า {bytes} ไบต์"),
-    "message.set_secret": ("Set the complete secret.", "ตั้งความลับให้ครบถ้วน"),
+    "message.set_secret": (
+        "If the store already has data, restore the original secret. Otherwise, choose a longer one.",
+        "หากที่เก็บข้อมูลมีข้อมูลอยู่แล้ว ให้กู้คืนความลับเดิม มิฉะนั้นให้ตั้งความลับที่ยาวกว่านี้",
+    ),
     "message.secret_missing": (
         "{file} is missing, but the store was built with a secret.",
         "ไม่มี {file} แต่ที่เก็บข้อมูลสร้างด้วยความลับ",
