@@ -15,8 +15,8 @@ from typing import Any, cast
 import httpx
 
 TIMEOUT_SEC = 10
-# httpx would send such a URL unchanged, so it is not parsed, which would take as long as the rest of a request. Only
-# the parameters are encoded, if there are any.
+# httpx would send such a URL unchanged, so it is not parsed: parsing would take as long as the rest of the request.
+# Only the parameters, if any, are encoded.
 PLAIN_URL = re.compile(r"http://127\.0\.0\.1:[0-9]+/(?!.*/\.|\.)[A-Za-z0-9/_.-]*")
 
 

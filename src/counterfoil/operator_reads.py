@@ -416,7 +416,7 @@ def _copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopySta
 
 
 def shop_names(bodies: Iterable[Row]) -> list[ShopName]:
-    """Return shops sorted by name and ID. Each row has one column, the stored body of a shop."""
+    """Return shops sorted by name and ID. Each row of `bodies` has one column, the stored body of a shop."""
     found = [json.decode(body, type=ShopName) for (body,) in bodies]
     return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 

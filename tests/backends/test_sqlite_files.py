@@ -109,19 +109,19 @@ def unmarked(folder: Path) -> None:
 def test_all_files_of_a_store_are_created_together_and_contain_its_id(tmp_path: Path, name: Name) -> None:
     read_write(tmp_path, name).close()
     assert {path.name for path in tmp_path.iterdir()} == {f"{one}.sqlite3" for one in NAMES}
-    (mark,) = ids(tmp_path)
-    assert mark > 0
+    (store_id,) = ids(tmp_path)
+    assert store_id > 0
     for one in NAMES:
         read_write(tmp_path, one).close()
-    assert ids(tmp_path) == {mark}
+    assert ids(tmp_path) == {store_id}
 
 
 def test_a_store_of_an_earlier_version_is_adopted(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
     unmarked(tmp_path)
     read_write(tmp_path, "usage").close()
-    (mark,) = ids(tmp_path)
-    assert mark > 0
+    (store_id,) = ids(tmp_path)
+    assert store_id > 0
 
 
 def test_an_earlier_version_created_files_one_by_one(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_an_earlier_version_created_files_one_by_one(tmp_path: Path) -> None:
     path_of(tmp_path, "usage").unlink()
     path_of(tmp_path, "keys").unlink()
     read_write(tmp_path, "keys").close()
-    (mark,) = ids(tmp_path)
-    assert mark > 0
+    (store_id,) = ids(tmp_path)
+    assert store_id > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -171,20 +171,20 @@ def test_processes_that_create_a_store_at_the_same_time_agree_on_its_id(tmp_path
     with ThreadPoolExecutor(6) as pool:
         for connection in pool.map(lambda n: read_write(tmp_path, NAMES[n % 3]), range(6)):
             connection.close()
-    (mark,) = ids(tmp_path)
-    assert mark > 0
+    (store_id,) = ids(tmp_path)
+    assert store_id > 0
 
 
 def test_a_store_that_is_created_during_the_check_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_mark = files._mark
+    read_id = files._store_id
 
     def create_after_the_first_look(folder: Path, name: Name) -> int | None:
-        monkeypatch.setattr(files, "_mark", read_mark)
-        mark = read_mark(folder, name)
+        monkeypatch.setattr(files, "_store_id", read_id)
+        store_id = read_id(folder, name)
         read_write(folder, name).close()
-        return mark
+        return store_id
 
-    monkeypatch.setattr(files, "_mark", create_after_the_first_look)
+    monkeypatch.setattr(files, "_store_id", create_after_the_first_look)
     files.require_whole(tmp_path)
     assert len(ids(tmp_path)) == 1
 

@@ -21,7 +21,7 @@ from counterfoil.domain.changes import (
     RemoveShop,
 )
 from counterfoil.domain.members import base_from, member_from
-from counterfoil.domain.rows import NEVER, NO_DAY, OutdatedBill, account_values, digest_of, seal_of
+from counterfoil.domain.rows import NEVER, NO_DAY, OutdatedBill, account_values, digest_of
 from counterfoil.domain.shops import shop_from
 
 ADDED, CHANGED, UNCHANGED = Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED
@@ -172,11 +172,21 @@ def test_a_new_bill_is_stamped_and_sealed_and_its_digest_ignores_the_stamp() -> 
         "rev",
         1,
         row.digest,
-        seal_of(row.body),
+        row.seal,
         None,
         row.body,
         0,
     )
+
+
+def test_the_seal_of_a_bill_changes_with_its_content_and_with_its_stamp() -> None:
+    _, batch = applied(put_shop(), put_bill())
+    (row,) = batch.added_bills()
+    _, other = applied(put_shop(), put_bill(closedAt="2025-12-31T20:00:00+07:00"))
+    (changed,) = other.added_bills()
+    seals = {row.seal, changed.seal, replace(row, updated_at=STAMP + 1).seal, replace(row, updated_at=None).seal}
+    assert len(seals) == 4
+    assert row.seal == replace(row, trading_day=None, rev=9).seal
 
 
 def test_a_bill_from_before_change_tracking_is_stamped_in_secret() -> None:

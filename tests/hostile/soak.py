@@ -17,8 +17,8 @@ from hostile.checker import Checker, Document
 from hostile.targets import Attacked
 from hostile.world import World
 
-# After the warm-up, memory may grow by at most this fraction, and the number of descriptors must not grow. The WAL
-# files must never be larger than MOST_WAL_BYTES.
+# After the warm-up, memory may grow by at most this fraction, and the number of descriptors must not grow. The total
+# size of the WAL files must never exceed MOST_WAL_BYTES.
 MOST_GROWTH = 0.01
 MOST_WAL_BYTES = 80_000_000  # docs/operate.md#the-store says that a WAL file can grow to about 65 MB
 WARM_UP_SHARE = 0.4

@@ -31,7 +31,7 @@ class FollowUp:
         self._target = target
 
     def run(self, tally: Tally) -> str | None:
-        """Run the command with its output on standard error, and return an error message if it has failed.
+        """Run the command with its output on standard error, and return an error message if it fails.
 
         Environment variables tell the command the target and how many rows were added, changed and removed. They do
         not include the API key.

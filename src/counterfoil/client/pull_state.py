@@ -12,7 +12,8 @@ from msgspec import Struct, field, json
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.sinks import Sink
 
-# Format 1 had a mark for each shop. Such a copy is read in full once, and then has format 2.
+# Format 1 had a mark for each shop. The next pull into a copy in format 1 reads everything from the service again and
+# saves the state in format 2.
 FORMAT = 2
 # The service accepts a cursor of a member list for 7 days after its last use and then refuses it with bad_cursor.
 # The client restarts a list much earlier, so that it does not depend on how long cursors are valid.

@@ -82,11 +82,20 @@ class BillRow(Struct, gc=False):
             rev,
             self.facts_version,
             self.digest,
-            seal_of(self.body or b""),
+            self.seal,
             self.withheld,
             self.body,
             self.loaded_at,
         )
+
+    @property
+    def seal(self) -> bytes:
+        """A hash that changes if and only if the stored body changes.
+
+        It is computed from the hash of the body without its stamp, and the stamp,
+        because hashing the whole body again would take longer.
+        """
+        return blake2b(b"%b%d" % (self.digest, self.updated_at or 0), digest_size=8).digest()
 
     def settled_values(self, rev: object) -> Row:
         """Return the columns to write if the record changed but the body did not."""
@@ -155,7 +164,3 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
 def digest_of(unstamped: bytes) -> bytes:
     """Return the hash of a bill's body without its stamp. The hash shows whether a record changes the body."""
     return blake2b(unstamped, digest_size=16).digest()
-
-
-def seal_of(finished: bytes) -> bytes:
-    return blake2b(finished, digest_size=8).digest()

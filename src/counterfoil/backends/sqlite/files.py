@@ -41,7 +41,7 @@ REQUEST_SEC = 1.0
 PAUSE_SEC = 0.005
 LONGEST_PAUSE_SEC = 0.02
 
-# `_mark` returns this value instead of a store's ID if the file is locked.
+# `_store_id` returns this value instead of a store's ID if the file is locked.
 LOCKED = -1
 
 # The error message of a retired store starts with this text (see copy_source.py).
@@ -121,11 +121,11 @@ def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite
 
 def read_write(folder: Path, name: Name) -> sqlite3.Connection:
     """Open a file for writing and migrate its schema. If there is no store yet, create all of its files."""
-    if _mark(folder, name):
+    if _store_id(folder, name):
         return _settled(folder, name)
     require_whole(folder)
     for other in NAMES:
-        if other != name and _mark(folder, other) is None:
+        if other != name and _store_id(folder, other) is None:
             _settled(folder, other).close()
     connection = _settled(folder, name)
     try:
@@ -308,15 +308,15 @@ def require_store(folder: Path) -> None:
 
 def has_schema(folder: Path, name: Name) -> bool:
     """Return whether a file exists and contains a schema."""
-    return _mark(folder, name) is not None
+    return _store_id(folder, name) is not None
 
 
 def require_whole(folder: Path) -> None:
     """Raise StoreMismatch if a file of the store was lost, or if the files belong to different stores."""
-    marks = _marks(folder)
-    known = {name: mark for name, mark in marks.items() if mark and mark != LOCKED}
-    for name, mark in marks.items():
-        if known and mark is None:
+    store_ids = _store_ids(folder)
+    known = {name: store_id for name, store_id in store_ids.items() if store_id and store_id != LOCKED}
+    for name, store_id in store_ids.items():
+        if known and store_id is None:
             raise StoreMismatch(is_missing(name))
     if len(set(known.values())) > 1:
         raise _mixed(known)
@@ -324,14 +324,14 @@ def require_whole(folder: Path) -> None:
 
 def lost(folder: Path) -> list[Name]:
     """Return the names of the files that are missing from an existing store."""
-    marks: dict[Name, int | None] = {}
+    store_ids: dict[Name, int | None] = {}
     for name in NAMES:
         try:
-            marks[name] = _mark(folder, name)
+            store_ids[name] = _store_id(folder, name)
         except StoreUnavailable:
-            marks[name] = LOCKED
-    marked = any(mark and mark != LOCKED for mark in marks.values())
-    return [name for name in NAMES if marked and marks[name] is None]
+            store_ids[name] = LOCKED
+    marked = any(store_id and store_id != LOCKED for store_id in store_ids.values())
+    return [name for name in NAMES if marked and store_ids[name] is None]
 
 
 def recreate(folder: Path, name: str) -> None:
@@ -354,22 +354,22 @@ def is_damaged(name: Name, reason: object) -> str:
     return f"{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
 
 
-def _mixed(marks: dict[Name, int]) -> StoreMismatch:
-    listed = " and ".join(f"{name}.sqlite3" for name in marks)
+def _mixed(store_ids: dict[Name, int]) -> StoreMismatch:
+    listed = " and ".join(f"{name}.sqlite3" for name in store_ids)
     return StoreMismatch(f"{listed} belong to different stores: restore files that belong to the same store.")
 
 
-def _marks(folder: Path) -> dict[Name, int | None]:
-    """Return the mark of each file.
+def _store_ids(folder: Path) -> dict[Name, int | None]:
+    """Return the ID of the store that each file belongs to, as `_store_id` does.
 
-    A file that seems to be missing is read again, because another process may have
-    created the store meanwhile. A file gets its mark only when all files exist.
+    A file that seems to be missing is checked again, because another process may have
+    created the store in the meantime. A file gets its ID only when all files exist.
     """
-    marks = {name: _mark(folder, name) for name in NAMES}
-    return {name: _mark(folder, name) if mark is None else mark for name, mark in marks.items()}
+    store_ids = {name: _store_id(folder, name) for name in NAMES}
+    return {name: _store_id(folder, name) if store_id is None else store_id for name, store_id in store_ids.items()}
 
 
-def _mark(folder: Path, name: Name) -> int | None:
+def _store_id(folder: Path, name: Name) -> int | None:
     """Return the ID of the store that a file belongs to.
 
     The result is 0 if the file has no ID yet, LOCKED if the file is locked, and
@@ -389,8 +389,8 @@ def _mark(folder: Path, name: Name) -> int | None:
             if _is_busy(error):
                 return LOCKED
             raise StoreUnavailable(is_damaged(name, error)) from error
-    schema, mark = found
-    return mark if schema else None
+    schema, store_id = found
+    return store_id if schema else None
 
 
 def _plain(folder: Path, name: Name, mode: str) -> sqlite3.Connection:
@@ -405,12 +405,12 @@ def id_in(connection: sqlite3.Connection) -> int:
 def _settle_id(folder: Path) -> None:
     """Assign the store's ID to files that have none: new files, and files created by earlier versions."""
     # Skip files that do not exist: if two files were lost, each call of `recreate` replaces only one of them.
-    marks = {name: _mark(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
-    if all(marks.values()):
+    store_ids = {name: _store_id(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
+    if all(store_ids.values()):
         return
     # Processes that create a store at the same time agree on its ID, because all of them start with the same file.
-    chosen = max(0, *marks.values())
-    for name in marks:
+    chosen = max(0, *store_ids.values())
+    for name in store_ids:
         with translated(), closing(_plain(folder, name, "rw")) as file, writing(file, SETTLE_SEC):
             (fresh,) = file.execute("SELECT abs(random() % 2147483646) + 1").fetchone()
             chosen = id_in(file) or chosen or fresh

@@ -19,7 +19,7 @@ from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.load_progress import LoadProgress
-from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values, seal_of
+from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import Clock, StoreMismatch
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
@@ -331,7 +331,7 @@ def _new_bills(rows: Sequence[BillRow], next_bill: dict[int, int]) -> Iterator[R
             "" if row.rev is None else row.rev,
             row.facts_version,
             bytearray(row.digest),
-            bytearray(seal_of(body)),
+            bytearray(row.seal),
             bytearray(row.withheld) if row.withheld else "",
             bytearray(body),
             row.loaded_at,

@@ -126,7 +126,7 @@ class PostgresSink(SqlSink):
 
 
 def _convert(value: str, kind: Kind) -> str:
-    """Return SQL for DuckDB that writes a list as a PostgreSQL array literal."""
+    """Return SQL for DuckDB that writes a list as a PostgreSQL array literal. Other values stay as they are."""
     if kind is not Kind.TEXTS:
         return value
     quoted = """'"' || replace(replace(x, '\\', '\\\\'), '"', '\\"') || '"'"""

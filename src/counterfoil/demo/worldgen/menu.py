@@ -61,7 +61,10 @@ def menu_of(shop: ShopPlan) -> Menu:
 
 
 class _MenuBuilder:
-    """Builds the lines of one shop. Product and category IDs belong to the shop, master IDs to the franchise."""
+    """Builds the categories, bill lines and packages of one shop.
+
+    Product and category IDs belong to the shop, master IDs to the franchise.
+    """
 
     def __init__(self, shop: ShopPlan) -> None:
         self.shop = shop
