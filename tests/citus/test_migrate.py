@@ -129,3 +129,13 @@ def test_the_ticker_publishes_for_a_dead_loader_with_the_permissions_of_the_serv
             dying.execute("UPDATE counterfoil.horizon SET taken = at + 5, writer = citus_backend_gpid()")
     with closing(RunningService(tmp_path / "serving", store=logins["serving"])) as serving:
         assert serving.ledger.advance_horizon() == horizon + 5
+
+
+def test_an_embedded_store_is_not_copied_into_distributed_tables(tmp_path: Path) -> None:
+    _, url = cluster().undistributed_database()
+    with closing(RunningService(tmp_path)) as embedded:
+        embedded.load(*records_of(group(), 1))
+        source = f"sqlite:{embedded.settings.store}"
+        at(url)("migrate", "--distribute")
+        refused = at(url).bare("copy", "--from", source, "--to", url, status=1)
+    assert "the target's tables are distributed with Citus" in refused.output

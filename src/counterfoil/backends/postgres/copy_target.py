@@ -15,6 +15,7 @@ from counterfoil.backends.postgres.audit import append
 from counterfoil.backends.postgres.deployment import FILLING, row_of
 from counterfoil.backends.postgres.key_store import NEXT_GENERATION
 from counterfoil.backends.postgres.revisions import rev_of
+from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
 from counterfoil.domain.audit import AuditEntry
@@ -70,6 +71,8 @@ class PostgresCopyTarget:
         with translated():
             self._lock_out_other_copies()
             found = row_of(self._connection())
+            if found != fingerprint:
+                self._require_single_server()
             if found is None:
                 self._require_empty()
                 self._connection().execute(_CLAIM, (FILLING + fingerprint,))
@@ -96,6 +99,17 @@ class PostgresCopyTarget:
         with translated():
             # Newly filled tables have no statistics yet, and the first requests need good query plans.
             self._connection().execute("ANALYZE bills, members, shops, cursors")
+
+    def _require_single_server(self) -> None:
+        """Refuse distributed tables: this class writes several shops in one transaction, as only a single server can.
+
+        On Citus, such a transaction could show a horizon before all of its rows.
+        """
+        if self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
+            raise CopyRefused(
+                "the target's tables are distributed with Citus. Copy into a database that is not distributed, and "
+                "run `counterfoil migrate --distribute` afterwards."
+            )
 
     def _require_empty(self) -> None:
         for table in TABLES:
