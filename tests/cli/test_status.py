@@ -136,6 +136,20 @@ def test_a_horizon_that_does_not_advance_fails(counterfoil: Command, admin_port:
     assert found["horizonAgeMs"] >= 7_200_000
 
 
+def test_a_clock_behind_the_horizon_leaves_it_open_whether_a_service_is_running(
+    counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the admin listener, only the horizon could show it."""
+    monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", "0")
+    hours_ahead = ManualClock(SystemClock().now_ms() + 7_200_000)
+    settings = load({"store": str(store)})
+    bootstrap.prepare(settings, hours_ahead)
+    with closing(bootstrap.ledger(settings, hours_ahead)) as ledger:
+        ledger.advance_horizon()
+    found = counterfoil.json("status", status=2)
+    assert status_of(found, "service") == "warn"
+
+
 def test_rejected_lines_are_a_warning(loaded: Command, admin_port: int) -> None:
     loaded("load", "-", stdin=b"not json", status=3)
     with admin_listener(admin_port):

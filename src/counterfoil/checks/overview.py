@@ -103,7 +103,15 @@ def overview(settings: Settings, now: int) -> Overview:
 def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
     """Ask the admin listener whether the service is ready. If the listener is off, check the horizon instead."""
     if not settings.admin_port:
-        if local.horizon_motion(horizon, now) == "moving":
+        motion = local.horizon_motion(horizon, now)
+        if motion == "ahead":
+            return Finding(
+                "service",
+                "warn",
+                "The horizon is ahead of the clock, so it does not show whether the service is running.",
+                "Check the clock against NTP.",
+            )
+        if motion == "moving":
             return Finding(
                 "service",
                 "ok",

@@ -54,6 +54,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "horizon กำลังเดิน พอร์ตผู้ดูแลปิดอยู่ จึงไม่ได้ตรวจสอบอย่างอื่น",
     ),
     "message.horizon_still": ("The horizon is not moving.", "horizon หยุดเดิน"),
+    "message.service_undecided": (
+        "The horizon is ahead of the clock, so it does not show whether the service is running.",
+        "horizon เร็วกว่านาฬิกา จึงบอกไม่ได้ว่าบริการทำงานอยู่หรือไม่",
+    ),
     "message.nothing_served": (
         "Nothing has been loaded into this store or served from it yet.",
         "ยังไม่มีการนำเข้าหรือให้บริการจากที่เก็บข้อมูลนี้",
