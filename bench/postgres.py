@@ -170,7 +170,7 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 
 
 async def _admission_us(valkey: str) -> tuple[float, float]:
-    """Ask for one admission after another; return the wall time and the processor time of each, in microseconds."""
+    """Admit one request after another; return the mean wall time and processor time per admission in microseconds."""
     key = Key(
         key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=UNLIMITED, per_day=UNLIMITED, created_at=0
     )

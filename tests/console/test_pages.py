@@ -285,7 +285,7 @@ def test_the_row_of_a_silent_shop_has_the_number_that_the_rule_compares(
     page = alice.page("/shops")
     (row,) = alice.json("/shops.json")["shops"]
     assert (row["state"], row["usualSinceLast"]) == ("silent", 6)
-    assert "A shop is silent if it usually has 5 or more bills in the time since its last bill." in page
+    assert "A shop is silent if it has had no bill for a period in which it usually has 5 or more." in page
     assert '<td role="cell" class="number" data-label="Usual since then"><div>6</div></td>' in page
     assert alice.json("/today.json")["silentShops"][0]["usualSinceLast"] == 6
 
@@ -298,7 +298,7 @@ def test_a_shop_without_any_of_a_few_usual_bills_is_not_called_usual(console: Ru
     (row,) = alice.json("/shops.json")["shops"]
     assert (row["state"], row["today"], row["usualByNow"], row["usualSinceLast"]) == ("few", 0, 3, 3)
     page = alice.page("/shops")
-    assert '<span class="badge quiet">too few to tell</span>' in page
+    assert '<span class="badge quiet">fewer than usual</span>' in page
     assert '<span class="badge">as usual</span>' not in page
 
 

@@ -55,8 +55,8 @@ class OutageRun:
         self.site = site
         self.key = site.issue("shop", SHOP)
         self.revoked = site.issue("shop", SHOP)
-        # Both lists have the same number of bills: there is one bill that only the list by day leaves out, and one that
-        # only the list by change leaves out.
+        # The list by change has the same number of bills, because each of the two lists leaves out one bill that the
+        # other contains.
         self._bills = len(world.listed_bills(SHOP, by_day=True))
         if not site.nodes:
             site.start()

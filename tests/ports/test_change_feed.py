@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("scope", [FRANCHISE, ONE_SHOP], ids=["franchise",
 
 
 class Feed:
-    """A client that reads one pass after another and keeps a copy."""
+    """A client that makes one pass after another through the feed and keeps a copy."""
 
     def __init__(self, open_store: OpenStore, run: Run, scope: Scope = FRANCHISE, limit: int = 1000) -> None:
         self.open_store, self.run, self.scope, self.limit = open_store, run, scope, limit

@@ -237,7 +237,7 @@ class MarkAfterTheLastPage(Reader):
 
 
 class PullerThatMarksLate(Puller):
-    """After each pass, reads another pass and stores its mark without its elements."""
+    """After each pass, makes another pass, discards its elements and stores its mark."""
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         for page in self._client.change_pages(since=mark):

@@ -144,7 +144,7 @@ class KillableProcesses:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def kill(self, who: str) -> bool:
-        """Kill the process and its children, as a power failure would; return whether it was still running."""
+        """Kill the process and its children with SIGKILL; return whether the process was still running."""
         process = self.running.pop(who)
         at_work = process.poll() is None
         self.kills[who] += at_work

@@ -26,9 +26,9 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
 
     The usual number is the median number of bills that the shop had by this time
     of day on the same weekday in the last 4 weeks, in the shop's time zone. A
-    shop is silent if it usually has 5 or more bills in the time since its last
-    bill. A shop that has fewer than half of its usual bills today, but is not
-    silent, is marked `too few to tell`. After 4 weeks without a bill, a shop
+    shop is silent if it has had no bill for a period in which it usually has 5
+    or more. A shop that has fewer than half of its usual bills today, but is not
+    silent, is marked `fewer than usual`. After 4 weeks without a bill, a shop
     counts as closed.
 
     Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
@@ -72,7 +72,7 @@ def _known_franchises(known: Sequence[str]) -> str:
 
 
 # The names of the states in the table. A shop in the normal state, `open`, gets a dash.
-_STATES = {"silent": "silent", "few": "too few to tell", "open": "-", "closed": "closed", "empty": "no bills"}
+_STATES = {"silent": "silent", "few": "fewer than usual", "open": "-", "closed": "closed", "empty": "no bills"}
 
 
 def _last_bill(shop: ShopActivity) -> str:
@@ -127,7 +127,7 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
         dim=True,
     )
     click.secho(
-        f"Silent: the shop usually has {MISSING_BILLS} or more bills in the time since its last bill.", dim=True
+        f"Silent: the shop has had no bill for a period in which it usually has {MISSING_BILLS} or more.", dim=True
     )
 
 
@@ -135,7 +135,7 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
     state = ""
     if shop.is_silent:
         state = click.style(
-            f"  silent; usually {format_usual(shop.usual_since_last)} bills in the time since the last one", fg="yellow"
+            f"  silent; it usually has {format_usual(shop.usual_since_last)} bills in a period this long", fg="yellow"
         )
     elif shop.state != "open":
         state = click.style(f"  {_STATES[shop.state]}", dim=True)

@@ -34,8 +34,8 @@ _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "default limits": (18, ("transactions", "digests")),
     "tiny limits": (6, ("shops",)),
 }
-# The errors that requests to a route occasionally return: some of those that the route can return. Requests to routes
-# that are not listed always succeed.
+# The errors that some requests in the invented history get, by route. Each route has only some of its possible errors.
+# Requests to routes that are not listed always succeed.
 ERRORS_OF_ROUTES: dict[str, tuple[Problem, ...]] = {
     "transactions": (BAD_CURSOR, BAD_QUERY, SHOP_NOT_IN_SCOPE),
     "transactions/{id}": (NOT_FOUND,),

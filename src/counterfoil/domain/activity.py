@@ -12,7 +12,7 @@ from counterfoil.domain.shops import ShopFacts
 
 WEEK_MS = 7 * DAY_MS
 WEEKS = 4
-# A shop counts as silent if it usually has at least this many bills in the time that has passed since its last bill.
+# A shop counts as silent if it has had no bill for a period in which it usually has at least this many.
 MISSING_BILLS = 5
 # After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
@@ -73,7 +73,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
         - `empty`: it has never had a bill.
         - `closed`: it has had no bill for four weeks.
-        - `silent`: it usually has at least MISSING_BILLS bills in the time since its last bill.
+        - `silent`: it has had no bill for a period in which it usually has at least MISSING_BILLS.
         - `few`: it is not silent, but has had less than half of its usual number of bills by this time of day.
         - `open`: none of these.
         """

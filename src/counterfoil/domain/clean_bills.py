@@ -202,7 +202,11 @@ class CleanBillReader:
     def _items(
         self, lines: list[Raw], shop: _Shop, roots: dict[int, str], categories: dict[int, list[str]]
     ) -> list[Raw]:
-        """Return the items as JSON. Store the parts that the shop's facts hide in `roots` and `categories`."""
+        """Return the items as JSON.
+
+        By the item's index, add root IDs that the shop's facts hide to `roots`, and
+        all categories of an item that has hidden ones to `categories`.
+        """
         items: list[Raw] = []
         get = shop.published.get
         for line in lines:

@@ -51,24 +51,24 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.franchise_and_base": ("Franchise, membership base", "แฟรนไชส์ ฐานสมาชิก"),
     "shops.days": ("Last 14 days", "14 วันที่ผ่านมา"),
     "shops.silent": ("silent", "เงียบ"),
-    "shops.few": ("too few to tell", "บิลน้อย ยังบอกไม่ได้"),
+    "shops.few": ("fewer than usual", "น้อยกว่าปกติ"),
     "shops.open": ("as usual", "ตามปกติ"),
     "shops.closed": ("closed", "ปิด"),
     "shops.empty": ("no bills", "ไม่มีบิล"),
     "shops.explained": (
         (
             "Usual numbers are medians for the same days and times in the last 4 weeks. Usual since then: bills in the "
-            "time since the last bill, up to one week. Too few to tell: fewer than half of the usual bills today, but "
+            "time since the last bill, up to one week. Fewer than usual: fewer than half of the usual bills today, but "
             "not silent."
         ),
         (
             "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
-            "ยังบอกไม่ได้: วันนี้มีบิลน้อยกว่าครึ่งของปกติ แต่ยังไม่นับว่าเงียบ"
+            "น้อยกว่าปกติ: วันนี้มีบิลน้อยกว่าครึ่งของปกติ แต่ยังไม่นับว่าเงียบ"
         ),
     ),
     "shops.silent_means": (
         (
-            "A shop is silent if it usually has {count} or more bills in the time since its last bill. "
+            "A shop is silent if it has had no bill for a period in which it usually has {count} or more. "
             "After 4 weeks without a bill, it is closed."
         ),
         "ร้านเงียบหมายถึงปกติมีอย่างน้อย {count} บิลในช่วงเวลาหลังบิลล่าสุด และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
