@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from msgspec import json
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, reads, settings
+from counterfoil.backends.sqlite import books, keys, usage
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.usage import SqliteUsage
@@ -39,6 +41,8 @@ Headers = list[tuple[str, str]]
 # Receives the path, status, headers and body of a response; returns the status, headers and body to send instead.
 Spoil = Callable[[str, int, Headers, bytes], tuple[int, Headers, bytes]]
 
+# `bootstrap` imports classes of the back end from their own modules when it composes a service.
+_REPLACEABLE: tuple[ModuleType, ...] = (books, usage, keys, reads)
 KEPT_SEC = 10.0
 CHANGES, DIGESTS = "/ext/v1/changes", "/ext/v1/digests"
 
@@ -65,7 +69,7 @@ class SpoiledApp:
 
 
 class PlantedService:
-    """A service with a planted defect. `parts` replaces classes of `bootstrap` or `reads` by name."""
+    """A service with a planted defect. `parts` replaces classes of the SQLite back end or of `reads` by name."""
 
     def __init__(self, folder: Path, *, spoil: Spoil | None = None, **parts: type) -> None:
         self.folder = folder
@@ -137,8 +141,8 @@ class PlantedService:
 
 @contextmanager
 def _replaced(parts: dict[str, type]) -> Iterator[None]:
-    """Replace classes in the modules that use them for the duration of the block."""
-    users = {name: bootstrap if hasattr(bootstrap, name) else reads for name in parts}
+    """Replace classes in the modules in which the service looks them up, for the duration of the block."""
+    users = {name: next(module for module in _REPLACEABLE if hasattr(module, name)) for name in parts}
     before = {name: getattr(user, name) for name, user in users.items()}
     for name, part in parts.items():
         setattr(users[name], name, part)
