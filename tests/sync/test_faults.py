@@ -316,8 +316,10 @@ def with_needed_rules(fault: str) -> type[SyncMachine]:
     """
     machine = MACHINES[fault]
     needed = ALWAYS_NEEDED.union(SCENARIOS[fault].__code__.co_names)
-    others = {rule.function.__name__ for rule in machine.setup_state().rules} - needed
-    return type(machine.__name__, (machine,), dict.fromkeys(others))
+    functions = {rule.function.__name__: rule.function for rule in machine.setup_state().rules}
+    # Other rules may call these functions, so they stay methods of the machine. Without the decorator, they are no rules.
+    others = {name: function for name, function in functions.items() if name not in needed}
+    return type(machine.__name__, (machine,), others)
 
 
 # A pass that never ends does not make a copy wrong, so Hypothesis would have to run forever to detect the fault.
