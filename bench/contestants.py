@@ -3,7 +3,7 @@
 Counterfoil runs with its default settings: key check, minute window, day quota, request records,
 metrics and logging are enabled. The first four are its duties. Bun and Go run twice: bare, and
 with the same duties. The other contestants have no duties. Each contestant has one worker process,
-unless its name says otherwise.
+unless its title says otherwise.
 """
 
 import os

@@ -1,9 +1,9 @@
 """Measure how the time per page and the memory of a worker change as the store grows.
 
 A loaded store is multiplied inside SQLite: shops are copied with new IDs, and bills
-are copied into earlier months. Bills are written day by day across all shops, as
-loaders write them, so their layout on disk is the same. This takes minutes;
-loading would take hours.
+are copied to the new shops and, for large factors, also into earlier months. Bills
+are written day by day across all shops, as loaders write them, so their layout on
+disk is the same as after a load. Multiplying takes minutes; loading would take hours.
 """
 
 import sqlite3

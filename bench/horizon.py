@@ -100,7 +100,7 @@ def told(phase: str, ages: list[float]) -> dict[str, float]:
 
 
 def versions(folder: Path, bills: int, seed: int) -> list[Path]:
-    """Return two files with the same bills but different cashiers: loading them alternately changes every bill."""
+    """Write two files with the same bills but different cashiers: loading them alternately changes every bill."""
     words = ("generate", "--bills", str(bills), "--seed", str(seed + 1))
     lines = subprocess.run([*COUNTERFOIL, *words], capture_output=True, check=True).stdout.splitlines()
     files = [folder / f"{seed}-{cashier}.ndjson" for cashier in ("Nok", "Lek")]

@@ -27,7 +27,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     ratio: float | None
     reached: bool | None
     by_processor: float | None = None
-    """The same in processor time, which other load on the machine hardly affects."""
+    """`ratio`, but computed from processor time, which other load on the machine hardly affects."""
 
 
 def at_least(what: str, wanted: float, ratio: float | None, by_processor: float | None = None) -> Verdict:

@@ -38,7 +38,7 @@ BILL = {
     "amounts": {"gross": 1800, "net": 1800},
 }
 BILLS = 200
-# An instant after every stored change, so that a poll gets an empty list.
+# `updatedSince` is later than every stored change, so a poll gets an empty list.
 POLL = "/ext/v1/transactions?shopId=sh_bench&updatedSince=2099-01-01T00:00:00Z"
 PATHS = {
     "poll": POLL,

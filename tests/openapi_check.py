@@ -75,8 +75,9 @@ class OpenApiDocument:
         if method == "HEAD" or content is None:
             assert answer.content == b"", "a response that must not have a body has one"
             return
-        assert answer.headers["content-type"] in content, f"undocumented: {answer.headers['content-type']}"
-        schema = (*where, "content", answer.headers["content-type"], "schema")
+        content_type = answer.headers["content-type"]
+        assert content_type in content, f"the content type {content_type} is not documented"
+        schema = (*where, "content", content_type, "schema")
         faults = [
             f"{fault.instance_path}: {fault.message}" for fault in self._validator(schema).iter_errors(_body(answer))
         ]

@@ -51,9 +51,9 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Truncate the tables that the migrations leave empty, so that each gets a new file without traces of earlier tests:
-# tests search the files for data that must never be written. Triggers are off, because one of them refuses to delete
-# audit entries.
+# Delete everything that earlier tests have written. Tables that the migrations left empty are truncated, so that each
+# gets a new file: tests search the files for data that must never be written. Triggers are off, because one of them
+# refuses to delete audit entries.
 EMPTY = """
     SET lock_timeout = '5s';
     SET session_replication_role = replica;
@@ -138,7 +138,7 @@ class Server:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill the server, as a power failure would."""
+        """Kill the server with SIGKILL, so that it cannot shut down cleanly."""
         self.signal(signal.SIGKILL)
         if self.process:
             self.process.wait()

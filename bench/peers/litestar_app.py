@@ -187,7 +187,7 @@ def open_connection() -> Iterator[Connection]:
 
 
 def columns(table: Table, struct: type[msgspec.Struct]) -> list[Any]:
-    """Return the columns for the fields of a struct, labelled with the JSON names, so that rows can be converted."""
+    """Return the columns for a struct's fields, labelled with the JSON names, so that rows can be converted to it."""
     fields = msgspec.structs.fields(struct)
     return [table.c[field.name].label(field.encode_name) for field in fields if field.name in table.c]
 

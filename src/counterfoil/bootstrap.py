@@ -289,7 +289,7 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
     """
     if not settings.database:
         files.require_whole(settings.store)
-        # The key store compares its revocations with those in the usage file, so that file is migrated first.
+        # The key store compares its revocations with those in the usage file, which is therefore migrated first.
         usage(settings, clock).close()
         key_store(settings, clock).close()
     ledger(settings, clock).close()
@@ -370,7 +370,7 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
 
 
 def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
-    """Restore a backup to the store's folder, with its secret unless the settings or the secret file have one."""
+    """Restore a backup to the store's folder. If no secret is set and no secret file exists, restore the secret too."""
     from counterfoil.backends.sqlite import restore as restoring
 
     now_ms = (clock or SystemClock()).now_ms()

@@ -20,7 +20,10 @@ from counterfoil.machine.secret_file import read_or_create
 
 
 class SettingsError(Exception):
-    """A setting is invalid. The message says which one and why; `names` lists the affected settings."""
+    """A setting or an option of a command cannot be used. The message says why.
+
+    `names` lists the affected settings, and may be empty.
+    """
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
@@ -54,7 +57,7 @@ TABLE = (
         "meter",
         "",
         "Address of a shared meter on Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://; "
-        "for TLS, rediss instead of redis. "
+        "for TLS, use rediss instead of redis. "
         "If empty, the store counts requests.",
     ),
     Setting(

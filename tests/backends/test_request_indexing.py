@@ -37,7 +37,7 @@ RECORDS = [
     )
     for n in range(COUNT)
 ]
-# Simulates an interrupted build, which leaves behind an incomplete index with the name that the build uses.
+# Simulates an interrupted index build, which leaves behind an incomplete index with the name that the build uses.
 LEFTOVER = "CREATE INDEX requests_202601_by_key ON counterfoil.requests_202601 (at)"
 
 

@@ -1,4 +1,4 @@
-"""All back ends return byte-for-byte identical responses to the same requests on the same source records."""
+"""With the same source records, all back ends respond identically, byte for byte except for `serverTime`."""
 
 import secrets
 from collections.abc import Iterator

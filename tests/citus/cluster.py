@@ -89,7 +89,7 @@ class Node:
             _signal(processes, signal.SIGCONT)
 
     def kill(self) -> "Killed":
-        """Kill all processes at once, as a power failure would; return a handle to start the node again."""
+        """Kill all processes of the node with SIGKILL; return an object that can start the node again."""
         processes = self.processes()
         command = Path(f"/proc/{processes[0]}/cmdline").read_text("utf-8").rstrip("\0").split("\0")
         owner = Path(f"/proc/{processes[0]}").stat().st_uid

@@ -330,7 +330,7 @@ def _abandoned_sessions(two_shops: TwoShops) -> int:
 
 
 class SingleServerLedger(PostgresLedger):
-    """The ledger for a single server, without its check that the tables are not distributed."""
+    """The ledger for a single server, except that it accepts distributed tables."""
 
     _is_distributed = True
 
@@ -358,7 +358,7 @@ class HeldBatch:
         self._hold.close()
 
     def finish(self) -> list[Outcome]:
-        """Wait until the load has ended; return what it reported."""
+        """Wait until the ledger has applied the batch; return the outcomes that it reported."""
         self._thread.join(PATIENCE_SEC)
         assert not self._thread.is_alive()
         return self.outcomes

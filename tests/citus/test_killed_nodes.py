@@ -84,7 +84,7 @@ class Watcher:
 
 
 def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses, Watcher]:
-    """Kill each node this many times, at random moments during a load, and start it again."""
+    """Kill each node `kills` times, at random moments during loads, and start it again each time."""
     database, url = cluster().fresh_database()
     processes = KillableProcesses(folder, bills=450, seed=seed, store=url)
     version = 0

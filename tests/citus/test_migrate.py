@@ -1,4 +1,4 @@
-"""Tests for `counterfoil migrate --distribute` on a store that already holds bills, and for table permissions."""
+"""Tests for `counterfoil migrate --distribute`, and for the ledger, the roles and `counterfoil copy` afterwards."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Citus and SQLite return byte-for-byte identical responses to the same requests on the same source records."""
+"""With the same source records, Citus and SQLite respond identically, byte for byte except for `serverTime`."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing

@@ -1,4 +1,4 @@
-"""Runs the real command on the test's store in this process. `PYTHON` starts it in a separate process."""
+"""Runs the real command on the test's store in this process. `PYTHON` is the command line for a separate process."""
 
 import json
 import sys

@@ -11,7 +11,7 @@ NUMBER = 250
 
 
 def bills(first: int, **fields: Any) -> bytes:
-    """Return bills with items and amounts. Every tenth bill also has the given fields, which may replace usual ones."""
+    """Return bills with items and amounts. In every tenth bill, `fields` are added or replace existing fields."""
     found = []
     for number in range(first, first + NUMBER):
         record = {"kind": "bill", "id": f"b_{number}", "shopId": "sh_1", "closedAt": 1_760_000_000 + number}

@@ -1,4 +1,4 @@
-"""Tests for `counterfoil reference`, which writes the API reference to a file and works without a store."""
+"""Tests for `counterfoil reference`, which writes the API reference to a file or standard output, without a store."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for `counterfoil shops`, on both back ends."""
+"""Tests for `counterfoil shops`, most of them on both back ends."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Tests for `counterfoil status`, on both back ends, with a real admin listener."""
+"""Tests for `counterfoil status`, most of them with a real admin listener."""
 
 import asyncio
 import json
@@ -139,7 +139,7 @@ def test_a_horizon_that_does_not_advance_fails(counterfoil: Command, admin_port:
 def test_a_clock_behind_the_horizon_leaves_it_open_whether_a_service_is_running(
     counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the admin listener, only the horizon could show it."""
+    """If the admin listener is off, only a moving horizon could show that a service is running."""
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", "0")
     hours_ahead = ManualClock(SystemClock().now_ms() + 7_200_000)
     settings = load({"store": str(store)})

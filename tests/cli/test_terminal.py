@@ -102,7 +102,7 @@ def test_a_load_shows_its_progress_on_a_terminal_and_only_a_summary_in_a_pipe(
 
 
 def delivery(file: Path, pack: Callable[[bytes], bytes]) -> int:
-    """Write two megabytes of shop records to a file, compressed with `pack`; return the size of the file."""
+    """Pack two megabytes of shop records with `pack` and write them to a file; return the size of the file."""
     noise = random.Random(1)  # noqa: S311 - random data, because other text would compress too well
     shops = ({"kind": "shop", "id": f"s{n}", "name": noise.randbytes(500).hex()} for n in range(2_000))
     return file.write_bytes(pack(b"".join(json.dumps(shop).encode() + b"\n" for shop in shops)))

@@ -33,7 +33,10 @@ class Caller:
         self._runner = runner
 
     def __call__(self, key: str, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of a new client; return its result. Iterators are consumed completely."""
+        """Call a method of a new client, `steps` times if that is given; return the last result.
+
+        Iterators are consumed completely.
+        """
         with_url = options.pop("url", f"{self.service.url}/ext/v1")
         per_min = options.pop("per_min", None)
         steps = options.pop("steps", None)

@@ -82,7 +82,7 @@ def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
 ) -> None:
     class Unpublished(ParquetSink):
         def publish(self) -> None:
-            """Simulate a power failure just before publishing."""
+            """Publish nothing, as if the run had been killed just before."""
 
     copy.pull()
     before = seen(folder)

@@ -265,7 +265,7 @@ def test_a_silent_shop_is_found(demo: RunningDemo, visit: Visit) -> None:
 
 
 def test_five_questions_are_answered_without_scrolling(demo: RunningDemo, visit: Visit) -> None:
-    """The questions: the busiest key, silent shops, one request, recipients of personal data, the age of a copy."""
+    """The questions are about the busiest keys, silent shops, one request, disclosures, and the freshness of a copy."""
     request_id = demo.call("franchise").headers["x-request-id"]
 
     def is_recorded() -> bool:

@@ -68,7 +68,7 @@ def test_a_poll_that_skips_changes_does_not_make_a_copy_up_to_date(console: Runn
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("en", "This is expected if the copy was built anew during that time."),
+        ("en", "This is expected if the copy was rebuilt during that time."),
         ("th", "หากเริ่มทำสำเนาใหม่ในช่วงนั้น ถือว่าปกติ"),
     ],
 )

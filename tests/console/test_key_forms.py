@@ -160,7 +160,7 @@ def test_a_change_is_refused_if_another_operator_changed_the_key_first(
     assert alice.send(f"{path}/change", first).status_code == 200
     refused = bob.send(f"{path}/change", second)
     assert refused.status_code == 409
-    assert "Somebody else has changed this key" in refused.text
+    assert "This key was changed in the meantime" in refused.text
     stored = console.service.key_store.find(key_id)
     assert stored
     assert stored.label == "Alice"
@@ -178,7 +178,7 @@ def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
     refused = alice.send(f"{path}/change", fields)
     assert refused.status_code == 409
     said = message(refused)
-    assert said.startswith("Somebody else has changed this key")
+    assert said.startswith("This key was changed in the meantime")
     assert said.endswith("Latest change: key changed by bob (command line), requests per day: 10,000 → 77.")
     assert key_issuing.find(console.service.key_store, key_id).per_day == 77
 
@@ -229,8 +229,8 @@ def test_the_command_line_changes_other_fields_than_somebody_else_without_a_ques
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now - hour - 60_000, by)
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500), now, by)
     command = Command(console.settings.store)
-    # Alice changed the minute limit more than an hour ago, and the command sets the daily quota to the value that she
-    # chose.
+    # Neither value conflicts: Alice changed the minute limit more than an hour ago, and the command sets the daily
+    # quota to the value that she chose.
     assert command("keys", "update", key_id, "--per-min", 7, "--per-day", 500, "--label", "New").stderr == ""
     changed = key_issuing.find(key_store, key_id)
     assert (changed.per_min, changed.per_day, changed.label) == (7, 500, "New")

@@ -256,7 +256,10 @@ def test_every_text_about_a_refused_change_belongs_to_a_refusal() -> None:
 
 
 def test_refused_values_of_the_forms_come_from_the_table_of_texts() -> None:
-    """The console shows such a message unchanged, so a string in the code would be in English on a Thai page."""
+    """The console shows the message of an `InvalidForm` or `NotFound` error unchanged.
+
+    A string in the code would therefore be in English on a Thai page.
+    """
     raised = [
         node
         for file in (CHECKS.parent / "console").rglob("*.py")

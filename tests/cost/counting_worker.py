@@ -1,4 +1,4 @@
-"""A worker in this process that counts SQL statements, steps of SQLite's virtual machine and Python calls.
+"""A worker in this process that counts SQL statements, steps of SQLite's virtual machine, calls and allocated bytes.
 
 The counts do not depend on the speed or the load of the machine.
 """
@@ -71,7 +71,10 @@ class Worker:
         self._runner.run(_called(self._application.close))
 
     def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
-        """Send a request several times; return the lowest cost, because some requests also write buffered records."""
+        """Send a request several times; return the lowest counts, because some requests also write buffered records.
+
+        The peak memory is measured only once.
+        """
         question = self._question(path, key, encoding, query)
         counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
         counted.calls = min(self._counting_calls(question) for _ in range(TRIES))

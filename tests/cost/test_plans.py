@@ -32,7 +32,7 @@ SMALL = {
     "recent_requests",
     "migrations",
 }
-# These statements run for the operator, who requests the whole table.
+# Statements that contain one of these texts run for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
 # The supervisor runs these statements once an hour, and the tables are small: `admissions` holds each key's latest
 # admission and those of about the last minute, and `passes` has a row for each list of changes that a lineage reads.
@@ -43,7 +43,10 @@ Seen = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
-    """A store, and the SELECT, UPDATE and DELETE statements that were run to load, change, read and prune it."""
+    """A store, and the SELECT, UPDATE and DELETE statements that were run to load, change, read and prune it.
+
+    Statements that match FOR_THE_OPERATOR are left out.
+    """
     with statements_run() as statements:
         service = RunningService(tmp_path_factory.mktemp("plans"))
         _live(service)

@@ -153,7 +153,7 @@ def test_a_page_of_bills_makes_no_call_for_each_bill(measured: Measured) -> None
 
 
 def test_a_page_of_bills_is_held_in_memory_twice_at_most(measured: Measured) -> None:
-    """It is held once as rows and once as the response."""
+    """The bills are held once as rows and once as the response."""
     page = measured.grown["page"]
     assert page.peak_bytes < 2 * len(page.body) + 300 * PAGE
 

@@ -603,7 +603,7 @@ def test_the_demo_has_bills_until_now_and_none_later(hour: int) -> None:
 
 
 def corrections(delivered: DeliveredWorld) -> list[tuple[Record, Record]]:
-    """Return the first and the later version of each bill that was delivered twice."""
+    """Return the earlier and the later version of each bill that was delivered twice."""
     seen: dict[str, Record] = {}
     pairs = []
     for bill in delivered.of("bill"):

@@ -192,8 +192,8 @@ def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(wheel: P
     output_of(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
     [packages] = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     shutil.unpack_archive(wheel, packages, "zip")
-    # Use the dependencies of this environment. mypy does not follow their .pth files, so it does not find our source
-    # folder.
+    # Use the dependencies of this environment. mypy does not follow .pth files in their folder, so it does not find our
+    # source folder.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     (tmp_path / "program.py").write_text(TYPED_PROGRAM)
     checked = output_of(

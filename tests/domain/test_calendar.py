@@ -163,7 +163,7 @@ def test_every_listed_zone_is_found() -> None:
 
 
 def test_every_zone_has_offsets_of_whole_minutes_since_1973() -> None:
-    """`bill_dates` reads the local time from timestamps, in which offsets are rounded to a minute."""
+    """`bill_dates` reads the local time from timestamps, which show it exactly only if the offset has no seconds."""
     instants = [WHOLE_MINUTES_FROM + 150 * calendar.DAY_MS * number for number in range(150)]
     for name in available_timezones():
         offsets = {from_ms(instant, ZoneInfo(name)).utcoffset() or timedelta() for instant in instants}

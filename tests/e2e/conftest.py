@@ -1,4 +1,4 @@
-"""A running service with the demo's data. All tests that run third-party programs in one test process share it."""
+"""A running service with the demo's data, shared by all tests in a test process that run third-party programs."""
 
 from collections.abc import Iterator
 

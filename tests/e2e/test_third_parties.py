@@ -58,7 +58,7 @@ def test_schemathesis_finds_no_fault_with_many_examples_and_any_seed(demo: Demo,
 
 @pytest.fixture(scope="module")
 def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A client that openapi-python-client generated from the document alone."""
+    """A client that openapi-python-client generated from the OpenAPI document alone."""
     folder = tmp_path_factory.mktemp("generated")
     (folder / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
     (folder / "config.yaml").write_text(

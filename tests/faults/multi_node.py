@@ -74,7 +74,7 @@ class Node:
         return self._clients[-1]
 
     def kill(self) -> None:
-        """Kill the supervisor and its workers at once, as a power failure would."""
+        """Kill the supervisor and its workers with SIGKILL, so that they cannot clean up."""
         pids = [self.running.process.pid, *self.running.pids()]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):

@@ -113,7 +113,7 @@ class Member(Server):
             os.kill(pid, signal.SIGKILL)
 
     def kill_both(self) -> None:
-        """Kill Patroni and the database, as a machine failure would. Failover waits until the leader's lock expires."""
+        """Kill Patroni and the database, as if the machine failed. Failover waits until the leader's lock expires."""
         self.kill()
         self.kill_postgres()
 

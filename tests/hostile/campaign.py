@@ -52,7 +52,7 @@ class Result(Struct):
 
 @contextmanager
 def started(back_end: str, world: World) -> Iterator[Site]:
-    """Yield a running service that has loaded the first delivery of a world."""
+    """Yield a running service whose store contains the first delivery of a world."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, BACK_ENDS[back_end](Path(folder)) as site:
         site.load(*world.first)
         site.start()
@@ -145,7 +145,7 @@ def triples(
 
 
 def world_of(total: int, seed: int = 1) -> World:
-    """Return a world whose scope matrix has at least this many triples, but at most about three million."""
+    """Return a world whose scope matrix has at least `total` triples, or about three million if `total` is larger."""
     size = next((size for size in range(3, 40) if (330 if size < 6 else 1_600) * size**2 >= total), 40)
     return World(
         seed, franchises=size, shops=3 if size < 6 else 4, bills=6 if size < 6 else 20, members=6 if size < 6 else 60

@@ -111,7 +111,7 @@ def disguises(text: str) -> list[bytes]:
 class Survey:
     """Reads all endpoints, sends requests that contain canaries, and then searches all output and stored data.
 
-    `read_templates` contains the paths that were read successfully, as in the OpenAPI document.
+    `read_templates` contains the path templates of the OpenAPI document that were read successfully.
     """
 
     def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
@@ -131,7 +131,7 @@ class Survey:
     # --- asking ------------------------------------------------------------------------
 
     def read_everything(self) -> None:
-        """Read all endpoints with both keys. If called again, also read the changes since the first call."""
+        """Read all endpoints with both keys. If called again, also read the changes since the previous call."""
         port = self._site.ports[0]
         labels = tokens_of(port, self._plain_key, "mb-0")
         own_bills = [bill_id for shop_id, bill_id in self._world.bills if shop_id.startswith("sh-0")]

@@ -65,7 +65,10 @@ def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
 
 
 def miscounted(calls: list[Call], reported: int) -> list[str]:
-    """Check the day's count: each admitted call counts once, and each unanswered call at most once."""
+    """Check the day's count: each admitted call counts once, and each unanswered call at most once.
+
+    No two responses may show the same number of remaining requests.
+    """
     answered = sum(call.remaining is not None for call in calls)
     lost = sum(call.status == NO_ANSWER and call.error != "ConnectionRefusedError" for call in calls)
     # The request for the count is itself counted.

@@ -302,7 +302,7 @@ class Generator:
 
 
 def _tampered(random: Random, token: str) -> str:
-    """Return a mark or cursor with a small change. One of the changes only encodes a character differently."""
+    """Return a mark or cursor with a random change. One of the possible changes only percent-encodes a character."""
     place = int(random.random() * len(token)) if token else 0
     letter = _one_of(random, TOKEN_LETTERS)
     match int(random.random() * 8):

@@ -1,7 +1,8 @@
 """Ordinary callers in a separate process, so that the attacker's own load does not distort their measurements.
 
 `python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from
-standard input, runs until standard input is closed, and prints the calls as JSON.
+standard input and prints `ready`. It runs until standard input is closed, and
+then prints the calls and the faults as JSON.
 """
 
 import subprocess

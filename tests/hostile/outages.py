@@ -1,9 +1,9 @@
 """Outages under load: files that are locked, lost, damaged or replaced, a full disk, servers that die or freeze.
 
 During an outage, every response must be as documented and none may be wrong: a
-valid key is never refused as invalid, a revoked key never succeeds, and the list of a
-shop with bills is never empty. After the outage, the service recovers by itself, unless
-a damaged file must be restored from a backup.
+valid key is never refused as invalid, a revoked key never succeeds, and no list is
+incomplete. After the outage, the service recovers by itself, unless a damaged file
+must be restored from a backup.
 """
 
 import json
@@ -119,7 +119,10 @@ class OutageRun:
         return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _all_workers_started(self) -> bool:
-        """Return whether all workers have opened the embedded store (if any). A worker cannot open a damaged store."""
+        """Return whether all workers have opened the embedded store, or there is no embedded store.
+
+        An outage must not begin earlier, because a worker cannot open a damaged store.
+        """
         workers = [pid for name, pid in self.site.processes().items() if name.startswith("worker")]
         return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 

@@ -21,7 +21,7 @@ REQUESTS_AT_ONCE = 8_000
 
 
 class Report(Struct):
-    """The totals of all processes."""
+    """The totals and faults of one piece of work, or of all pieces."""
 
     totals: dict[str, int | float] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """The change feed and the digests in the scope matrix: both are read page by page to their end, with every key.
 
-The rows must be exactly those that the source records allow. Each page is requested
-from another node than the page before it.
+The rows must be exactly those that the source records allow. If there are several
+nodes, each page is requested from a different node than the page before it.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Pass(Struct, frozen=True):
 
 
 class PassResult(Struct):
-    """Everything that the pages of a pass contained. `mark` is set at the end of a pass over the feed."""
+    """The elements of all pages of a pass, and the faults found. `mark` is set at the end of a pass over the feed."""
 
     elements: list[Json] = field(default_factory=list)
     pages: int = 0

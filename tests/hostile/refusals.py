@@ -108,7 +108,7 @@ def _group(franchise: str, ids: Ids) -> list[Record]:
 
 @contextmanager
 def two_franchises(folder: Path, deployment: str) -> Iterator[TwoFranchises]:
-    """Yield a store on this back end that has loaded the records of both franchises."""
+    """Yield a store on this back end that contains the records of both franchises."""
     draw = random.Random(7)  # noqa: S311 - nothing secret
     ours, theirs, nobodys = {}, {}, {}
     for kind in ("shop", "base", "member", "bill"):

@@ -1,4 +1,4 @@
-"""Keys are revoked while in use: after the documented time, no request with a revoked key succeeds."""
+"""Keys are revoked while in use: no request that begins more than half a second later may succeed."""
 
 import subprocess
 import sys

@@ -174,8 +174,9 @@ class Matrix:
         yield from self._malformed(spec)
 
     def _feed_token_triples(self, spec: KeySpec) -> Iterator[Triple]:
-        """Yield triples whose mark or cursor is not valid: those of other keys, and the key's own in a wrong place.
+        """Yield triples whose mark or cursor must be refused.
 
+        The mark or cursor belongs to another key, or is the key's own, but changed or in a wrong place.
         Passes use the key's own marks and cursors in the right place.
         """
         refused = [Expected(400, "bad_cursor")]
@@ -256,7 +257,7 @@ class Matrix:
         return self.report
 
     def run_passes(self, specs: Iterable[KeySpec]) -> Report:
-        """Read the change feed and the digests to their end with these keys, and compare what they returned."""
+        """Read the change feed and the digests to their end with these keys, and check the rows that they return."""
         lines = [Line(port) for port in self._ports]
         for spec in specs:
             feed: list[dict[str, Any]] = []

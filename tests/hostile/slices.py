@@ -1,4 +1,4 @@
-"""The slices of a campaign that is too long for one run: a file with one line per slice, and the totals of all."""
+"""Stores the slices of a campaign that is too long for one run, one line per slice, and combines their totals."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class Slice(Struct):
 
 
 class Slices:
-    """The slices in a file. Without a file, slices are not stored."""
+    """The slices in a file. Without a file, slices are kept only in memory."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -41,7 +41,10 @@ class Slices:
         return max((one.next_number for one in found), default=0)
 
     def combined(self, part: str, store: str) -> Slice:
-        """Return one part's totals for one kind of store: the sums of integers and the maxima of other numbers."""
+        """Return one part's totals for one kind of store: the sums of integers and the maxima of other numbers.
+
+        `load_before` and `load_after` of the result are the lowest and the highest load in any of the slices.
+        """
         found = [one for one in self._slices if (one.part, one.store) == (part, store)]
         result = Result(part)
         for one in found:

@@ -84,7 +84,7 @@ def descriptors(site: Attacked) -> int:
 
 
 def allow_sockets(number: int) -> int:
-    """Raise this process's limit on open files; return how many sockets it may open."""
+    """Raise this process's limit on open files if it is too low; return how many sockets the process may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = number + 512
     if soft < wanted:
@@ -103,7 +103,10 @@ def run(
     worst_ms: float = 5_000,
     returned_sec: float = 40.0,
 ) -> Report:
-    """Keep slow sockets open for a while; report how well ordinary callers are served during that time."""
+    """Keep slow sockets open for a while; report how well ordinary callers are served during that time.
+
+    Descriptors that the service does not close afterwards are reported, too.
+    """
     number = min(sockets, allow_sockets(sockets))
     with ConcurrentCallers(
         [Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]
@@ -144,7 +147,7 @@ def run(
     try:
         until(lambda: descriptors(site) <= before + 4, "the descriptors were closed", returned_sec)
     except AssertionError:
-        faults.append(f"{before} descriptors before, {descriptors(site)} after")
+        faults.append(f"the service had {before} descriptors before the attack and {descriptors(site)} after it")
     took = [call.took * 1000 for call in ordinary.calls]
     return Report(
         sockets=len(slow),

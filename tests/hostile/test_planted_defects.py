@@ -58,7 +58,7 @@ class Switch:
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, Callable[[], list[str]]]]:
-    """A service whose responses can be corrupted, and a function that returns the faults that the fuzzer finds."""
+    """A switch that can corrupt a service's responses, and a function that returns the faults that the fuzzer finds."""
     switch, world = Switch(), World()
     with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
         stock = campaign.stock_for(service, world)

@@ -16,7 +16,8 @@ from hostile.outages import OutageRun, missing
 pytestmark = pytest.mark.xdist_group("hostile, short form")
 
 REQUESTS = 1_200
-# Only every fourth triple is checked, and each key begins with another one, so that every endpoint is still reached.
+# Only every fourth triple of a key is checked. The first triple that is checked varies from key to key, so that every
+# endpoint is still reached.
 EVERY_SO_MANYTH = 4
 
 

@@ -78,7 +78,8 @@ def test_a_banquet_of_five_hundred_lines_is_loaded(service: RunningService) -> N
 @pytest.mark.long
 def test_the_size_of_the_largest_page_is_limited(service: RunningService) -> None:
     of = branch()
-    # Nearly the largest bill that is accepted: the limit minus the space reserved for the name of its channel.
+    # Nearly the largest bill that is accepted: the size check reserves LONGEST_NAME bytes for the name of its channel,
+    # and its other fields take less than 2,000 bytes.
     large = {"cashier": "x" * (MAX_RECORD - LONGEST_NAME - 2_000)}
     assert rejected(service, of, *[bill(of, **large) for _ in range(MAX_LIMIT)]) == {}
     key = service.key(shop=of["id"])

@@ -14,7 +14,7 @@ from statistics import fmean, quantiles, variance
 
 from msgspec import Struct
 
-# The usual bound for leakage tests: if there is no difference, one comparison in 150,000 exceeds it.
+# The usual bound for leakage tests: if there is no difference, one value of t in 150,000 exceeds it.
 BOUND = 4.5
 KEPT = 0.9
 

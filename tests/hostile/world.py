@@ -1,7 +1,7 @@
 """An invented restaurant group as source records, and the data that each key may read, computed from the records alone.
 
-Every record contains canaries: unique markers in fields that are returned only
-with permission, or never.
+All records except removals contain canaries: unique markers in fields that are
+returned only with permission, or never.
 Bills, members and shops have labels by which they are recognised in responses.
 """
 
@@ -41,8 +41,8 @@ NEVER_ON_BILLS = (
 )
 NEVER_ON_LINES = ("cost", "recipe", "kitchenNote")
 NEVER_ON_PAYMENTS = ("cardNumber", "cardHolder", "reference")
-# Bills that some lists never return, by the end of their ID. Lists by day leave out bills without a date, and lists by
-# change leave out bills from before change tracking. Every shop has one bill of each kind.
+# Bills that some lists never return, keyed by the end of their ID. Lists by day leave out bills without a date, and
+# lists by change leave out bills from before change tracking. The first load has one bill of each kind for every shop.
 IRREGULAR: dict[str, Record] = {
     "untracked": {"history": True},
     "undated": {"closedAt": None},
@@ -92,7 +92,10 @@ class KeySpec(Struct, frozen=True):
 
 
 class Expected(Struct, frozen=True):
-    """The response that the records require. `rows` are the labels of shops, bills or members, in any order."""
+    """The response that the records require.
+
+    `rows` are the labels of shops, bills or members, or descriptions of feed elements or digests, in any order.
+    """
 
     status: int
     error: str | None = None
@@ -111,7 +114,7 @@ class World:
         self.members: dict[str, Record] = {}
         self.removed_bills: list[tuple[str, str]] = []
         self.removed_members: list[str] = []
-        # The state that only the change feed returns: the franchise of each shop after the first load, and the bills
+        # The state that only the change feed depends on: the franchise of each shop after the first load, and the bills
         # that the second load adds or changes.
         self.first_franchises: dict[str, str | None] = {}
         self.changed_bills: set[tuple[str, str]] = set()
@@ -240,7 +243,7 @@ class World:
         """Add the records of the second load.
 
         A shop moves to another franchise. Another shop, two bills and two members are removed. A bill is changed, and
-        a bill without a date from before change tracking is added.
+        an undated bill from before change tracking is added.
         """
         moved = self.shops["sh-0-2"] | {"franchiseId": "fr-1"}
         self.later.append(moved)
@@ -334,7 +337,7 @@ class World:
         return Expected(200, None, frozenset(row for shop_id in covered for row in self._full_shop(shop_id)))
 
     def expected_changes(self, key: KeySpec) -> Expected:
-        """Return the elements of a pass that starts from a mark of the first load."""
+        """Return the elements of a pass whose mark is from before the second load."""
         rows: list[str] = []
         for shop_id, shop in self.shops.items():
             moved = shop["franchiseId"] != self.first_franchises[shop_id]
@@ -398,7 +401,7 @@ def is_history(bill: Record) -> bool:
 
 
 def shop_row(shop_id: str, *, full: bool, removed: bool = False, in_scope: bool = True) -> str:
-    """Describe the entry of a shop in the feed. A shop that is not removed is described with its label."""
+    """Describe a shop in the feed with its label, or its removal."""
     entry = f"shopRemoved {shop_id}, in scope: {in_scope}" if removed else f"shop {shop_id}: label of {shop_id}"
     return f"{entry}, full: {full}"
 

@@ -38,7 +38,10 @@ def _others_are_served(shared_service: RunningService) -> Iterator[None]:
 
 
 def acceptable(answer: Answer) -> bool:
-    """Return whether the response is a success, a documented error, or a bare refusal by the HTTP server."""
+    """Return whether the response is a success, a documented error other than 500, or a refusal by the HTTP server.
+
+    A response that reveals internals is not acceptable.
+    """
     if any(trace in answer.body for trace in raw_http.TRACES):
         return False
     if answer.status in (200, 304):

@@ -29,7 +29,7 @@ def page(service: RunningService, key: str, **query: Any) -> Record:
 
 
 def read(service: RunningService, key: str, **query: Any) -> tuple[list[Record], str]:
-    """Read one complete pass; return its elements and its mark."""
+    """Make one complete pass; return its elements and its mark."""
     elements: list[Record] = []
     cursor: Record = {}
     for _ in range(50):

@@ -16,7 +16,7 @@ def account(user: str = USER, **fields: Any) -> list[Record]:
 
 
 def open_base(service: RunningService, *records: Record, of: Record, **terms: Any) -> str:
-    """Load a branch whose base has these members; return a key with the lookup permission."""
+    """Load a branch and these records; return a key for it, with the lookup permission unless `terms` denies it."""
     service.load(of, *records)
     return service.key(shop=of["id"], **({"messaging_lookup": True} | terms))
 

@@ -84,7 +84,7 @@ def test_steps_of_the_wall_clock_do_not_affect_the_window(
         assert (ask(shared_service, key).status_code == 200) is fits
         if fits:
             model.admitted.append(model.now)
-    # Undo the clock steps, so that they do not affect later tests. They may have changed the day.
+    # Undo the clock steps, which may have changed the day, so that they do not affect later tests.
     shared_service.clock.step(-sum(step for _, step in moves))
 
 

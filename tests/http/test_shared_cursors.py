@@ -289,7 +289,8 @@ def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
-    # A cursor ID that stands for another position of the key's predecessor is not handed out again.
+    # The row's ID is already a cursor of this lineage for the row's old position, so it is not handed out for the new
+    # position.
     *_, page = [page for page in listing.pages(2, key=after_next) if page.cursor]
     assert page.rows[-1] == 2
     assert page.cursor not in (None, bare)

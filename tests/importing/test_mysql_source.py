@@ -94,7 +94,7 @@ def test_a_watermark_that_is_a_number_is_read_with_an_overlap(tmp_path: Path, co
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM bills WHERE no > 5")
     connection.commit()
-    # A highest number below the saved watermark means that the database was restored and will reuse numbers, so
+    # The highest number is now below the saved watermark, as after a restore. The database will reuse numbers, so
     # everything is read again.
     assert bills_in(pos.run()) == 5
 

@@ -94,7 +94,7 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
 
 class Store(Protocol):
-    """Opens the ports of one store. Every call opens a new instance."""
+    """One store. Each call of a method that returns a port opens a new instance of the port."""
 
     def books(self) -> OpenBooks: ...
 
@@ -122,7 +122,7 @@ class Store(Protocol):
     def quota_use(self, now_ms: int) -> list[float]: ...
 
     def everything_written(self) -> bytes:
-        """Return everything that the store holds on disk."""
+        """Return the contents of the store's files, or of its table and index files on PostgreSQL."""
 
     def out_of_space(self) -> AbstractContextManager[None]:
         """Make every write to the store fail for the duration of the block, at least for this process."""

@@ -47,7 +47,7 @@ class Feed:
             yield self.page()
 
     def read(self) -> list[str]:
-        """Read one pass; return a short description of each element."""
+        """Make one pass; return a short description of each element."""
         return [short(element) for page in self.pages() for element in page]
 
 

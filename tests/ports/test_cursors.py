@@ -177,7 +177,7 @@ def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: Man
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     cursors: OpenCursors, clock: ManualClock, run: Run, ahead: int
 ) -> None:
-    """The reader that holds the ID may still use it once the clock has been corrected."""
+    """The reader may still send the ID after the clock is corrected. It must not continue elsewhere in the list."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(ahead)
     for _ in range(3):

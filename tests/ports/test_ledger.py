@@ -711,7 +711,7 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
     while any(loader.is_alive() for loader in loaders) or reads < 10:
         page = open_store._run(open_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
         rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
-        assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared below a reported horizon"
+        assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared at or below a reported horizon"
         assert page.horizon >= horizon
         horizon, seen = page.horizon, frozenset(rows)
         reads += 1

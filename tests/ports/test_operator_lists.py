@@ -1,4 +1,4 @@
-"""The operator reads keys, the audit log, and bills per shop and day, without changing the store."""
+"""The operator can list keys, audit entries and shops, and see the number of bills per shop and day."""
 
 import secrets
 from contextlib import closing

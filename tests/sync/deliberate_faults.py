@@ -151,7 +151,7 @@ class EarliestPositionWins(_AlwaysTheRowsId):
 
 
 class LatestHorizonByDay(SqliteCursors):
-    """Lets readers that share a cursor in a list by day continue with the latest of their horizons."""
+    """In a list by day or of members, lets readers that share a cursor continue with the latest of their horizons."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)

@@ -317,7 +317,7 @@ def with_needed_rules(fault: str) -> type[SyncMachine]:
     machine = MACHINES[fault]
     needed = ALWAYS_NEEDED.union(SCENARIOS[fault].__code__.co_names)
     functions = {rule.function.__name__: rule.function for rule in machine.setup_state().rules}
-    # Other rules may call these functions, so they stay methods of the machine. Without the decorator, they are no rules.
+    # Other rules may call these functions, so they stay methods of the machine, but without the decorator of a rule.
     others = {name: function for name, function in functions.items() if name not in needed}
     return type(machine.__name__, (machine,), others)
 

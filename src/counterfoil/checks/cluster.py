@@ -54,8 +54,8 @@ def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
         yield Finding(
             "primary",
             "fail",
-            "No server accepts writes. Loads fail, and nodes accept the keys they have in memory "
-            f"for only {KEYS_TRUSTED_SEC} s.",
+            "No server accepts writes. Loads fail, and nodes accept only keys in their memory, "
+            f"for at most {KEYS_TRUSTED_SEC} s.",
             "Promote a replica, or restart the primary. See docs/operate-faults.md.",
         )
 
@@ -75,7 +75,7 @@ def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
 
 
 def permissions(seen: Permissions) -> Finding:
-    """Warn if the login has more permissions than serving needs, because nodes are exposed to the network."""
+    """Warn if a login that can serve has other permissions too, because nodes are exposed to the network."""
     named = (("owns the schema", seen.owns), ("can write the books", seen.loads), ("can issue keys", seen.issues_keys))
     extra = [what for what, is_granted in named if is_granted]
     if seen.serves and extra:

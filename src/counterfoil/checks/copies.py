@@ -50,7 +50,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CopySummary(Struct, frozen=True, rename="camel"):
-    """The state of the copy that a key keeps: the most urgent verdict, and how many of its lists are up to date.
+    """The state of a key's copy: the most urgent verdict, and how many of its lists are up to date.
 
     `state` is None if the key has read none of its lists, for example the key of
     a chat bot, which keeps no copy. `read_from` is the latest `read_from` of the lists.

@@ -344,5 +344,8 @@ def format_duration(span_ms: int) -> str:
 
 
 def printable(name: str | None) -> str:
-    """Return a name with control characters replaced, because they could change the terminal's state."""
+    """Replace the control characters in a name, because they could change the terminal's state.
+
+    Return "-" if there is no name.
+    """
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")

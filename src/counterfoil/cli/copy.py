@@ -33,7 +33,7 @@ MAX_LISTED = 20
 @click.option(
     "--cut-over",
     is_flag=True,
-    help="Stop all loads first. Once the stores are identical, retire the source and open the target.",
+    help="Once the stores are identical, retire the source and open the target. You must stop all loads first.",
 )
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:

@@ -244,8 +244,8 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, as_json: bool) -> None:
     """Print addresses and keys, as text or JSON. Ignore a closed standard output.
 
-    This is called once the service is ready, in another thread, which must enter the click context to use its colour
-    setting.
+    This is called in another thread when the service is ready. The thread must enter the click context to use its
+    colour setting.
     """
     with suppress(OSError), ctx.scope(cleanup=False):
         if as_json:

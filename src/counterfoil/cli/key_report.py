@@ -124,7 +124,7 @@ def _notes(row: CopyRow) -> list[str]:
     if row.gap_from and row.gap_until:
         notes.append(
             f"Changes between {_time(row.gap_from)} and {_time(row.gap_until)} were not read from the list of changes. "
-            "This is expected if the copy was built anew during that time. To close the gap, ask the integrator to "
+            "This is expected if the copy was rebuilt during that time. To close the gap, ask the integrator to "
             f"read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
         )
     if row.read_from:

@@ -15,7 +15,7 @@ UNKNOWN = "unknown field"
 def field_rows(counts: FieldCounts, *, with_lines: bool = False) -> list[tuple[str, str]]:
     """Return the rows of the summary about unknown fields, unreadable values and incomplete bills.
 
-    With `with_lines`, each row about a field names the source and the line number of the first record with it.
+    With `with_lines`, each row about a field names the source and the line number of the first affected record.
     """
     unknown, unreadable = _most_common(counts.unknown), _most_common(counts.unreadable)
     names = [f"{kind}: {path}" for (kind, path), _ in (*unknown[:MAX_ROWS], *unreadable[:MAX_ROWS])]

@@ -224,7 +224,7 @@ class _Run:
 
 
 def _shop_ids(text: str | None) -> tuple[str, ...] | None:
-    """Return the shop IDs in the value of `--shops`. An empty tuple means all shops."""
+    """Return the shop IDs given with `--shops`, or None if it was not given. An empty tuple means all shops."""
     if text is None:
         return None
     ids = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -256,7 +256,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`. If both runs hit the quota, let it retry sooner: our clock may be ahead of the service's."""
+    """Return `after`. If both runs used up the quota, set an earlier `resumes_at`: QUOTA_RETRY_MS from now."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

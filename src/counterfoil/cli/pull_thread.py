@@ -18,7 +18,7 @@ class Stoppable(Protocol):
 
 
 def run_interruptibly(work: Stoppable) -> None:
-    """Run work to its end, and raise its error if it fails.
+    """Run the work to completion, and raise its error if it fails.
 
     On Ctrl-C, let the work save the rows that it has received, then raise KeyboardInterrupt.
     """

@@ -66,7 +66,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]
         )
-        click.echo("\nNext, before you start the service:")
+        click.echo("\nBefore you start the service, do the following:")
         carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
         if not carried:
             click.echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")

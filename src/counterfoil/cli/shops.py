@@ -135,7 +135,8 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
     state = ""
     if shop.is_silent:
         state = click.style(
-            f"  silent; it usually has {format_usual(shop.usual_since_last)} bills in a period this long", fg="yellow"
+            f"  silent; it usually has at least {format_usual(shop.usual_since_last)} bills in a period this long",
+            fg="yellow",
         )
     elif shop.state != "open":
         state = click.style(f"  {_STATES[shop.state]}", dim=True)

@@ -1,4 +1,4 @@
-"""The client for asyncio. It has its own module, so that programs without asyncio need not import it."""
+"""The client for asyncio. It has its own module, so that programs that do not use it need not import asyncio."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

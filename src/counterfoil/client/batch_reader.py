@@ -19,7 +19,8 @@ MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Finish a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
-# The maximum number of parsed batches in the queue. Meanwhile, one more batch is being written and another parsed.
+# The maximum number of parsed batches in the queue, besides the batch that is being written and the batch that is being
+# parsed.
 _BATCHES_AHEAD = 1
 _POLL_SEC = 0.1
 

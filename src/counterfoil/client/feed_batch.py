@@ -22,8 +22,8 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 class FeedGroup:
     """Elements that can be written in the order shops, removals, bills without changing the result.
 
-    `left_out` counts the bills that are outside the copy's selection. `parsed` refers to the bills in the sink, if the
-    sink has already parsed them.
+    `left_out` counts the bills of selected shops whose date is not selected. `parsed` is what `Sink.parse_bills`
+    returned for `bills`, or None if they are not parsed yet.
     """
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:

@@ -15,7 +15,8 @@ from counterfoil.client.sinks import Sink
 # Format 1 had a mark for each shop. The next pull into a copy in format 1 reads everything from the service again and
 # saves the state in format 2.
 FORMAT = 2
-# The service accepts a cursor of a member list for 7 days after its last use and then refuses it with bad_cursor.
+# The service accepts a cursor of a member list for 7 days after it was last handed out or used, and then refuses it
+# with bad_cursor.
 # The client restarts a list much earlier, so that it does not depend on how long cursors are valid.
 CURSOR_LIFE_SEC = 36 * 3600
 
@@ -32,7 +33,8 @@ class CopySelection(Struct, frozen=True, omit_defaults=True):
     """The part of the data that a copy contains.
 
     With `since`, it contains the bills of that day and later, and the bills
-    without a date. With `shops`, it contains only these shops, sorted by ID.
+    without a date. With `shops`, a sorted tuple of IDs, it contains only these
+    shops.
     """
 
     since: date | None = None

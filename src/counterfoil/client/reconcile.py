@@ -104,8 +104,9 @@ class Reconciler:
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found.
 
-        If the first pull has not finished, yield nothing and list all shops of
-        the copy in `unread`.
+        If a full pass still has to be finished, for example because the first
+        pull was interrupted, yield nothing and list all shops of the copy in
+        `unread`.
         """
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
@@ -148,7 +149,10 @@ class Reconciler:
             raise
 
     def _differing_days(self, state: State) -> dict[str, set[str | None]]:
-        """Return, for each shop, the days whose digests differ. Days that the copy leaves out are not compared."""
+        """Return, for each shop, the days whose digests differ.
+
+        Shops and days outside the copy's selection are not compared.
+        """
         self.tally.reading = "digests"
         selection = state.selection
         service = ServiceDigests(self._client, self._count).read(self._since)

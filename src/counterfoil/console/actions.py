@@ -169,7 +169,7 @@ def change(visit: Visit) -> ConsoleResponse:
         )
     except InvalidForm as error:
         return _key_page(visit, 422, str(error), "bad")
-    # Only fields that differ are written, so that operators who change different fields do not undo each other's work.
+    # Only fields that differ are written. If there are none, the page says that nothing was saved.
     differing = {name: value for name, value in entered.changed_fields().items() if getattr(key, name) != value}
     changes = convert(differing, KeyChanges)
 

@@ -111,8 +111,8 @@ class ConsoleApp:
     def _sign_in(self, request: ConsoleRequest, session: Session | None) -> ConsoleResponse:
         """Show the form, or begin a session, which replaces an earlier session of the same browser.
 
-        An operator who has already signed in with a link gets the form too: a redirect would keep the fragment, so the
-        address bar would show a token that still works.
+        An operator who has already signed in with a link gets the form too, so that opening another link uses it up.
+        After a redirect, the token of that link would still work.
         """
         if session and session.is_proxied:
             return redirect("/#")

@@ -171,7 +171,8 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
 
 # This address redirects to the page of the latest load.
 LATEST_LOAD = "/loads/latest"
-# Advice for the command line, and the text that the console shows instead, because it has a page for the same data.
+# Advice for the command line, and the name of the text that the console shows instead, because it has a page for the
+# same data.
 _CONSOLE_ADVICE = {
     "Read the reasons in the load's output, fix the cause, then load its rejects file.": "read_reasons",
     "Check their tills and deliveries. Run `counterfoil shops` to see all shops.": "check_tills",
@@ -179,7 +180,7 @@ _CONSOLE_ADVICE = {
         "raise_quota"
     ),
 }
-# The page of the console that shows the details of a finding.
+# For each check, the name and the address of the page that shows the details of its findings.
 _PAGES_OF_CHECKS = {
     "load": ("loads", LATEST_LOAD),
     "intake": ("loads", "/loads"),

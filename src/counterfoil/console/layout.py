@@ -84,7 +84,7 @@ def service_banner(visit: Visit) -> Html | None:
 
 
 def signed_out_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:
-    """Return a page without navigation, for visitors who are not signed in."""
+    """Return a page without navigation, which can be shown without a session, such as the sign-in page."""
     languages = [
         element("a", LANGUAGE_NAMES[one], href=f"{request.path}?lang={one}", lang=one, hreflang=one)
         for one in LANGUAGES

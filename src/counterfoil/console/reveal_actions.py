@@ -62,7 +62,7 @@ def _revealed(visit: Visit, line: str, text: str) -> Html:
 
 
 def _find(folder: Path, rejects_file: str | None, source: str, line: str) -> RejectText | None:
-    """Return the rejected line, or None if its file does not contain it, was deleted or is on another machine."""
+    """Return the rejected line, or None if its file does not contain it or is not in the store's folder `rejects`."""
     if not rejects_file or Path(rejects_file).name != rejects_file:
         return None
     path = folder / "rejects" / rejects_file

@@ -2,8 +2,8 @@
 
 The browser has a random session token, and the console keeps only its hash. If a trusted proxy identifies the operator,
 there is no token. A session ends after IDLE_SEC without a request from the operator, after LONGEST_SEC in any case,
-when the operator signs out, when any operator ends all sessions, or when the console stops. If there are too many
-sessions, the one that has been idle the longest ends.
+when the operator signs out or signs in again in the same browser, when any operator ends all sessions, or when the
+console stops. If there are too many sessions, the one that has been idle the longest ends.
 """
 
 import secrets
@@ -24,7 +24,7 @@ MAX_FORMS = 200
 
 
 class Session(Struct, kw_only=True):
-    """An operator's session. `forms` maps the token of each form to its result, or to None before it is submitted."""
+    """An operator's session. `forms` maps a form's token to None until it is submitted, then to `sent` or a result."""
 
     actor: Actor
     began_us: int
@@ -112,7 +112,7 @@ class Sessions:
         """Mark a form as submitted and return None, or return the reason why it cannot be submitted.
 
         The reason is `unknown` if the form does not belong to this session; otherwise it is the result of the first
-        submission, or `sent` if there is no result yet.
+        submission, or `sent` if there is no result.
         """
         with self._lock:
             if token not in session.forms:

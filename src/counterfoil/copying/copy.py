@@ -20,7 +20,7 @@ from counterfoil.copying.stores import CopyRefused, CopySide, CopySource, CopyTa
 from counterfoil.copying.tables import HOUR_MS, KEYS_AND_USAGE, LOADS, SHOPS, TABLES, CopiedTable, Row
 from counterfoil.domain.audit import AuditEntry
 
-# The number of rows moved to the target in one transaction.
+# The maximum number of rows that one transaction inserts at the target.
 BATCH_ROWS = 2_000
 # Passes are repeated until a pass moves at most this many rows. They also end if a pass moves more than half as many
 # rows as the previous pass, because further passes would not catch up.
@@ -213,7 +213,10 @@ class Copy:
     # --- verification ----------------------------------------------------------------
 
     def _verify(self, tables: Iterable[CopiedTable], since: int = 0) -> None:
-        """Read every column of every row again on both sides, including bodies, and report the differences."""
+        """Read every column of every row again on both sides, including bodies, and report the differences.
+
+        Request records from before the hour `since` are left out.
+        """
         found: list[TableDifference] = []
         self._stage, self._rows_seen, self._rows_moved = CopyStage.VERIFYING, 0, 0
         for table in tables:

@@ -25,7 +25,8 @@ from counterfoil.settings import Settings
 
 DAYS = 14
 HOUR_MS = 3_600_000
-# Maps a key's purpose to its number of requests per day and their routes. Keys with other purposes are unused.
+# Maps a key's purpose to its average number of requests per day and the routes from which they are drawn at random.
+# Keys with other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}")),
     "shop": (24, ("transactions", "transactions", "usage")),
@@ -35,7 +36,7 @@ _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "tiny limits": (6, ("shops",)),
 }
 # The errors that some requests in the invented history get, by route. Each route has only some of its possible errors.
-# Requests to routes that are not listed always succeed.
+# Requests to routes that are not listed fail only if they exceed the rate limit.
 ERRORS_OF_ROUTES: dict[str, tuple[Problem, ...]] = {
     "transactions": (BAD_CURSOR, BAD_QUERY, SHOP_NOT_IN_SCOPE),
     "transactions/{id}": (NOT_FOUND,),
@@ -76,7 +77,10 @@ class PastRequest(Struct, frozen=True):
 
 
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
-    """Write the history, unless the store already has requests; return the number of requests in the history."""
+    """Write the history and return the number of its requests.
+
+    If the store already has requests, write nothing and return 0.
+    """
     with closing(bootstrap.operator_reads(settings)) as reads:
         if reads.last_used():
             return 0

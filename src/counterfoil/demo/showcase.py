@@ -86,7 +86,10 @@ class Showcase(Struct, frozen=True, kw_only=True):
 
 
 def seeded_randomness(seed: int, purpose: str) -> Randomness:
-    """Return a source of random bytes that anyone who knows the seed can reproduce. Use it only on loopback."""
+    """Return a source of random bytes that anyone who knows the seed can reproduce.
+
+    Use it only for a demo that listens on a loopback address.
+    """
     count = 0
 
     def random_bytes(size: int) -> bytes:
@@ -188,7 +191,7 @@ def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now
 
 
 def _main_franchise(group: Group) -> Franchise:
-    """Return the franchise whose base contains the sample member."""
+    """Return the franchise whose base contains the sample member, or the first franchise if there is none."""
     wanted = group.sample.provider_id if group.sample else None
     return next((one for one in group.franchises if wanted in one.provider_ids), group.franchises[0])
 

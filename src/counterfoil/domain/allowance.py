@@ -44,9 +44,9 @@ class TooFast(Struct, frozen=True):
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
     """Return the microseconds until the minute window has room for another request, or 0 if it has room now.
 
-    `oldest_that_blocks` is the instant of the `per_min`-th latest admission.
-    The window is half-open: an admission that is exactly 60 seconds old no
-    longer counts.
+    `oldest_that_blocks` is the instant of the `per_min`-th latest admission, or
+    None if no such admission is stored. The window is half-open: an admission
+    that is exactly 60 seconds old no longer counts.
     """
     if oldest_that_blocks is None:
         return 0

@@ -7,8 +7,8 @@ any other bill, so the types of values need not be checked again.
 then uses `bill_from`, which accepts any value.
 
 Many bills have the same lines: a dish has a few prices and options, and is sold
-thousands of times. So each line is converted to published JSON only once, and the
-result is kept under the text of the line.
+thousands of times. So the published JSON of a line is cached, with the text of the
+line as the key.
 """
 
 from collections.abc import Callable
@@ -204,8 +204,8 @@ class CleanBillReader:
     ) -> list[Raw]:
         """Return the items as JSON.
 
-        By the item's index, add root IDs that the shop's facts hide to `roots`, and
-        all categories of an item that has hidden ones to `categories`.
+        Add to `roots` the root IDs that the shop's facts hide, and to `categories`
+        all categories of each item that has hidden ones, both by the item's index.
         """
         items: list[Raw] = []
         get = shop.published.get

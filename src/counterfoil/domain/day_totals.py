@@ -106,6 +106,6 @@ def element(at: ShopDay, total: DayTotal) -> bytes:
 
 
 def _plain(amount: Decimal) -> str:
-    """Return the amount as digits, without an exponent or trailing zeros."""
+    """Return the amount without an exponent, and without trailing zeros after the decimal point."""
     text = f"{amount:f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

@@ -1,7 +1,8 @@
 """Marks and cursors that are signed, self-contained, and bound to a key lineage and its scope.
 
-The change feed and the list of digests use them. The service stores nothing
-about a pass, so a mark or a cursor holds everything that is needed to continue.
+The change feed and the list of digests use them. The service does not store the
+position of a pass in these lists, so a mark or a cursor holds everything that is
+needed to continue.
 The signature proves that the service issued it for this lineage and scope.
 """
 

@@ -93,7 +93,7 @@ TABLE = (
 class Refused(Exception):
     """Raised to refuse a request with an error from the error table.
 
-    `key_id` is set if the key is known, but its request was not admitted.
+    `key_id` is set if the request was not admitted because its key is revoked or the key's minute window is full.
     """
 
     def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:

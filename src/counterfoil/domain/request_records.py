@@ -73,8 +73,8 @@ class RequestTally:
         self.errors: Counter[ErrorOfDay] = Counter()
         # The latest range of changes that was read from each list, and the time of the page that ended its latest pass.
         self._ended: dict[ChangeList, tuple[int, int, int]] = {}
-        # Earlier ranges that the latest range does not continue. There are none unless a caller skips changes, or
-        # another worker sent the pages in between.
+        # Earlier ranges that the latest range does not continue, for example because a caller skipped changes or read
+        # some again, or because another worker sent the pages in between.
         self._apart: dict[ChangeList, list[ReadRange]] = {}
         self._continued: dict[ChangeList, int] = {}
 

@@ -77,7 +77,7 @@ class Option(Resource, frozen=True):
 
     choice_id: Annotated[str | None, Doc(description="ID of the choice.")]
     choice_name: Annotated[str | None, Doc(description="Name of the choice as printed.")]
-    qty: Annotated[Number, Doc(description="Quantity, or 1 if the till recorded none.")]
+    qty: Annotated[Number, Doc(description="Quantity, or 1 if none was recorded or it cannot be read.")]
 
 
 class Item(Resource, frozen=True):

@@ -1,6 +1,7 @@
 """Structs for the source record of a clean bill, which has only known fields, with values of the expected types.
 
-msgspec decodes a line directly into these structs and rejects every other bill.
+msgspec decodes a line directly into these structs and fails for any other bill,
+which is then read by `bills.bill_from`.
 """
 
 from typing import Annotated, Literal

@@ -80,7 +80,7 @@ class DatabaseImport:
             raise ImportFailed("a watermark of kind xid needs PostgreSQL. Set database.kind to time or number.")
 
     def records(self) -> Iterator[Imported]:
-        """Yield a source record for each new or changed bill, and a result for each row that was not converted."""
+        """Yield a source record for each bill that is read, and a result for each row that was not converted."""
         yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
 
     def commit(self) -> None:

@@ -55,8 +55,8 @@ def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
 class _Splitter:
     """Splits JSON text into orders. A page is an object that has a list of orders; its other fields are skipped.
 
-    An object that is not in a page and has no such list is itself an order. That it has none is known only at its
-    end, so until then it is treated as a page.
+    An object that is not in a page and has no such list is itself an order. Whether it has one may be known only at
+    its end, so until then it is treated as a page.
     `_page` and `_order` say where the current page and the current order begin: a line number and a position in the
     buffer. They are None outside a page and outside an order.
     """
@@ -145,7 +145,7 @@ class _Splitter:
             self._order, self._order_depth = (self._line, at), depth
 
     def _check_outside(self, end: int) -> None:
-        """Refuse text between pages or orders, which would otherwise be lost."""
+        """Refuse text outside an object, which would otherwise be lost."""
         if self._page is None and self._buffer[self._outside : end].strip(" \t\r\n,"):
             raise ImportFailed(f"{self._file} is not JSON: line {self._line} has text outside an object.")
         self._outside = max(self._outside, end)

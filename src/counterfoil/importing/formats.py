@@ -30,7 +30,7 @@ def import_files(
     if format_name in JSON_FORMATS:
         if lines or payments:
             raise ImportFailed(
-                f"--lines and --payments need --format csv. The orders in {format_name} files include both."
+                f"--lines and --payments cannot be used with --format {format_name}, because its orders include both."
             )
         return JSON_FORMATS[format_name](parse_mapping(mapping, mapping_name), options).records(bills)
     if format_name == LOYVERSE:

@@ -265,7 +265,7 @@ class _Parser:
         self.known(value, ("bills", "lines", "payments", "watermark", "kind", "overlap"), "database")
         for name in ("bills", "watermark"):
             if not isinstance(value.get(name), str):
-                raise self.fail(f"database.{name}", "is missing")
+                raise self.fail(f"database.{name}", "is missing or is not a string")
         kind = self.choice(value, "kind", ("time", "number", "xid"), "database") or "time"
         return DatabaseMapping(
             bills=_query(value["bills"]),
@@ -281,7 +281,9 @@ class _Parser:
             return 0
         if kind == "number":
             if value is not None and not (isinstance(value, int) and value >= 0):
-                raise self.fail("database.overlap", "must be a whole number, because the watermark is a number")
+                raise self.fail(
+                    "database.overlap", "must be a whole number of at least 0, because the watermark is a number"
+                )
             return DEFAULT_NUMBER_OVERLAP if value is None else int(str(value))
         if value is None:
             return DEFAULT_OVERLAP

@@ -34,7 +34,7 @@ class Sheet(Struct, frozen=True):
 
 
 class TableRow(Struct, frozen=True):
-    """A row of a sheet; `line` is the line of the file on which it begins."""
+    """A row of a sheet. `line` is the line of the file on which it begins, or its number in the result of a query."""
 
     sheet: Sheet
     line: int

@@ -42,7 +42,7 @@ class BillRows(Struct):
 
 
 class SortedRows:
-    """The rows of an export, grouped by bill. `max_pages` limits the temporary file, in pages of 4 KiB."""
+    """The rows of an export, grouped by bill. `max_pages` limits the size of the temporary file, in pages of 4 KiB."""
 
     def __init__(self, max_pages: int | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="counterfoil-import-")

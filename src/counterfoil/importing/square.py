@@ -151,7 +151,7 @@ class SquareOrders(OrderFormat):
         )
 
     def _discounts(self, order: Order) -> tuple[Decimal | None, list[dict[str, Any]]]:
-        """Return the discounts that the cashier gave, and those that a pricing rule applied."""
+        """Return the total of the discounts that the cashier gave, and the discounts that a pricing rule applied."""
         found = as_objects(order.get("discounts"))
         manual = total_of([self.money(one.get("applied_money")) for one in found if not one.get("pricing_rule_id")])
         campaigns = [

@@ -41,7 +41,7 @@ _NOT_WRITTEN = frozenset({"id", "shopId", "void", "voidReason", "removed"})
 
 
 def check_columns(sheet: Sheet, table: TableMapping, rules: Sequence[RowRule | None], mapping: str) -> None:
-    """Raise `ImportFailed` if a sheet lacks a column that the mapping names."""
+    """Raise `ImportFailed` if a sheet lacks a column that the mapping names and does not mark as optional."""
     sources = [*table.fields.values(), *([table.key] if table.key else [])]
     needed = [name for source in sources if not source.optional for name in source.columns]
     needed += [rule.column for rule in rules if rule and not rule.optional]

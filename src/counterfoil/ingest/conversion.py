@@ -104,7 +104,7 @@ class BillConverter:
         self._reader = Reader(pseudonyms, facts)
 
     def convert_clean(self, line: bytes) -> ConvertedBill | None:
-        """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
+        """Return the bill on a line, or None if the line is not a clean bill of a known shop, or is too large."""
         if len(line) > MAX_LINE_BYTES:
             return None
         clean = self._read_clean(line)
@@ -113,7 +113,7 @@ class BillConverter:
         return ConvertedBill(*clean)
 
     def convert(self, line: bytes) -> ConvertedBill | None:
-        """Return the bill on a line, or None if the line is rejected or is not a bill of a known shop."""
+        """Return the bill on a line, or None if the line is rejected, is a removal, or has no bill of a known shop."""
         converted = self.convert_clean(line)
         if converted:
             return converted

@@ -149,9 +149,10 @@ def read_message(connection: socket) -> bytes | None:
 
 
 def _read(connection: socket, length: int) -> bytes:
-    """Return this many bytes, or fewer if the input ends.
+    """Return `length` bytes, or fewer if the input ends.
 
-    MSG_WAITALL makes the kernel collect the bytes: a thread that read them in parts would wait for the GIL after each.
+    MSG_WAITALL makes the kernel collect the bytes: a thread that read them in parts would wait for the GIL after each
+    part.
     """
     parts = []
     while length and (part := connection.recv(length, MSG_WAITALL)):
@@ -161,7 +162,7 @@ def _read(connection: socket, length: int) -> bytes:
 
 
 class MessageQueues:
-    """Messages to and from another process. Two threads pass them on, so that neither process waits for the other."""
+    """Messages to and from another process. Two threads pass them on, so that `send` never waits for that process."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -231,7 +232,7 @@ def run_fork(connection: socket) -> NoReturn:
         _close_all_except(connection.fileno())
         _run_until_closed(connection)
         status = 0
-    except BaseException as error:  # noqa: BLE001 - the message may contain data, so only the place is reported
+    except BaseException as error:  # noqa: BLE001 - the error's message may contain data, so it is not printed
         import traceback  # noqa: PLC0415 - the process should start quickly
 
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -241,7 +242,7 @@ def run_fork(connection: socket) -> NoReturn:
 
 
 def _close_all_except(kept: int) -> None:
-    """Close all descriptors except `kept` and standard error, so that no file of the loader stays open."""
+    """Close the files of the loader, except `kept` and standard error. Standard input and output become /dev/null."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (STDIN, STDOUT):
         os.dup2(nothing, descriptor)
@@ -254,7 +255,7 @@ def _run_until_closed(connection: socket) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
     # Run with low priority, so that the service comes first. If this process is slow, the loader itself converts more
-    # bills. Some systems, for example a strict systemd unit, do not allow changing the priority.
+    # bills. Some environments, for example a strict systemd unit, do not allow changing the priority.
     with suppress(OSError):
         os.nice(NICENESS)
     # Bills form no reference cycles, so the garbage collector is not needed.

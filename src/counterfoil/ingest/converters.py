@@ -26,7 +26,8 @@ from counterfoil.ingest.lines import SourceLine
 # known to have at least BYTES_TO_START_AT_ONCE starts its processes before it reads the first line.
 LINES_BEFORE_START = 2_000
 BYTES_TO_START_AT_ONCE = 4 * 1024 * 1024
-# A message ends when it has this many bytes, or after this time, so that lines from a slow source are not held back.
+# A message ends when it has this many bytes, or with the first line that is read after this time, so that lines from a
+# slow source are not held back for long.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
 # The maximum number of unanswered messages per process, on average. They keep the processes busy while the loader
@@ -90,7 +91,7 @@ class _Done(Struct, gc=False):
 
 
 class Converters:
-    """Converts lines in the order in which they are read, with at most `processes` additional processes.
+    """Converts lines with at most `processes` additional processes. The results have the same order as the lines.
 
     A group of lines that are converted together has at most `most_lines` lines.
     If `running` contains processes, no others are started.

@@ -195,7 +195,7 @@ class Findings(Struct):
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
     """Return the unknown and unreadable fields of a record, or None if there are none.
 
-    `change` is the result of converting the record.
+    `change` is the result of converting the record. The fields of a removal are not checked.
     """
     unknown: set[str] = set()
     unreadable: set[str] = set()

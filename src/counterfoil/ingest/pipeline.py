@@ -47,7 +47,7 @@ from counterfoil.ports import Ledger
 REWRITE_BATCH = 500
 # Write a batch early once its lines have this many bytes, because the whole batch is held in memory.
 BATCH_BYTES = 4 * 1024 * 1024
-# Remember at most this many wrong fields of a rejected line.
+# Store at most this many unknown or unreadable fields of a rejected line.
 MAX_FIELDS = 10
 # Keep the facts of at most this many shops in memory.
 MAX_KNOWN_SHOPS = 10_000
@@ -266,7 +266,10 @@ class Pipeline:
     def _change(
         self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
     ) -> Change:
-        """Return the change on a line. A bill that was converted under outdated facts is read again."""
+        """Return the change that a line describes, and update `counts`.
+
+        A bill that was converted under outdated facts is read again.
+        """
         if converted and self._is_current(converted.bill.known):
             self._check_fields("bill", converted.findings, counts, line)
             counts.add_bill(

@@ -47,7 +47,7 @@ class Progress(Struct):
         return shop.mark if shop else None
 
     def members_mark(self) -> str | None:
-        """Return the start of the last complete pass, or None if no pass is complete.
+        """Return the start of the last complete pass over the members of a base, or None if no pass is complete.
 
         With several bases, return the earliest of these times.
         """

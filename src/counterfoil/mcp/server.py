@@ -78,7 +78,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
 
     @server.tool(annotations=READ_ONLY)
     def list_shops(limit: Limit = 100) -> Json:
-        """The shops, with their time zone, number of bills, and first and last day."""
+        """The shops, with their time zone, their number of bills, and the days of their first and last bill."""
         return ask(lambda: questions.list_shops(limit))
 
     @server.tool(annotations=READ_ONLY)

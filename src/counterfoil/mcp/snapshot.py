@@ -99,7 +99,7 @@ class Snapshot:
             cursor = self._db.execute(parsed[0])
             names = [column[0] for column in cursor.description or ()]
             rows: Rows = []
-            # A row is shortened before the next one is read, because a single value can be many megabytes long.
+            # Values are shortened before the next row is read, because a single value can be many megabytes long.
             while len(rows) <= limit and (row := cursor.fetchone()) is not None:
                 rows.append(tuple(json_value(value) for value in row))
             return Result(names, rows[:limit], len(rows) > limit)

@@ -315,7 +315,7 @@ class PostgresBooks:
 
 
 def _continues(rows: list[Any]) -> bool:
-    """Return whether the row before this page exists. A replica may not have that row yet."""
+    """Return True on the first page, or if the row before this page exists. A replica may not have that row yet."""
     return bool(rows[0][-2])
 
 

@@ -1,11 +1,12 @@
 """Reads pages of the change feed, from a server that is up to date.
 
 All statements of a page go to the same server. The first statement finds the
-shops that the pass has to read. It also returns the server's horizon, and the
-page is read only if that horizon has reached the upper bound of the pass. The
-other statements read bills and removals, of one or several shops at a time.
-Changes that become visible between two statements have stamps above that bound,
-so they belong to the next pass.
+shops that the pass has to read, or the first of them if there are many. It also
+returns the server's horizon, and the page is read only if that horizon has
+reached the upper bound of the pass. The other statements find further shops,
+and read bills and removals, of one or several shops at a time. Changes that
+become visible between two statements have stamps above that bound, so they
+belong to the next pass.
 """
 
 from collections.abc import Sequence
@@ -79,9 +80,9 @@ OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
 # Maximum number of shops that one statement returns.
 SHOPS_AT_ONCE = 64
-# Minimum and maximum number of sections that one statement reads. A page starts with the minimum, the sections of one
-# shop, because most pages of a long pass contain only one shop. The number grows while every section is read to its
-# end.
+# Minimum and maximum number of sections that one statement reads. A page starts with the minimum, which is the usual
+# number of sections of one shop, because most pages of a long pass contain only one shop. The number grows while every
+# section is read to its end.
 FEWEST_SECTIONS, MOST_SECTIONS = 3, 192
 # To limit memory use, the sections of one statement share this number of rows equally. The limit of a section is never
 # below FEWEST_ROWS, even if the total is then higher.

@@ -101,9 +101,10 @@ class PostgresCopyTarget:
             self._connection().execute("ANALYZE bills, members, shops, cursors")
 
     def _require_single_server(self) -> None:
-        """Refuse distributed tables: this class writes several shops in one transaction, as only a single server can.
+        """Refuse distributed tables, because the statements of this class are meant for a single server.
 
-        On Citus, such a transaction could show a horizon before all of its rows.
+        On Citus, some of them could write to several nodes in one transaction,
+        which docs/decisions/0013 rules out.
         """
         if self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
             raise CopyRefused(

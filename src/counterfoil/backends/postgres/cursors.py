@@ -20,10 +20,10 @@ _EXTEND = """
     WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
 """
 _HORIZON = "SELECT at FROM horizon"
-# Returns an existing cursor for the position, and extends its lifetime, if its horizons are close enough to the new
-# ones. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken. Returns no row if
-# `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even if that cursor has
-# expired: see docs/decisions/0014.
+# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
+# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
+# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
+# if that cursor has expired: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
@@ -74,8 +74,8 @@ class PostgresCursors:
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers
         self._clock = clock
-        # With several servers, the bridge can store the cursor instead, so do not wait long for an unresponsive
-        # primary.
+        # With several servers, do not wait long for an unresponsive primary: the bridge, if there is one, can store the
+        # cursor instead.
         self._within = GATE_SEC if servers.several else None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Inspects a store on PostgreSQL, for the admin listener and `counterfoil doctor`.
+"""Inspects a store on PostgreSQL, for the supervisor, the console and commands such as `counterfoil doctor`.
 
 With several servers, it inspects the primary or, while there is no primary, the
 server with the newest horizon.

@@ -47,7 +47,10 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Convert asyncpg's errors to those of ports.py. Keep only a message's first line: the rest may contain data."""
+    """Convert errors of asyncpg and the operating system to the exceptions defined in ports.py.
+
+    Only the first line of the message is kept, because the rest may contain data.
+    """
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:

@@ -9,10 +9,10 @@ to it.
 
 A cursor is looked up in both places. While the primary is unreachable, a cursor
 that Valkey lacks is read from a replica, which may lack the latest cursors and
-horizons. The bridge's own mark is a horizon: Valkey has every cursor that was created after
-it. So a replica is read only if it has reached the mark. If Valkey loses its
-data, the mark is lost too, and the lookup raises an error instead of returning
-a wrong position.
+horizons. The bridge's own mark is a horizon: Valkey has every cursor that was
+created after it. So a replica is read only if it has reached the mark. If
+Valkey loses its data, the mark is lost too, and the lookup raises an error
+instead of returning a wrong position.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ MARK_SEC = 60
 SETTLING_MS = 10_000
 BATCH_SIZE = 100
 
-# The first word of the messages about errors of Valkey.
+# The first word of error messages about Valkey.
 _ROLE = "bridge"
 _HOLD = Script("hold.lua", _ROLE)
 

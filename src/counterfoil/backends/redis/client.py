@@ -34,7 +34,10 @@ def key_prefix(fingerprint: str) -> str:
 
 @contextmanager
 def translated(role: str = "meter") -> Iterator[None]:
-    """Convert the driver's errors to StoreUnavailable. The message begins with the role of the server."""
+    """Convert errors of the driver and the operating system to StoreUnavailable.
+
+    The message begins with the role of the server.
+    """
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""Checks whether the meter can be used, for `counterfoil doctor`."""
+"""Checks whether the meter can be used, for `counterfoil doctor` and the console."""
 
 import asyncio
 

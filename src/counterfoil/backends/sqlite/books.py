@@ -38,8 +38,8 @@ _SHOPS_OF = {
     "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
 }
 
-# Statements start from the scope and use an index that begins with it. Rows outside the scope are never read, not even
-# to reject them: the extra time would reveal that they exist.
+# Statements that take a scope start from it and use an index that begins with it. Rows outside the scope are never
+# read, not even to reject them: the extra time would reveal that they exist.
 
 # Finds the internal number of a shop in scope.
 _NUMBER_OF = {

@@ -128,7 +128,8 @@ def touch(connection: sqlite3.Connection, shop: int, stamp: int) -> None:
 def prune(connection: sqlite3.Connection, horizon: int) -> int:
     """Delete removals older than REMOVALS_KEPT_MS; return the count.
 
-    If any are deleted, marks of that age are refused from then on.
+    If any are deleted, raise the oldest valid mark, because a pass from an older mark
+    would miss them.
     """
     oldest = horizon - REMOVALS_KEPT_MS
     deleted = connection.execute(_PRUNE, (oldest,)).rowcount

@@ -27,10 +27,10 @@ _EXTEND = """
     UPDATE cursors SET ends_at = max(ends_at, ?5)
     WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
 """
-# Returns an existing cursor for the position, and extends its lifetime, if its horizons are close enough to the new
-# ones. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken. Returns no row if
-# `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even if that cursor has
-# expired: see docs/decisions/0014.
+# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
+# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
+# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
+# if that cursor has expired: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
@@ -107,7 +107,7 @@ class SqliteCursors:
             return found
 
     def prune(self) -> int:
-        """Delete cursors that expired long ago. Mark cursors unused for 7 days as expired, and return their number."""
+        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
         return self._in_portions(_EXPIRE, now, RESERVED_MS)

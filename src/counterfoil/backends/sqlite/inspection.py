@@ -1,4 +1,4 @@
-"""Inspects the files of an embedded store, for the admin listener and `counterfoil doctor`."""
+"""Inspects the files of an embedded store, for commands, the console and the admin listener."""
 
 import shutil
 import sqlite3
@@ -166,7 +166,7 @@ class SqliteInspection:
     def is_built(self) -> bool:
         try:
             if not has_schema(self._folder, "books"):
-                # Either the file was lost, or another process is creating the store at this moment.
+                # Either the file was lost, or there is no store yet: another process may be creating it at this moment.
                 return "books" in lost(self._folder)
             return self.fingerprint() is not None
         except (StoreUnavailable, StoreMismatch):

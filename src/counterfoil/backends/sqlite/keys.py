@@ -65,7 +65,7 @@ FileState = tuple[tuple[int, ...] | None, ...]
 
 
 class _Reading(Struct, frozen=True):
-    """The result of one check of the file. `kept` contains all keys, or is None if nothing has changed."""
+    """The result of one check of the file. `kept` contains all keys, or is None if they were not read again."""
 
     state: FileState
     generation: int
@@ -75,8 +75,8 @@ class _Reading(Struct, frozen=True):
 class SqliteKeyLookup:
     """Holds all keys in memory. A request checks the file for changes if the last check is at least half a second old.
 
-    `problem` is a function that returns another reason to refuse all requests,
-    or None.
+    `problem` is a function that returns a reason to refuse all requests even if
+    the keys can be read, or None.
     """
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], str | None] = lambda: None) -> None:
@@ -133,7 +133,10 @@ class SqliteKeyLookup:
         return self._seen is not None and self._seen[0] == self._state()
 
     async def _look(self, within_sec: float, *, bridging: bool) -> None:
-        """Wait until the file has been checked. All requests share one check. Raise if the keys must not be used."""
+        """Wait up to `within_sec` for a check of the file. All requests share one check.
+
+        Raise if the keys must not be used.
+        """
         import asyncio
 
         loop = asyncio.get_running_loop()

@@ -122,7 +122,7 @@ _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load =
 
 
 class SqliteOperatorReads:
-    """Reads over read-only connections. Each call opens a new connection, so a restored store is noticed."""
+    """Reads over read-only connections. Each call opens a new one, so that after a restore it reads the new files."""
 
     def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         self._folder = folder
@@ -172,7 +172,7 @@ class SqliteOperatorReads:
     def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
         span = (as_number(first), as_number(last))
         with self._opened("usage") as connection:
-            # Both queries may return a count for the same day. The newer count, from the second query, is used.
+            # Both queries may return a count for the same key and day. The newer one, from the second query, is used.
             counts = [row for query in (TOTALS_OF_ALL, DAY_OF_ALL) for row in connection.execute(query, span)]
             errors = connection.execute(_ERRORS_IN_DAYS, span).fetchall()
         return days_of_keys(counts, errors, key_id)

@@ -251,7 +251,10 @@ def _keep_audit(draft: Path, replaced: Replaced) -> None:
 
 
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
-    """Raise the horizon, expire all cursors, and apply the replaced store's revocations. Return the new horizon."""
+    """Raise the horizon, invalidate feed marks and cursors, and apply the replaced store's revocations.
+
+    Return the new horizon.
+    """
     with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
         # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
         (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon + 1),)).fetchone()

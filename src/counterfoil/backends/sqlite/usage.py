@@ -57,7 +57,7 @@ INDEXING_SEC = 0.1
 # After every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
-# Returns a key's latest admission, and the time of the admission that blocks the next one until it is a minute old.
+# Returns a key's latest admission, and the time of the admission that must be a minute old before another is allowed.
 _LATEST = """
     SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
     FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
@@ -110,7 +110,7 @@ _RECORD_PASSES = """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
-# The next four statements add the records that earlier versions wrote to the index, newest first: see migration
+# The next four statements index the records that were written by earlier versions, newest first: see migration
 # 0004_operator_reads.sql.
 _UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
 _INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"

@@ -45,9 +45,9 @@ class ShopDayTotals(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """How many rows were new, changed or unchanged.
+    """How many rows were added, changed or unchanged.
 
-    A bill is unchanged if the stored bill has the same `updatedAt`; a bill without `updatedAt` counts as changed.
+    A bill that was already stored is unchanged if its `updatedAt` is the same, and changed if it has no `updatedAt`.
     Members are compared in full.
     """
 

@@ -48,7 +48,7 @@ class DuckDBSink(SqlSink):
             raise
 
     def _set_up(self) -> None:
-        # We hold the file's lock, so anything left in the scratch folder is from a pull that was killed.
+        # We hold the file's lock, so anything left in the scratch folder is from a process that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._ahead = self._db.cursor()
         self._parser = JsonRows(self.run, self._run_ahead, self._scratch)
@@ -108,7 +108,10 @@ def _require_duckdb(path: Path) -> None:
 
 def _open_error(path: Path, error: Exception) -> str:
     if "Could not set lock" in str(error):
-        return f"{path} is open in another process. Close it there first: a pull needs exclusive access to the file."
+        return (
+            f"{path} is open in another process. Close it there first: a pull or reconcile needs exclusive access to "
+            "the file."
+        )
     return f"cannot open the DuckDB file {path}: {_first_line(error)}"
 
 

@@ -41,7 +41,7 @@ VERSIONS = Table("bills", tuple(column for column in BILLS.columns if column.nam
 _SELECT_BILLS = (
     "SELECT CAST(bill_date AS {text}), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
 )
-# docs/digests.md shows the same query to integrators.
+# docs/digests.md has equivalent queries for integrators.
 _DAY_TOTALS = """
     SELECT shop_id, CAST(bill_date AS {text}), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
         {net}, {tip}, {hash}
@@ -318,7 +318,7 @@ class SqlSink(ABC):
     def _replaced(self) -> tuple[int, int]:
         """Fill `replaced` with the incoming bills that the copy already has.
 
-        Return their number, and how many of them have the same `updated_at` as in the copy.
+        Return how many there are, and how many of them have the same `updated_at` as in the copy.
         """
         self.run("DROP TABLE IF EXISTS replaced")
         self.run(

@@ -91,7 +91,7 @@ class SQLiteSink(SqlSink):
         return self._last_state
 
     def save_state(self, state: bytes) -> None:
-        """Save the state. Raise an error if another pull has saved a state since this pull last read or saved one."""
+        """Save the state. Raise an error if another process has saved it since this process last read or saved it."""
         if super().state() != self._last_state:
             raise SinkError("another pull or reconcile is writing to the SQLite file. Wait until it has finished.")
         super().save_state(state)

@@ -1,7 +1,7 @@
 """The views of a copy in DuckDB or SQLite, which docs/pull.md describes.
 
-Revenue is `net - tip`, without voided bills. The service counts a missing
-amount as zero, and so do the views.
+The column `sales` is the revenue: `net - tip`, without voided bills. The
+service counts a missing amount as zero, and so do the views.
 """
 
 _DAILY_SALES = """

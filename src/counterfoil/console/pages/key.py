@@ -127,7 +127,7 @@ def read(visit: Visit) -> OneKeyView:
 
 
 def _first_hour(now: int) -> int:
-    """Return the beginning of the first hour that is shown. Hours begin at the same time in Thailand and in UTC."""
+    """Return the beginning of the first hour that is shown, in milliseconds since 1970."""
     return (now + THAI_OFFSET) // HOUR_MS * HOUR_MS - THAI_OFFSET - (HOURS_DAYS * 24 - 1) * HOUR_MS
 
 

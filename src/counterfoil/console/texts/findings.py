@@ -348,7 +348,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "ติดต่อ {store} ได้ และสคีมาเป็นปัจจุบัน",
     ),
     "message.no_primary": (
-        "No server accepts writes. Loads fail, and nodes accept the keys they have in memory for only {seconds} s.",
+        "No server accepts writes. Loads fail, and nodes accept only keys in their memory, for at most {seconds} s.",
         "ไม่มีเซิร์ฟเวอร์ที่เขียนได้ การนำเข้าล้มเหลว และโหนดใช้คีย์ในหน่วยความจำได้เพียง {seconds} วินาที",
     ),
     "message.promote": (

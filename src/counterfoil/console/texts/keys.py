@@ -68,7 +68,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "key.issued": ("Issued", "ออกเมื่อ"),
     "key.active": ("active", "ใช้งานได้"),
     "key.revoked": ("revoked", "ถูกเพิกถอน"),
-    "key.ends": ("ends soon", "ใกล้สิ้นสุด"),
+    "key.ends": ("revocation scheduled", "กำหนดเวลาเพิกถอนแล้ว"),
     "key.revoked_at": ("Revoked", "เพิกถอนเมื่อ"),
     "key.revokes_at": ("Works until", "ใช้ได้ถึง"),
     "key.successor_of": ("Successor of", "สืบต่อจาก"),
@@ -115,7 +115,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "การเปลี่ยนแปลงระหว่าง {start} ถึง {end} (เวลาประเทศไทย) ไม่ได้ถูกอ่านผ่านรายการการเปลี่ยนแปลง",
     ),
     "copy.gap_expected": (
-        "This is expected if the copy was built anew during that time.",
+        "This is expected if the copy was rebuilt during that time.",
         "หากเริ่มทำสำเนาใหม่ในช่วงนั้น ถือว่าปกติ",
     ),
     "copy.close_gap": (

@@ -69,7 +69,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.silent_means": (
         (
             "A shop is silent if it has had no bill for a period in which it usually has {count} or more. "
-            "After 4 weeks without a bill, it is closed."
+            "After 4 weeks without a bill, it counts as closed."
         ),
         "ร้านเงียบหมายถึงปกติมีอย่างน้อย {count} บิลในช่วงเวลาหลังบิลล่าสุด และถือว่าปิดหลังจากไม่มีบิล 4 สัปดาห์",
     ),

@@ -69,17 +69,20 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "unavailable.title": ("The store cannot be read", "อ่านที่เก็บข้อมูลไม่ได้"),
     "form.again": ("This form was already sent", "แบบฟอร์มนี้ถูกส่งไปแล้ว"),
     "form.sent": (
-        "A form can be sent only once, so nothing was done. A new key is shown only once and cannot be shown again.",
-        "แบบฟอร์มส่งได้เพียงครั้งเดียว จึงไม่มีการดำเนินการใด ๆ คีย์ใหม่แสดงเพียงครั้งเดียวและแสดงซ้ำไม่ได้",
+        "A form can be sent only once, so nothing was done.",
+        "แบบฟอร์มส่งได้เพียงครั้งเดียว จึงไม่มีการดำเนินการใด ๆ",
     ),
-    "form.result": ("When it was first sent, this form created the key", "ครั้งแรกได้สร้างคีย์"),
+    "form.result": (
+        "A new key is shown only once and cannot be shown again. When it was first sent, this form created the key",
+        "คีย์ใหม่แสดงเพียงครั้งเดียวและแสดงซ้ำไม่ได้ ครั้งแรกได้สร้างคีย์",
+    ),
     "form.unknown": (
         "This form does not belong to your session, so nothing was done. Open the page again.",
         "แบบฟอร์มนี้ไม่ใช่ของเซสชันนี้ จึงไม่มีการดำเนินการใด ๆ กรุณาเปิดหน้านี้ใหม่",
     ),
     "form.conflict": (
-        "Somebody else has changed this key in the meantime, so nothing was done. Check the values and try again.",
-        "มีผู้อื่นแก้ไขคีย์นี้ในระหว่างนี้ จึงไม่มีการดำเนินการใด ๆ กรุณาตรวจสอบค่าด้านล่างแล้วลองอีกครั้ง",
+        "This key was changed in the meantime, so nothing was done. Check the values and try again.",
+        "คีย์นี้ถูกแก้ไขในระหว่างนี้ จึงไม่มีการดำเนินการใด ๆ กรุณาตรวจสอบค่าด้านล่างแล้วลองอีกครั้ง",
     ),
     "form.number": ("A limit must be a whole number from 1 to {most}.", "ขีดจำกัดต้องเป็นจำนวนเต็มตั้งแต่ 1 ถึง {most}"),
     # --- words ---

@@ -37,7 +37,7 @@ class DirtyWriter:
     def _spoil(self, line: bytes) -> bytes:
         record: RawRecord = msgspec.json.decode(line)
         next(self._habits[record["kind"]])(record)
-        # JSON has no NaN, so the encoder writes a marker instead, which is then replaced by NaN.
+        # JSON has no NaN, so the record contains a marker instead, which is replaced by NaN after encoding.
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
 
 

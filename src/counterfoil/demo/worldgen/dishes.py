@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Shelf(NamedTuple):
-    """A category of dishes. A deleted category is not listed, but old bills still refer to it."""
+    """A category of dishes. A deleted category is not listed, but subcategories and bills still refer to it."""
 
     key: str
     name: str

@@ -51,7 +51,8 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     one delivery each evening, with the day's bills, late changes (voids, and
     members linked afterwards), and bills of shops that were offline the day
     before. If the plan's last day is today, the last delivery is now, and one shop
-    has had no bills for the last two days, so that the console shows a silent shop.
+    has had no bills today or on the two days before, so that the console shows a
+    silent shop.
     """
     horizon = min(now_ms, plan.end_ms - 1)
     group = plan_group(plan)
@@ -75,7 +76,8 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
 def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
     """Return the shop whose till has stopped: the busiest franchise shop in Thailand.
 
-    The first shop of each franchise is left out: the demo's examples read it, so it must have bills.
+    The first shop of each franchise is left out: the demo's examples read it, so it must have bills. If no shop
+    remains, the busiest of all shops is returned.
     """
     first = {franchise.shop_ids[0] for franchise in group.franchises}
     others = [one for one in styles if one.zone is THAI_TIME and one.shop.franchise_id and one.shop.id not in first]

@@ -180,7 +180,7 @@ _RATE_LIMIT_FIELDS: dict[str, Json] = {
 
 def _problem(problem: Problem) -> Json:
     properties: dict[str, Json] = {
-        "ok": {"type": "boolean", "const": False, "description": "False if the request was refused."},
+        "ok": {"type": "boolean", "const": False, "description": "False if the request failed."},
         "error": {"type": "string", "const": problem.code, "description": "Stable code to branch on."},
         "message": {"type": "string", "description": "Explanation for people. Its wording may change."},
     }

@@ -280,7 +280,7 @@ def _envelope_rows(operations: Iterable[tuple[str, Json]], schemas: Json) -> lis
     with_key = [_response_schema(operation, schemas) for _, operation in operations if not _is_public(operation)]
     rows = []
     for name, field in _envelope(operations, schemas).items():
-        note = "" if all(name in schema["properties"] for schema in with_key) else "only in lists"
+        note = "" if all(name in schema["properties"] for schema in with_key) else "only in paged lists"
         rows.append(DescribedRow(f"response.{name}", name, type_of(field), field["description"], note))
     return rows
 

@@ -64,7 +64,7 @@ def render_page(
 
 
 def _links(reference: Reference) -> dict[str, str]:
-    """Return the links for names in descriptions: paths, error codes, and fields or headers with a unique name."""
+    """Return links for names in descriptions: paths, error codes, and unique names of parameters, fields or headers."""
     rows = [
         *reference.envelope,
         *reference.request_headers,
