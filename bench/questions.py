@@ -1,4 +1,8 @@
-"""The questions, and their paths in each dialect: our API (shared by the frameworks), Datasette, PostgREST, files."""
+"""The questions that the benchmark asks, and the path of each question for each kind of contestant.
+
+The kinds are our API, which the contestants built on web frameworks implement too,
+Datasette, PostgREST, and servers of stored responses.
+"""
 
 from urllib.parse import urlencode
 

@@ -86,8 +86,8 @@ class RequestPage(Struct, frozen=True):
     """A page of request records, newest first.
 
     `next` is the position after which the next page begins, or None if there
-    are no more records. A search for something rare stops after a limited
-    number of records. The page may then have fewer records than requested, or
+    are no more records. A search for something rare stops after it has
+    read a limited number of records. The page may then have fewer records than requested, or
     none, even though `next` is not None.
     """
 

@@ -1,4 +1,7 @@
-"""Sends requests and triples from several processes, because one process cannot keep all workers of a service busy."""
+"""Sends the requests of the fuzzer and of the scope matrix from several processes.
+
+One process cannot keep all workers of a service busy.
+"""
 
 import multiprocessing
 import re

@@ -340,7 +340,7 @@ def format_duration(span_ms: int) -> str:
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
-    return f"{seconds} seconds"
+    return "1 second" if seconds == 1 else f"{seconds} seconds"
 
 
 def printable(name: str | None) -> str:

@@ -69,8 +69,7 @@ class PullReport(Struct):
 @click.command()
 @remote_options
 @since_option(
-    "Copy only bills of this day and later, and bills without a date. "
-    "[default: as in the last run; initially all bills]"
+    "Copy only bills from this day on, and bills without a date. [default: as in the last run; initially all bills]"
 )
 @click.option(
     "--shops",

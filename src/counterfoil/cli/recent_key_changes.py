@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.checks.local import printable
+from counterfoil.checks.local import format_duration, printable
 from counterfoil.cli.terminal import is_terminal
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
@@ -40,10 +40,9 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
         if latest is None or (latest.actor.name, latest.actor.via) == (by.name, by.via):
             continue
         before, after = latest.changes[name].before, latest.changes[name].after
-        seconds = max(0, now - latest.at) // 1000
         description = (
-            f"{seconds:,} seconds ago, {printable(latest.actor.name)} ({latest.actor.via}) changed {name} "
-            f"from {_value(before)} to {_value(after)}."
+            f"{format_duration(now - latest.at)} ago, {printable(latest.actor.name)} ({latest.actor.via}) "
+            f"changed {name} from {_value(before)} to {_value(after)}."
         )
         found.append(RecentValue(description, _value(planned[name].after)))
     return found

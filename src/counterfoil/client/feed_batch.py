@@ -20,7 +20,9 @@ _decode_date = msgspec.json.Decoder(_Dated).decode
 
 
 class FeedGroup:
-    """Elements that can be written in the order shops, removals, bills without changing the result.
+    """A group of feed elements.
+
+    Writing its shops, then its removals and then its bills has the same result as writing them in the feed's order.
 
     `left_out` counts the bills of selected shops whose date is not selected. `parsed` is what `Sink.parse_bills`
     returned for `bills`, or None if they are not parsed yet.

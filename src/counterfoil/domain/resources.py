@@ -233,7 +233,7 @@ CouponStatus = Literal["available", "used"]
 
 
 class Coupon(Resource, frozen=True):
-    """A coupon of a member. Used coupons are listed too."""
+    """A member's coupon. Used coupons are included."""
 
     code: Annotated[str | None, Doc(description="Short code shown at the counter, unique per issued coupon.")]
     status: Annotated[CouponStatus | None, Doc(description="`available` or `used`. It does not show expiry.")]

@@ -4,8 +4,8 @@ No row may be missed, so each import reads some rows again; loading a row twice
 changes nothing. All queries of an import run in one snapshot, so that each bill
 is consistent with its lines. The next import starts before the highest watermark
 that was read, by an interval called the overlap, because transactions that commit
-late and tills whose clocks are slow write rows with older watermarks. A time in
-the future counts as the current time. With a watermark of kind `xid` on
+late and tills whose clocks are slow write rows with older watermarks. A watermark
+in the future counts as the current time. With a watermark of kind `xid` on
 PostgreSQL, no overlap is needed, because every transaction before the oldest
 running one is complete.
 """

@@ -8,7 +8,7 @@ _THAI = re.compile(r"[\u0e00-\u0e7f]+")
 
 
 def plain(text: str) -> str:
-    """Return a heading in lower case, without spaces and punctuation."""
+    """Return a heading in lower case, without spaces or punctuation."""
     if _THAI.search(text):
         return re.sub(r"[^\w\u0e00-\u0e7f]+|_", "", text.casefold())
     return _NOT_A_LETTER.sub("", text.casefold())

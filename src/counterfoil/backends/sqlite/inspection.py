@@ -232,7 +232,7 @@ def _size(file: Path) -> int:
 
 
 class SqliteShopBills:
-    """Within the connection's current transaction, reads how many bills a shop has and when the last one was closed."""
+    """Counts a shop's bills and finds when the last one was closed, within the connection's current transaction."""
 
     def __init__(self, connection: sqlite3.Connection, number: int) -> None:
         self._connection = connection

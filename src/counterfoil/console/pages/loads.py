@@ -175,7 +175,7 @@ def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
 
 
 def load_badge(t: Texts, load: LoadView) -> Html:
-    """Return the state of a load. A stopped load is shown as a problem.
+    """Return a badge with the state of a load. A stopped load is shown as a problem.
 
     A finished load with rejected lines is shown as a warning, or as a problem if all its lines were rejected.
     """

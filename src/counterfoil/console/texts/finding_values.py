@@ -4,6 +4,7 @@ from typing import Final
 
 TEXTS: Final[dict[str, tuple[str, str]]] = {
     # --- values that fill a whole placeholder ---
+    "value.second": ("{count} second", "{count} วินาที"),
     "value.seconds": ("{count} seconds", "{count} วินาที"),
     "value.minutes": ("{count} minutes", "{count} นาที"),
     "value.hours": ("{count} hours", "{count} ชั่วโมง"),

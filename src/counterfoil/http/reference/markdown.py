@@ -87,5 +87,5 @@ def _codes(codes: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace links within the page with their labels."""
+    """Return the text with links to anchors on the same page replaced by their labels."""
     return _LINK.sub(r"\1", text)
