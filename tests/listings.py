@@ -13,8 +13,8 @@ from running_service import RunningService
 FIRST_SLOT = datetime.fromisoformat("2026-01-01T00:00:00+07:00")
 UNLIMITED = 10**9
 DAY_SEC = 86_400
-# Only pages with at most this limit are checked against the OpenAPI document, because checking a page of 200 rows takes
-# longer than reading the page.
+# Only pages requested with at most this limit are checked against the OpenAPI document, because checking a page of
+# 200 rows takes longer than reading the page.
 CHECKED_LIMIT = 10
 
 

@@ -43,7 +43,7 @@ def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
 
 
 def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
-    """A new interpreter imports the modules that a worker starts with, because this one has already imported more."""
+    """A new interpreter imports the modules of a worker, because the test process has already imported others."""
     source = (
         "import sys\n"
         "import counterfoil.__main__, counterfoil.serving.worker\n"

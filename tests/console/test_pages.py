@@ -29,7 +29,10 @@ COMMANDS = {
 
 @pytest.fixture
 def used(console: RunningConsole) -> dict[str, Any]:
-    """Load a shop and send four requests: two lists of bills, a disclosure and an error. Return what tests look for."""
+    """Load a shop with a member and three bills, and send four requests, one of which fails.
+
+    Return the ID of the key, the shop, and the IDs of the requests.
+    """
     shop = branch(name="Riverside")
     console.service.load(shop, base(shop), member(shop), *bills(shop, 3))
     key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)

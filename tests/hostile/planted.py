@@ -41,7 +41,8 @@ Headers = list[tuple[str, str]]
 # Receives the path, status, headers and body of a response; returns the status, headers and body to send instead.
 Spoil = Callable[[str, int, Headers, bytes], tuple[int, Headers, bytes]]
 
-# `bootstrap` imports classes of the back end from their own modules when it composes a service.
+# The modules in which `_replaced` replaces classes. `bootstrap` imports the classes of the back end from their modules
+# only when it composes a service, and `reads` uses FeedTokens itself.
 _REPLACEABLE: tuple[ModuleType, ...] = (books, usage, keys, reads)
 KEPT_SEC = 10.0
 CHANGES, DIGESTS = "/ext/v1/changes", "/ext/v1/digests"

@@ -252,7 +252,7 @@ def test_a_pass_through_members_continues_at_its_position_when_the_sign_up_of_th
 
 
 def test_a_pass_by_day_keeps_its_server_time_despite_a_later_pass(service: RunningService, key: str) -> None:
-    """Otherwise the change to a bill that the first reader had already read would be older than that reader's mark."""
+    """Otherwise the first reader would miss the change to a bill that it has already read: its mark would be newer."""
     _, cursor, first = page(service, key, limit=2, **DAYS)
     service.clock.advance(1)
     service.load(bill(1, void=True))

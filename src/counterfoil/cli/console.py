@@ -126,7 +126,7 @@ def _require_free_port(settings: Settings) -> None:
 
 def _wait_for_end_of_input(stop: threading.Event) -> None:
     """Stop the console when its standard input ends, which happens even if the parent process is killed."""
-    # Read the descriptor, because a thread that waits in `sys.stdin` holds a lock that Python needs at exit.
+    # Read the descriptor, because a thread blocked in a read of `sys.stdin` holds a lock that Python needs at exit.
     while os.read(sys.stdin.fileno(), 1024):
         pass
     stop.set()

@@ -163,7 +163,7 @@ class Reader:
         known = self._facts(shop_id)
         if known is None:
             raise Rejected(UNKNOWN_SHOP)
-        # Check this before the items are created, because they would take fifty times as much memory as the line.
+        # Check this number before the items are created: they would take fifty times as much memory as the line.
         if len(as_list(record.get("lines"))) > MAX_ITEMS:
             raise Rejected(TOO_LARGE)
         return PutBill(bill_from(record, known.facts, self._token), known, rev)

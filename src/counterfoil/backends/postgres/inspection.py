@@ -171,7 +171,7 @@ class PostgresInspection:
 
 
 class PostgresShopBills:
-    """Reads how many bills a shop has, and when the last one was closed."""
+    """Counts a shop's bills, in total or in a period, and finds when the last one was closed."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self._connection = connection

@@ -83,7 +83,10 @@ class SQLiteSink(SqlSink):
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             if "locked" in str(error):
-                raise SinkError("another process is writing to the SQLite file. Wait until it has finished.") from error
+                raise SinkError(
+                    "another process is writing to the SQLite file. "
+                    "Wait until it has finished, then run the command again."
+                ) from error
             raise SinkError(f"SQLite: {error}") from error
 
     def state(self) -> bytes | None:
