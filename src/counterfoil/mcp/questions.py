@@ -184,9 +184,7 @@ class Questions:
 
     def member_summary(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
-        answer = _members_freshness(snapshot, "asOf")
-        if note:
-            answer["note"] = note
+        answer = _members_freshness(snapshot, "asOf") | _selection_and_note(snapshot, note)
         return _answer(answer, "ranks", objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS)), limit)
 
     def query(self, sql: str, limit: int) -> Json:
@@ -194,7 +192,10 @@ class Questions:
         result = snapshot.query(sql, limit)
         rows = [list(row) for row in result.rows]
         kept = within_budget(rows)
-        return _freshness(snapshot, note) | {
+        return {
+            **_freshness(snapshot, note),
+            # The statement may read the members, and a pull reads them less often than the bills.
+            **_members_freshness(snapshot, "membersAsOf"),
             "columns": result.names,
             "rows": kept,
             "truncated": result.has_more or len(kept) < len(rows),
@@ -226,12 +227,16 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
     """Return how current and complete a result is.
 
     `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
-    ended have no such instant and are listed in `incompleteShops`. `copyContainsOnly` is the copy's selection:
-    the copy does not contain any other data.
+    ended have no such instant and are listed in `incompleteShops`.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
     marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}
-    answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
+    return _earliest_and_incomplete(marks, "asOf", "incompleteShops") | _selection_and_note(snapshot, note)
+
+
+def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
+    """Return the copy's selection, if it has one, and the note. The copy contains no data outside its selection."""
+    answer: Json = {}
     if limits := {name: value for name, value in snapshot.progress.selection.items() if value is not None}:
         answer["copyContainsOnly"] = limits
     if note:
