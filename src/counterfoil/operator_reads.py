@@ -275,7 +275,8 @@ class RequestFollower:
         found = [one for one in self._records(since) if one.position not in self._seen]
         self._seen = {position for position in self._seen if position[0] >= since}
         self._seen |= {one.position for one in found}
-        self._newest = max((one.at for one in found), default=self._newest)
+        # If only late records were found, the next call must not look further back than `_seen` does.
+        self._newest = max([self._newest, *(one.at for one in found)])
         return found[::-1]
 
     def _records(self, since: int) -> list[RecordedRequest]:

@@ -394,6 +394,57 @@ def test_a_shop_whose_first_pass_has_not_ended_is_listed_as_incomplete(file: Pat
     assert answer["incompleteShops"] == [branch["id"]]
 
 
+@pytest.mark.parametrize(
+    "progress",
+    [{}, {"b-new": {"began": "2026-01-03T00:00:00.000Z", "cursor": "c"}}],
+    ids=["not begun", "interrupted"],
+)
+def test_a_base_whose_first_pass_has_not_ended_is_listed_as_incomplete(
+    file: Path, branch: r.Record, progress: dict[str, Any]
+) -> None:
+    passed = "2026-01-02T00:00:00.000Z"
+    bases = {branch["providerId"]: {"passed": passed}} | progress
+    state = {"format": 2, "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"}, "bases": bases}
+    with questions(file) as ask:
+        assert "incompleteBases" not in ask.member_summary(10)
+        assert "incompleteBases" not in ask.copy_state()
+    with duckdb.connect(str(file)) as db:
+        db.execute("INSERT INTO shops (shop_id, provider_id) VALUES ('sh-new', 'b-new')")
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
+    with questions(file) as ask:
+        summary, copy_state = ask.member_summary(10), ask.copy_state()
+    assert (summary["asOf"], summary["incompleteBases"]) == (passed, ["b-new"])
+    assert (copy_state["membersAsOf"], copy_state["incompleteBases"]) == (passed, ["b-new"])
+
+
+def test_a_query_says_how_current_the_members_are_because_they_are_read_less_often_than_bills(
+    file: Path, branch: r.Record
+) -> None:
+    bases = {branch["providerId"]: {"passed": "2026-01-02T00:00:00.000Z"}}
+    state = {"format": 2, "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"}, "bases": bases}
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
+    with questions(file) as ask:
+        answer = ask.query("SELECT count(*) FROM members", 1)
+    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
+    assert answer["membersAsOf"] == "2026-01-02T00:00:00.000Z"
+
+
+def test_a_base_that_is_no_longer_listed_counts_as_long_as_the_copy_has_its_members(
+    file: Path, branch: r.Record
+) -> None:
+    bases = {branch["providerId"]: {}, "b-other": {"passed": "2026-01-02T00:00:00.000Z"}}
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE shops SET provider_id = 'b-other'")
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps({"format": 2, "bases": bases})])
+    with questions(file) as ask:
+        assert ask.member_summary(10)["incompleteBases"] == [branch["providerId"]]
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE members SET removed_at = now()")
+    with questions(file) as ask:
+        assert "incompleteBases" not in ask.member_summary(10)
+
+
 def test_answers_from_a_copy_of_a_part_of_the_data_say_which_part(file: Path) -> None:
     state = {
         "format": 2,
@@ -404,8 +455,10 @@ def test_answers_from_a_copy_of_a_part_of_the_data_say_which_part(file: Path) ->
         db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
     with questions(file) as ask:
         answer = ask.sales((), Period(), 1)
+        members = ask.member_summary(1)
     assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
     assert answer["copyContainsOnly"] == {"since": "2026-01-01"}
+    assert members["copyContainsOnly"] == {"since": "2026-01-01"}
     assert "incompleteShops" not in answer
 
 

@@ -226,6 +226,16 @@ def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str], role: 
     )
 
 
+def test_the_doctor_names_both_permissions_of_a_login_that_can_load_and_issue_keys(
+    server: Postgres, shared: dict[str, str]
+) -> None:
+    if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'does_office_work'"):
+        server.command("CREATE ROLE does_office_work LOGIN IN ROLE counterfoil_loading, counterfoil_administration")
+    told = rights_told(shared["loading"].replace("a_counterfoil_loading", "does_office_work"))
+    assert told["status"] == "ok"
+    assert told["says"] == "The login does_office_work can load and issue keys, and nothing else."
+
+
 def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:
     def told(secret: str = SECRET) -> tuple[str, str]:
         asked = {"COUNTERFOIL_SECRET": secret, "COUNTERFOIL_SECRET_FILE": str(tmp_path / "secret")}

@@ -183,6 +183,28 @@ def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
     assert key_issuing.find(console.service.key_store, key_id).per_day == 77
 
 
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("en", "Latest change: key revoked by bob (console)."),
+        ("th", "การเปลี่ยนล่าสุด: เพิกถอนคีย์ โดย bob (คอนโซล)"),
+    ],
+    ids=["en", "th"],
+)
+def test_a_conflict_message_is_a_whole_sentence_if_the_latest_change_is_a_revocation(
+    console: RunningConsole, key_id: str, language: str, sentence: str
+) -> None:
+    path = f"/keys/{key_id}"
+    alice = console.operator("alice", **{"accept-language": language})
+    fields = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    key_store, now, bob = console.service.key_store, console.clock.now_ms(), Actor("bob", "console", "back-office")
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=77), now, bob)
+    key_issuing.revoke(key_store, key_id, now + 1, bob)
+    refused = alice.send(f"{path}/change", fields)
+    assert refused.status_code == 409
+    assert message(refused).endswith(sentence)
+
+
 def test_a_change_between_reading_and_writing_a_key_is_noticed(console: RunningConsole, key_id: str) -> None:
     key_store, now = console.service.key_store, console.clock.now_ms()
     seen = key_issuing.find(key_store, key_id)

@@ -11,6 +11,7 @@ import pytest
 
 from cli.command import Command
 from console.running_console import Operator, RunningConsole
+from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from records import NEW_YEAR, base, bill, bills, branch, member
 
@@ -213,6 +214,21 @@ def test_today_says_that_all_is_well_or_what_is_wrong(console: RunningConsole, a
     page = alice.page("/")
     assert "Something is wrong:" in page
     assert "The horizon is not moving." in page
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+def test_today_says_nothing_about_rejected_lines_before_the_first_load(
+    console: RunningConsole, language: Language
+) -> None:
+    alice = console.operator("alice", **{"accept-language": language})
+    note = re.compile(r'<small><a href="/loads/latest">([^<]*)</a></small>')
+    page = alice.page("/")
+    assert note.search(page) is None
+    assert Texts(language)("today.load") in page
+    console.service.load(branch())
+    console.clock.advance(3)
+    (found,) = note.findall(alice.page("/"))
+    assert found == Texts(language)("today.rejected", count="0")
 
 
 def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsole, alice: Operator) -> None:

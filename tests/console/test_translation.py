@@ -12,7 +12,7 @@ from actors import OPERATOR
 from console.running_console import RunningConsole
 from counterfoil import key_issuing
 from counterfoil.backends.sqlite.files import MOVED_TO
-from counterfoil.checks import intake, local
+from counterfoil.checks import cluster, intake, local
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.console.texts.translation import template_pattern, translation
 from counterfoil.domain.access import Key, Scope
@@ -21,6 +21,7 @@ from counterfoil.domain.intake import IntakeAlarm, Measure, WatchedFolder, descr
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.http.reference.guides import action
 from counterfoil.ingest.lines import REASONS
+from counterfoil.ports import Permissions
 from records import branch
 
 CHECKS = Path(local.__file__).parent
@@ -140,6 +141,29 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
 )
 def test_values_within_a_finding_are_translated(message: str, thai: str) -> None:
     assert translation(THAI, message) == thai
+
+
+@pytest.mark.parametrize(
+    ("login", "message", "thai"),
+    [
+        (Permissions("cf", True, False, False, False), "can serve and nothing else", "ให้บริการได้อย่างเดียว"),
+        (Permissions("cf", False, True, False, False), "can load and nothing else", "นำเข้าได้อย่างเดียว"),
+        (Permissions("cf", False, False, True, False), "can issue keys and nothing else", "ออกคีย์ได้อย่างเดียว"),
+        (
+            Permissions("cf", False, True, True, False),
+            "can load and issue keys, and nothing else",
+            "นำเข้าและออกคีย์ได้เท่านั้น",
+        ),
+        (Permissions("cf", False, False, False, False), "has no permissions here", "ไม่มีสิทธิ์ที่นี่"),
+    ],
+    ids=["serve", "load", "issue keys", "load and issue keys", "nothing"],
+)
+def test_a_finding_names_all_permissions_of_a_login_in_both_languages(
+    login: Permissions, message: str, thai: str
+) -> None:
+    finding = cluster.permissions(login)
+    assert (finding.status, finding.message) == ("ok", f"The login cf {message}.")
+    assert translation(THAI, finding.message) == f"ผู้ใช้ cf: {thai}"
 
 
 STORE_ERRORS = {"StoreUnavailable", "StoreUnreachable", "StoreBusy", "StoreMismatch", "kind"}

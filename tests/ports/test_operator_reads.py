@@ -217,6 +217,18 @@ def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_la
     assert follower.new_requests() == []
 
 
+def test_followed_requests_are_not_returned_again_after_a_late_one(
+    recorder: Recorder, store: Store, clock: ManualClock
+) -> None:
+    now = clock.now_ms()
+    follower = RequestFollower(store.operator_reads(), RequestFilter(), now)
+    recorder.write(record(now + 1_000, request_id="r-0"), record(now + 7_000, request_id="r-2"))
+    assert ids(follower.new_requests()) == ["r-0", "r-2"]
+    recorder.write(record(now + 3_000, request_id="r-1"))
+    assert ids(follower.new_requests()) == ["r-1"]
+    assert follower.new_requests() == []
+
+
 def test_more_new_requests_than_fit_on_a_page_are_followed(
     recorder: Recorder, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,9 +86,18 @@ def permissions(seen: Permissions) -> Finding:
             "Use a separate login for serving: run `counterfoil migrate --roles` once, "
             "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
         )
-    task = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else None
-    can = f"can {task} and nothing else" if task else "has no permissions here"
-    return Finding("rights", "ok", f"The login {seen.login} {can}.")
+    return Finding("rights", "ok", f"The login {seen.login} {_tasks(seen)}.")
+
+
+def _tasks(seen: Permissions) -> str:
+    """Return all tasks that a login has the permissions for. A login that can serve must have no other task."""
+    if seen.serves:
+        return "can serve and nothing else"
+    if seen.loads and seen.issues_keys:
+        return "can load and issue keys, and nothing else"
+    if seen.loads:
+        return "can load and nothing else"
+    return "can issue keys and nothing else" if seen.issues_keys else "has no permissions here"
 
 
 def meter(address: str, problem: str | None) -> Finding:

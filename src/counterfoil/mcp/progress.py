@@ -46,12 +46,10 @@ class Progress(Struct):
         shop = self.shops.get(shop_id)
         return shop.mark if shop else None
 
-    def members_mark(self) -> str | None:
-        """Return the start of the last complete pass over the members of a base, or None if no pass is complete.
-
-        With several bases, return the earliest of these times.
-        """
-        return earliest(base.passed for base in self.bases.values())
+    def members_mark_of(self, provider_id: str) -> str | None:
+        """Return the start of the last complete pass over the members of a base, or None before its first pass ends."""
+        base = self.bases.get(provider_id)
+        return base.passed if base else None
 
 
 def parse(state: bytes | None) -> Progress:

@@ -4,7 +4,7 @@ Revenue is `net` minus tips, without void bills, as in docs/pull.md.
 Days are `bill_date`, the calendar day in the shop's time zone, except in the group `business_day`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -70,6 +70,11 @@ _MEMBERS = """
         coalesce(sum(visit_count), 0), max(last_visit)
     FROM members WHERE removed_at IS NULL GROUP BY provider_id, rank, rank_level ORDER BY provider_id, rank_level, rank
 """
+# The bases that a pull reads, and the bases that it no longer reads but whose members are still in the copy.
+_BASES = """
+    SELECT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL
+    UNION SELECT provider_id FROM members WHERE removed_at IS NULL AND provider_id IS NOT NULL
+"""
 _MEMBER_NAMES = ("providerId", "rank", "rankName", "members", "points", "credit", "visits", "lastVisit")
 _PARTS_OF_BILL = {
     "items": ("bill_items", "line", ("line", "name", "qty", "unit_price", "line_total", "category", "cancelled")),
@@ -126,7 +131,7 @@ class Questions:
             "lastDay": json_value(last),
             "billsWithoutDate": undated,
             "shopsAsOf": {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in shop_ids},
-            "membersAsOf": snapshot.progress.members_mark(),
+            **_members_freshness(snapshot, "membersAsOf"),
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
 
@@ -179,9 +184,7 @@ class Questions:
 
     def member_summary(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
-        answer: Json = {"asOf": snapshot.progress.members_mark()}
-        if note:
-            answer["note"] = note
+        answer = _members_freshness(snapshot, "asOf") | _selection_and_note(snapshot, note)
         return _answer(answer, "ranks", objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS)), limit)
 
     def query(self, sql: str, limit: int) -> Json:
@@ -189,7 +192,10 @@ class Questions:
         result = snapshot.query(sql, limit)
         rows = [list(row) for row in result.rows]
         kept = within_budget(rows)
-        return _freshness(snapshot, note) | {
+        return {
+            **_freshness(snapshot, note),
+            # The statement may read the members, and a pull reads them less often than the bills.
+            **_members_freshness(snapshot, "membersAsOf"),
             "columns": result.names,
             "rows": kept,
             "truncated": result.has_more or len(kept) < len(rows),
@@ -221,16 +227,37 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
     """Return how current and complete a result is.
 
     `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
-    ended have no such instant and are listed in `incompleteShops`. `copyContainsOnly` is the copy's selection:
-    the copy does not contain any other data.
+    ended have no such instant and are listed in `incompleteShops`.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
     marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}
-    answer: Json = {"asOf": earliest(marks.values())}
-    if incomplete := sorted(shop_id for shop_id, mark in marks.items() if not mark):
-        answer["incompleteShops"] = incomplete[:MAX_ROWS]
+    return _earliest_and_incomplete(marks, "asOf", "incompleteShops") | _selection_and_note(snapshot, note)
+
+
+def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
+    """Return the copy's selection, if it has one, and the note. The copy contains no data outside its selection."""
+    answer: Json = {}
     if limits := {name: value for name, value in snapshot.progress.selection.items() if value is not None}:
         answer["copyContainsOnly"] = limits
     if note:
         answer["note"] = note
+    return answer
+
+
+def _members_freshness(snapshot: Snapshot, name: str) -> Json:
+    """Return how current and complete the members are.
+
+    The field `name` is the start of the last complete pass over the members of a base, or the earliest of these
+    instants if there are several bases. Bases whose first pass has not ended have no such instant and are listed in
+    `incompleteBases`.
+    """
+    marks = {row[0]: snapshot.progress.members_mark_of(row[0]) for row in snapshot.rows(_BASES)}
+    return _earliest_and_incomplete(marks, name, "incompleteBases")
+
+
+def _earliest_and_incomplete(marks: Mapping[str, str | None], earliest_name: str, incomplete_name: str) -> Json:
+    """Return the earliest of the marks, and a list of the shops or bases that have no mark, if there are any."""
+    answer: Json = {earliest_name: earliest(marks.values())}
+    if incomplete := sorted(identifier for identifier, mark in marks.items() if not mark):
+        answer[incomplete_name] = incomplete[:MAX_ROWS]
     return answer

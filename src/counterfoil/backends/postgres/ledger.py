@@ -176,7 +176,7 @@ _INTAKE = "SELECT state FROM intake"
 _PUT_INTAKE = """
     INSERT INTO intake (one, state) VALUES (1, %b) ON CONFLICT (one) DO UPDATE SET state = excluded.state
 """
-_REPORT_FEED = """
+_REPORT_WATCHED_FOLDER = """
     INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
     VALUES (%(name)s, %(now)s, %(now)s, %(files)s, %(quarantined)s, %(stopped)s)
     ON CONFLICT (name) DO UPDATE SET
@@ -247,7 +247,7 @@ class PostgresLedger:
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         with self._writing():
             values = {"name": name, "now": self._begin(), "files": files, "quarantined": quarantined}
-            self._line().execute(_REPORT_FEED, {**values, "stopped": is_stopped})
+            self._line().execute(_REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():

@@ -113,7 +113,7 @@ _FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= ? - 100"
 
 _INTAKE = "SELECT state FROM intake"
 _PUT_INTAKE = "INSERT OR REPLACE INTO intake (one, state) VALUES (1, ?)"
-_REPORT_FEED = """
+_REPORT_WATCHED_FOLDER = """
     INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
     VALUES (:name, :now, :now, :files, :quarantined, :stopped)
     ON CONFLICT (name) DO UPDATE SET
@@ -171,7 +171,7 @@ class SqliteLedger:
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         values = {"name": name, "now": self._clock.now_ms(), "files": files, "quarantined": quarantined}
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            self._connection.execute(_REPORT_FEED, {**values, "stopped": is_stopped})
+            self._connection.execute(_REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with translated(), writing(self._connection, WAIT_SEC["books"]):

@@ -124,10 +124,15 @@ def audit_table(visit: Visit, rows: Sequence[AuditRow], *, with_key: bool = True
 
 
 def describe_entry(visit: Visit, row: AuditRow) -> str:
-    """Return a sentence about an entry: what was done, by whom, and what changed."""
+    """Return a sentence about an entry: what was done, by whom, and what changed.
+
+    A revocation has no changes to describe, because its only change is the time of the entry.
+    """
     names = scope_names(visit)
     changes = "; ".join(_change_text(visit, names, change) for change in row.changes) or row.detail
     values = {"act": act_name(visit, row.act), "name": name_of(row.actor), "via": _via_name(visit, row)}
+    if not changes:
+        return visit.t("audit.sentence_without_changes", **values)
     return visit.t("audit.sentence", **values, changes=changes)
 
 

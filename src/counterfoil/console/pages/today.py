@@ -203,6 +203,11 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
     t, today, earlier = visit.t, view.today, view.days[:-1]
     usual, usual_errors = sum(day.requests for day in earlier), sum(day.errors for day in earlier)
     load = "–" if view.last_load_idle_ms is None else t("span.ago", span=duration(t, view.last_load_idle_ms))
+    rejected = (
+        None
+        if view.last_load_rejected is None
+        else element("a", t("today.rejected", count=number(view.last_load_rejected)), href=LATEST_LOAD)
+    )
     horizon = None if view.horizon_age_ms is None else f"{view.horizon_age_ms / 1000:,.1f} s"
     return tiles(
         tile(t("today.requests"), number(today.requests), t("today.usual", count=number(usual / WEEK))),
@@ -223,7 +228,7 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
         tile(
             t("today.load"),
             load,
-            element("a", t("today.rejected", count=number(view.last_load_rejected)), href=LATEST_LOAD),
+            rejected,
             "warn" if view.last_load_rejected else "",
         ),
         tile(

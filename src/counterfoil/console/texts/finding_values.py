@@ -30,6 +30,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "value.can_serve": ("can serve and nothing else", "ให้บริการได้อย่างเดียว"),
     "value.can_load": ("can load and nothing else", "นำเข้าได้อย่างเดียว"),
     "value.can_issue": ("can issue keys and nothing else", "ออกคีย์ได้อย่างเดียว"),
+    "value.can_load_and_issue": ("can load and issue keys, and nothing else", "นำเข้าและออกคีย์ได้เท่านั้น"),
     "value.unknown_field": (
         "unknown field {field}, which earlier loads did not have ({count} of {total} records)",
         "มีฟิลด์ {field} ที่ไม่รู้จัก ซึ่งการนำเข้าก่อน ๆ ไม่มี ({count} จาก {total} ระเบียน)",

@@ -174,6 +174,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Latest change: {act} by {name} ({via}), {changes}.",
         "การเปลี่ยนล่าสุด: {act} โดย {name} ({via}) {changes}",
     ),
+    "audit.sentence_without_changes": (
+        "Latest change: {act} by {name} ({via}).",
+        "การเปลี่ยนล่าสุด: {act} โดย {name} ({via})",
+    ),
     "audit.act": ("Action", "การกระทำ"),
     "audit.actor": ("Who", "ใคร"),
     "audit.changes": ("What changed", "สิ่งที่เปลี่ยน"),
