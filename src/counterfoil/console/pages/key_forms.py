@@ -24,8 +24,8 @@ OVERLAPS: Final[dict[str, int | None]] = {
 
 def key_version(key: Key, successors: list[str]) -> str:
     """Return the values of a key as one string. A form sends it back, so that changes made meanwhile are noticed."""
-    values = (key.label, key.per_min, key.per_day, key.personal_data, key.messaging_lookup, key.revokes_at)
-    return "|".join(map(str, (*values, len(successors))))
+    values = (key.label, key.per_min, key.per_day, key.personal_data, key.messaging_lookup)
+    return "|".join(map(str, (*values, key.revokes_at, key.revoked_at, len(successors))))
 
 
 def all_forms(visit: Visit, key: Key, successors: list[str], today: int, last_used: datetime | None) -> Html:
