@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.importing.documents import JsonOrder, _Splitter, read_orders
-from counterfoil.importing.results import ImportFailed, RowProblem
+from counterfoil.importing.results import NOT_AN_ORDER, ImportFailed, RowProblem
 
 ORDERS = [
     {"id": "1", "name": 'a "quoted" {brace} [bracket] \\', "lines": [{"data": [{"id": "inner"}]}]},
@@ -61,3 +61,35 @@ def test_an_object_that_is_not_valid_json_is_reported_with_its_line(tmp_path: Pa
     assert isinstance(third, JsonOrder)
     assert isinstance(second, RowProblem)
     assert second.line == 2
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 65_536])
+@pytest.mark.parametrize(
+    ("before", "after"), [('{"data": ', ', "links": [1, {"next": null}]}'), ("", "")], ids=["page", "list"]
+)
+def test_an_element_of_an_order_list_that_is_not_an_object_is_found_with_its_line(
+    before: str, after: str, chunk: int
+) -> None:
+    elements = ["12.5", '{"id": "1"}', '"a, {b}\\" [c]"', "null", '{"id": "2"}', "true", '""']
+    text = before + "[" + ",\n".join(elements) + "]" + after
+    found = _Splitter(io.StringIO(text), "data", "orders.json", chunk).objects()
+    assert list(found) == list(enumerate(elements, start=1))
+
+
+def test_a_list_within_an_order_list_is_found_as_one_element() -> None:
+    text = '{"data": [[{"id": 1}, 2],\n{"id": 3}, []]}'
+    found = _Splitter(io.StringIO(text), "data", "orders.json").objects()
+    assert list(found) == [(1, '[{"id": 1}, 2]'), (2, '{"id": 3}'), (2, "[]")]
+
+
+def test_an_element_that_is_not_an_object_is_reported_and_the_orders_next_to_it_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text('{"data": [{"id": 1},\nnull,\nnope,\n{"id": 2}]}', "utf-8")
+    first, second, third, fourth = read_orders(path, "data")
+    assert isinstance(first, JsonOrder)
+    assert isinstance(fourth, JsonOrder)
+    assert isinstance(second, RowProblem)
+    assert isinstance(third, RowProblem)
+    assert (second.file, second.line, second.detail) == ("orders.json", 2, "is not a JSON object")
+    assert (third.file, third.line, third.reason) == ("orders.json", 3, NOT_AN_ORDER)
+    assert third.detail.startswith("is not JSON: ")
