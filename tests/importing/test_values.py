@@ -153,6 +153,12 @@ def test_the_message_names_the_order_if_the_date_depends_on_it(cell: str, order:
         read_day(cell, DateFormat(), order)
 
 
+@pytest.mark.parametrize("offset", ["+24:00", "-99", "+0760"])
+def test_a_time_with_an_impossible_offset_is_refused(offset: str) -> None:
+    with pytest.raises(UnreadableCell, match=r"is not a time$"):
+        read_time(f"2026-11-14 18:05{offset}", DateFormat(), "dmy")
+
+
 def test_spreadsheet_quoting_and_spaces_are_removed_from_text() -> None:
     assert clean(' ="00123" ') == "00123"
     assert clean("\u00a0A1\t") == "A1"

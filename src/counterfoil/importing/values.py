@@ -162,10 +162,11 @@ def read_time(cell: str, written: DateFormat, order: str) -> str:
         raise UnreadableCell(f"{shown(cell)} is not a time")
     try:
         moment = datetime.combine(day, _clock_time(clock))
+        offset = _offset(clock[6]) if clock[6] else None
     except ValueError:
         raise UnreadableCell(f"{shown(cell)} is not a time") from None
-    if clock[6]:
-        return moment.replace(tzinfo=_offset(clock[6])).isoformat()
+    if offset is not None:
+        return moment.replace(tzinfo=offset).isoformat()
     zone = zone_named(written.timezone)
     return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
 
@@ -263,6 +264,8 @@ def _offset(text: str) -> timezone:
         return UTC
     sign = -1 if text[0] == "-" else 1
     hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
+    if minutes > 59:
+        raise ValueError(minutes)
     return timezone(sign * timedelta(hours=hours, minutes=minutes))
 
 
