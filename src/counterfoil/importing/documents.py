@@ -7,7 +7,7 @@ that no digit is lost.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
@@ -31,11 +31,11 @@ class JsonOrder:
         self.content = content
 
 
-def read_orders(path: Path, list_name: str) -> Iterator[JsonOrder | RowProblem]:
-    """Yield the orders in a file: the elements of lists named `list_name`, and objects that have no such list."""
+def read_orders(path: Path, list_names: Collection[str]) -> Iterator[JsonOrder | RowProblem]:
+    """Yield the orders in a file: the elements of lists with these names, and objects that have no such list."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict") as text:
-            for line, found in _Splitter(text, list_name, path.name).objects():
+            for line, found in _Splitter(text, list_names, path.name).objects():
                 yield _parsed(path.name, line, found)
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
@@ -63,9 +63,9 @@ class _Splitter:
     buffer. They are None outside a page and outside an order. `_outside` is the position after the last bracket.
     """
 
-    def __init__(self, text: IO[str], list_name: str, file: str, chunk: int = CHUNK) -> None:
+    def __init__(self, text: IO[str], list_names: Collection[str], file: str, chunk: int = CHUNK) -> None:
         self._text = text
-        self._list_name = list_name
+        self._list_names = list_names
         self._file = file
         self._chunk = chunk
         self._line = 1
@@ -141,7 +141,7 @@ class _Splitter:
                 self._page, self._page_depth, self._has_orders = (self._line, at), depth, False
         elif self._in_list:
             self._order, self._order_depth = (self._line, at), depth
-        elif depth == self._page_depth + 1 and self._name_before(at) == self._list_name:
+        elif depth == self._page_depth + 1 and self._name_before(at) in self._list_names:
             self._has_orders = True
             if mark == "[":
                 self._in_list = True
