@@ -22,7 +22,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psycopg
 
@@ -329,13 +329,27 @@ class Valkey(Server):
         return self.everything(words).partition(b"\r\n")[0]
 
     def everything(self, words: str) -> bytes:
+        """Send a command; return the complete response."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SEC) as line:
             line.sendall(words.encode() + b"\r\n")
-            return line.recv(65_536)
+            with line.makefile("rb") as stream:
+                return _valkey_reply(stream)
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+
+def _valkey_reply(stream: BinaryIO) -> bytes:
+    """Read one reply to its end. A string (`$`) and an array (`*`) begin with their length, or -1 if they are null."""
+    head = stream.readline()
+    if head[:1] == b"*":
+        return head + b"".join(_valkey_reply(stream) for _ in range(int(head[1:])))
+    length = int(head[1:]) + len(b"\r\n") if head[:1] == b"$" and head != b"$-1\r\n" else 0
+    content = stream.read(length)
+    if not head.endswith(b"\r\n") or len(content) < length:
+        raise ConnectionError("Valkey closed the connection before the end of its reply")
+    return head + content
 
 
 def address_of(database: str, *named: Postgres) -> str:

@@ -1,6 +1,7 @@
 """A delivery that suddenly differs from earlier deliveries is loaded, and the operator's commands report the change."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,20 @@ def test_a_check_reports_the_alarm_and_stores_nothing(usual: Command) -> None:
     assert "--accept-change" in usual("load", "--check", "--accept-change", status=2).stderr
     text = usual("load", "-", "--check", stdin=bills(1_000, lines=[]), status=6).stdout
     assert "If the change is intended, load the records with --accept-change.\n" in text
+
+
+def test_a_sudden_change_determines_the_exit_status_even_if_files_are_quarantined(
+    usual: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "bills.ndjson").write_bytes(bills(1_000, lines=[]))
+    (folder / "damaged.ndjson.gz").write_bytes(b"not gzip")
+    told = usual.json("load", folder, "--quarantine", tmp_path / "q", status=6)
+    assert told["quarantined"] == [str(tmp_path / "q" / "damaged.ndjson.gz")]
+    assert [alarm["measure"] for alarm in told["alarms"]] == ["no_items"]
+    text = " ".join(usual.bare("load", "--help").stdout.split())
+    assert "If any are moved, the exit status is 3, or 6 if there is also a sudden change." in text
 
 
 @pytest.mark.parametrize("name", ["0812345678", "somebody@example.com", "tel_0812345678", "สมชาย", "Nok Example"])

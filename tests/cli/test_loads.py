@@ -29,6 +29,14 @@ def test_the_rejected_lines_of_a_load_are_listed_without_their_text(counterfoil:
     assert "not JSON" not in printed
 
 
+def test_a_rejected_line_without_named_fields_has_a_dash_in_their_column(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=REJECTED[0], status=3)
+    (load,) = counterfoil.json("loads")
+    heading, row = counterfoil("loads", load["number"]).stdout.splitlines()
+    assert heading.split() == ["line", "reason", "fields", "source"]
+    assert row.split() == ["1", "not_json", "-", "stdin"]
+
+
 def test_a_load_that_does_not_exist_is_refused(counterfoil: Command) -> None:
     counterfoil("init")
     assert "nothing has been loaded yet" in counterfoil("loads").stderr

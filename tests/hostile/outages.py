@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
@@ -106,7 +107,7 @@ class OutageRun:
                 before = self.site.processes()
                 pause(seconds)
                 died = set(before.values()) - set(self.site.processes().values())
-            recovered = self._recovery()
+            recovered = seconds_until_recovery(self._is_served_by_all)
             pause(0.2)
         faults = [*concurrent.faults, *self._wrong_statuses(callers)]
         if died and name != WORKER_KILLED:
@@ -126,21 +127,8 @@ class OutageRun:
         workers = [pid for name, pid in self.site.processes().items() if name.startswith("worker")]
         return not self.site.office.store.exists() or all(map(_has_opened_usage, workers))
 
-    def _recovery(self) -> float:
-        """Return how many seconds it takes until all nodes have accepted the valid key five times in a row.
-
-        Return RECOVERY_SEC + 1 if this takes longer than RECOVERY_SEC.
-        """
-        waited = 0.0
-        in_a_row = 0
-        while waited < RECOVERY_SEC:
-            served = all(status_of(port, self.key, LIST) == 200 for port in self.site.ports)
-            in_a_row = in_a_row + 1 if served else 0
-            if in_a_row == 5:
-                return waited
-            pause(0.05)
-            waited += 0.05
-        return RECOVERY_SEC + 1
+    def _is_served_by_all(self) -> bool:
+        return all(status_of(port, self.key, LIST) == 200 for port in self.site.ports)
 
     @staticmethod
     def _wrong_statuses(callers: list[Caller]) -> list[str]:
@@ -159,6 +147,21 @@ class OutageRun:
         }
         found |= {"no answer in time" for one in callers for call in one.calls if call.error == "no answer in time"}
         return sorted(found)
+
+
+def seconds_until_recovery(is_served: Callable[[], bool], now: Callable[[], float] = time.monotonic) -> float:
+    """Return how many seconds it takes until `is_served` has been true five times in a row.
+
+    Stop asking after RECOVERY_SEC; the result is then larger than RECOVERY_SEC.
+    """
+    began = now()
+    in_a_row = 0
+    while now() - began <= RECOVERY_SEC:
+        in_a_row = in_a_row + 1 if is_served() else 0
+        if in_a_row == 5:
+            break
+        pause(0.05)
+    return now() - began
 
 
 def _has_opened_usage(pid: int) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.importing.documents import JsonOrder, _Splitter, read_orders
-from counterfoil.importing.results import ImportFailed, RowProblem
+from counterfoil.importing.results import NOT_AN_ORDER, ImportFailed, RowProblem
 
 ORDERS = [
     {"id": "1", "name": 'a "quoted" {brace} [bracket] \\', "lines": [{"data": [{"id": "inner"}]}]},
@@ -27,12 +27,12 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 65_536])
 def test_orders_are_found_in_every_shape_and_however_the_text_arrives(shape: str, chunk: int) -> None:
-    found = _Splitter(io.StringIO(SHAPES[shape]), "data", "orders.json", chunk).objects()
+    found = _Splitter(io.StringIO(SHAPES[shape]), ("data",), "orders.json", chunk).objects()
     assert [json.loads(text) for _, text in found] == ORDERS
 
 
 def test_an_order_is_reported_with_the_line_at_which_it_begins() -> None:
-    found = _Splitter(io.StringIO(SHAPES["indented page"]), "data", "orders.json").objects()
+    found = _Splitter(io.StringIO(SHAPES["indented page"]), ("data",), "orders.json").objects()
     text = SHAPES["indented page"].splitlines()
     for line, order in found:
         assert text[line - 1].strip() == "{"
@@ -40,7 +40,7 @@ def test_an_order_is_reported_with_the_line_at_which_it_begins() -> None:
 
 
 def test_an_empty_page_has_no_orders() -> None:
-    assert list(_Splitter(io.StringIO('{"data": [], "meta": {"a": [1, {"b": 2}]}}'), "data", "f").objects()) == []
+    assert list(_Splitter(io.StringIO('{"data": [], "meta": {"a": [1, {"b": 2}]}}'), ("data",), "f").objects()) == []
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,46 @@ def test_incomplete_json_is_refused_and_never_skipped(text: str, tmp_path: Path)
     path = tmp_path / "orders.json"
     path.write_text(text, "utf-8")
     with pytest.raises(ImportFailed, match=r"orders\.json"):
-        list(read_orders(path, "data"))
+        list(read_orders(path, ("data",)))
 
 
 def test_an_object_that_is_not_valid_json_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "orders.json"
     path.write_text('{"id": 1}\n{"id": nope}\n{"id": 3}\n', "utf-8")
-    first, second, third = read_orders(path, "data")
+    first, second, third = read_orders(path, ("data",))
     assert isinstance(first, JsonOrder)
     assert isinstance(third, JsonOrder)
     assert isinstance(second, RowProblem)
     assert second.line == 2
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 65_536])
+@pytest.mark.parametrize(
+    ("before", "after"), [('{"data": ', ', "links": [1, {"next": null}]}'), ("", "")], ids=["page", "list"]
+)
+def test_an_element_of_an_order_list_that_is_not_an_object_is_found_with_its_line(
+    before: str, after: str, chunk: int
+) -> None:
+    elements = ["12.5", '{"id": "1"}', '"a, {b}\\" [c]"', "null", '{"id": "2"}', "true", '""']
+    text = before + "[" + ",\n".join(elements) + "]" + after
+    found = _Splitter(io.StringIO(text), ("data",), "orders.json", chunk).objects()
+    assert list(found) == list(enumerate(elements, start=1))
+
+
+def test_a_list_within_an_order_list_is_found_as_one_element() -> None:
+    text = '{"data": [[{"id": 1}, 2],\n{"id": 3}, []]}'
+    found = _Splitter(io.StringIO(text), ("data",), "orders.json").objects()
+    assert list(found) == [(1, '[{"id": 1}, 2]'), (2, '{"id": 3}'), (2, "[]")]
+
+
+def test_an_element_that_is_not_an_object_is_reported_and_the_orders_next_to_it_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text('{"data": [{"id": 1},\nnull,\nnope,\n{"id": 2}]}', "utf-8")
+    first, second, third, fourth = read_orders(path, ("data",))
+    assert isinstance(first, JsonOrder)
+    assert isinstance(fourth, JsonOrder)
+    assert isinstance(second, RowProblem)
+    assert isinstance(third, RowProblem)
+    assert (second.file, second.line, second.detail) == ("orders.json", 2, "is not a JSON object")
+    assert (third.file, third.line, third.reason) == ("orders.json", 3, NOT_AN_ORDER)
+    assert third.detail.startswith("is not JSON: ")

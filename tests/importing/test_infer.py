@@ -84,6 +84,23 @@ def test_the_last_hint_names_the_entries_that_must_be_set_first(tmp_path: Path) 
     assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
 
 
+def test_the_date_order_is_not_asked_for_if_the_export_has_no_dates(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Total\n1,10\n2,20\n")
+    shown = CliRunner().invoke(program, ["import", "--infer", str(export), "-o", str(tmp_path / "m.toml")]).stderr
+    assert "The first 2 of 2 bills in the sample" in shown
+    assert "dates.order" not in shown
+    assert "the day comes before the month" not in shown
+
+
+def test_the_date_order_of_a_trading_day_is_inferred_or_asked_for(tmp_path: Path) -> None:
+    clear = written(tmp_path, "Bill No,Business Date,Total\n1,31/10/2026,10\n", "clear.csv")
+    assert inferred(clear, shop="s")[1]["dates"]["order"] == "dmy"
+    ambiguous = written(tmp_path, "Bill No,Business Date,Total\n1,03/04/2026,10\n", "ambiguous.csv")
+    shown = CliRunner().invoke(program, ["import", "--infer", str(ambiguous), "-o", str(tmp_path / "m.toml")]).stderr
+    assert "whether the day or the month comes first, for example in 03/04/2026. Set dates.order." in shown
+    assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
+
+
 def test_lines_and_payments_of_other_files_are_found(tmp_path: Path) -> None:
     bills = written(
         tmp_path, "Receipt No,Date and time,Grand Total\n1,2026-11-14 18:05,240\n2,2026-11-14 18:06,5\n", "b"

@@ -169,13 +169,22 @@ def test_an_order_in_another_currency_is_rejected(tmp_path: Path) -> None:
         ({"id": "x", "location_id": "L", "state": "WHATEVER"}, "not_an_order"),
         ({"id": "", "location_id": "L", "state": "COMPLETED"}, "no_id"),
         ({"id": "x", "state": "COMPLETED"}, "no_shop"),
-        ({"order_id": "x", "version": 1, "location_id": "L"}, "not_an_order"),
     ],
 )
 def test_an_object_that_is_not_a_square_order_is_rejected(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
     found = imported("square", json_file(tmp_path, {"orders": [order]}))
     assert found.bills == []
     assert [one.reason for one in found.rejected] == [reason]
+
+
+@pytest.mark.parametrize("list_name", ["order_entries", "orders"])
+def test_each_order_entry_of_square_is_rejected_with_advice(tmp_path: Path, list_name: str) -> None:
+    entries = [{"order_id": name, "version": 1, "location_id": "L"} for name in ("o1", "o2")]
+    found = imported("square", json_file(tmp_path, {list_name: entries, "cursor": "c"}))
+    assert found.bills == []
+    assert [(one.reason, one.detail) for one in found.rejected] == [
+        ("not_an_order", "is an order entry. Request the orders again with return_entries set to false")
+    ] * 2
 
 
 def test_an_order_of_foodics_keeps_what_adds_up_to_its_total() -> None:

@@ -132,6 +132,33 @@ def test_a_date_that_does_not_exist_is_refused(cell: str, order: str) -> None:
         read_time(cell, DateFormat(), order)
 
 
+@pytest.mark.parametrize("cell", ["31/12/1969", "19691231", "1969-12-31", "31 Dec 1969", "Dec 31, 1969", "1/1/0001"])
+def test_a_year_out_of_range_is_the_reason_in_the_message(cell: str) -> None:
+    with pytest.raises(UnreadableCell, match=f'^"{cell}" has a year outside 1970 to 9998$'):
+        read_day(cell, DateFormat(), "dmy")
+
+
+@pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
+@pytest.mark.parametrize("cell", ["20261332", "2026-13-01", "31 Feb 2026", "Feb 31, 2026"])
+def test_the_message_omits_the_order_if_the_date_does_not_depend_on_it(cell: str, order: str) -> None:
+    with pytest.raises(UnreadableCell, match=f'^"{cell}" is not a date$'):
+        read_day(cell, DateFormat(), order)
+
+
+@pytest.mark.parametrize(("cell", "order"), [("14/11/2026", "mdy"), ("11/14/2026", "dmy"), ("14/11/2026", "ymd")])
+def test_the_message_names_the_order_if_the_date_depends_on_it(cell: str, order: str) -> None:
+    with pytest.raises(
+        UnreadableCell, match=f'^"{cell}" is not a date if the order of day, month and year is {order}$'
+    ):
+        read_day(cell, DateFormat(), order)
+
+
+@pytest.mark.parametrize("offset", ["+24:00", "-99", "+0760"])
+def test_a_time_with_an_impossible_offset_is_refused(offset: str) -> None:
+    with pytest.raises(UnreadableCell, match=r"is not a time$"):
+        read_time(f"2026-11-14 18:05{offset}", DateFormat(), "dmy")
+
+
 def test_spreadsheet_quoting_and_spaces_are_removed_from_text() -> None:
     assert clean(' ="00123" ') == "00123"
     assert clean("\u00a0A1\t") == "A1"

@@ -53,18 +53,24 @@ def _unset_entries(content: dict[str, Any]) -> list[str]:
     """Return the names of the entries that must still be filled in before the mapping can be used."""
     is_set = {
         "bill.id": "id" in content.get("bill", {}),
-        "dates.order": "closedAt" not in content.get("bill", {}) or "order" in content.get("dates", {}),
+        "dates.order": not _is_date_order_missing(content),
     }
     return [name for name, value in is_set.items() if not value]
+
+
+def _is_date_order_missing(content: dict[str, Any]) -> bool:
+    """Return whether the mapping has columns with dates, but does not say whether the day or the month comes first."""
+    has_dates = not {"closedAt", "tradingDay"}.isdisjoint(content.get("bill", {}))
+    return has_dates and "order" not in content.get("dates", {})
 
 
 def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     if "id" not in content.get("bill", {}):
         _say("No bills can be shown, because no bill ID column was found. Set bill.id in the mapping.")
         return
-    is_order_known = "order" in content.get("dates", {})
+    is_order_missing = _is_date_order_missing(content)
     # If the day/month order of dates is unknown, the preview assumes that the day comes first.
-    shown = content if is_order_known else merged(content, {"dates": {"order": "dmy"}})
+    shown = merged(content, {"dates": {"order": "dmy"}}) if is_order_missing else content
     found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
     facts = {
         one.record["id"]: shop_from(one.record)[1]
@@ -78,7 +84,7 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     _say(f"{first} of {len(bills):,} bills in the sample, as the API would serve them (empty fields are left out):")
     for one in chosen:
         _say(_served(one, facts))
-    if not is_order_known:
+    if is_order_missing:
         _say("The preview assumes that the day comes before the month. Check this, and set dates.order in the mapping.")
     rejected = [one for one in found if isinstance(one, RejectedRow)]
     for row in rejected[:MAX_SHOWN]:

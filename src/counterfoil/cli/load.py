@@ -66,7 +66,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Move files that cannot be read or are not source record files to this folder. "
-    "If any are moved, the exit status is 3.",
+    "If any are moved, the exit status is 3, or 6 if there is also a sudden change.",
 )
 @click.option(
     "--accept-change",

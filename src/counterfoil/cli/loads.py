@@ -115,9 +115,7 @@ def _print_rejects(load: LoadRow, rejects: Sequence[RejectedLine], as_json: bool
         DisplayColumn("fields"),
         DisplayColumn("source"),
     )
-    rows = [
-        (f"{one.line:,}", one.reason, printable(" ".join(one.fields)) or "-", printable(one.source)) for one in rejects
-    ]
+    rows = [(f"{one.line:,}", one.reason, printable(" ".join(one.fields)), printable(one.source)) for one in rejects]
     print_table(columns, rows)
     if load.rejected > len(rejects):
         print_note(f"the first {len(rejects):,} of {load.rejected:,} rejected lines are shown.")

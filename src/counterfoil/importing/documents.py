@@ -7,7 +7,7 @@ that no digit is lost.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +18,7 @@ CHUNK = 64 * 1024
 MAX_ORDER = 8 * 1024 * 1024
 LONGEST_NAME = 200
 _MARK = re.compile(r'["\\{}\[\]\n]')
+_ELEMENT = re.compile(r'"(?:[^"\\]|\\.)*"|[^ \t\r\n,"]+', re.DOTALL)
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*$')
 
 
@@ -30,11 +31,11 @@ class JsonOrder:
         self.content = content
 
 
-def read_orders(path: Path, list_name: str) -> Iterator[JsonOrder | RowProblem]:
-    """Yield the orders in a file: the elements of lists named `list_name`, and objects that have no such list."""
+def read_orders(path: Path, list_names: Collection[str]) -> Iterator[JsonOrder | RowProblem]:
+    """Yield the orders in a file: the elements of lists with these names, and objects that have no such list."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict") as text:
-            for line, found in _Splitter(text, list_name, path.name).objects():
+            for line, found in _Splitter(text, list_names, path.name).objects():
                 yield _parsed(path.name, line, found)
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
@@ -57,13 +58,14 @@ class _Splitter:
 
     An object that is not in a page and has no such list is itself an order. Whether it has one may be known only at
     its end, so until then it is treated as a page.
+    An element of a list of orders that is not an object is also returned, so that it can be reported.
     `_page` and `_order` say where the current page and the current order begin: a line number and a position in the
-    buffer. They are None outside a page and outside an order.
+    buffer. They are None outside a page and outside an order. `_outside` is the position after the last bracket.
     """
 
-    def __init__(self, text: IO[str], list_name: str, file: str, chunk: int = CHUNK) -> None:
+    def __init__(self, text: IO[str], list_names: Collection[str], file: str, chunk: int = CHUNK) -> None:
         self._text = text
-        self._list_name = list_name
+        self._list_names = list_names
         self._file = file
         self._chunk = chunk
         self._line = 1
@@ -73,12 +75,13 @@ class _Splitter:
         self._page: tuple[int, int] | None = None
         self._page_depth = 0
         self._has_orders = False
+        self._in_list = False
         self._order: tuple[int, int] | None = None
         self._order_depth = 0
         self._in_string = False
 
     def objects(self) -> Iterator[tuple[int, str]]:
-        """Yield the text of each order with the line on which it begins."""
+        """Yield the text of each order, and of each other element of a list of orders, with its first line."""
         position = 0
         while chunk := self._text.read(self._chunk):
             self._buffer += chunk
@@ -99,17 +102,17 @@ class _Splitter:
             else:
                 position = len(self._buffer)
             position = self._forget(position)
-        self._check_outside(len(self._buffer))
         if self._open:
             raise ImportFailed(f"{self._file} ends in the middle of the JSON text. It may be incomplete.")
+        self._check_outside(len(self._buffer))
 
     def _bracket(self, mark: str, at: int) -> Iterator[tuple[int, str]]:
+        if self._is_between_orders():
+            yield from self._elements(at)
+        self._outside = at + 1
         if mark in "{[":
-            self._check_outside(at)
             self._begin(mark, at)
             self._open.append(mark)
-            if self._page is None:
-                self._outside = at + 1
             return
         if not self._open or self._open.pop() != ("{" if mark == "}" else "["):
             raise ImportFailed(
@@ -120,13 +123,13 @@ class _Splitter:
             line, begin = self._order
             self._order = None
             yield line, self._buffer[begin : at + 1]
+        elif self._in_list and self._order is None:
+            self._in_list = False
         elif self._page and depth == self._page_depth:
             line, begin = self._page
             self._page = None
             if not self._has_orders:
                 yield line, self._buffer[begin : at + 1]
-        if self._page is None:
-            self._outside = at + 1
 
     def _begin(self, mark: str, at: int) -> None:
         """Note where a page or an order begins."""
@@ -136,19 +139,35 @@ class _Splitter:
         if self._page is None:
             if mark == "{":
                 self._page, self._page_depth, self._has_orders = (self._line, at), depth, False
-        elif depth == self._page_depth + 1 and self._name_before(at) == self._list_name:
+        elif self._in_list:
+            self._order, self._order_depth = (self._line, at), depth
+        elif depth == self._page_depth + 1 and self._name_before(at) in self._list_names:
             self._has_orders = True
-            if mark == "{":
+            if mark == "[":
+                self._in_list = True
+            else:
                 # This page has a single order instead of a list.
                 self._order, self._order_depth = (self._line, at), depth
-        elif mark == "{" and self._has_orders and depth == self._page_depth + 2 and self._open[-1] == "[":
-            self._order, self._order_depth = (self._line, at), depth
+
+    def _is_between_orders(self) -> bool:
+        return self._page is None or (self._in_list and self._order is None)
+
+    def _elements(self, end: int) -> Iterator[tuple[int, str]]:
+        """Yield the elements before `end` that are neither objects nor lists, such as numbers, with their lines."""
+        if not self._open:
+            self._check_outside(end)
+            return
+        text = self._buffer[self._outside : end]
+        line, counted = self._line - text.count("\n"), 0
+        for found in _ELEMENT.finditer(text):
+            line += text.count("\n", counted, found.start())
+            counted = found.start()
+            yield line, found[0]
 
     def _check_outside(self, end: int) -> None:
-        """Refuse text outside an object, which would otherwise be lost."""
-        if self._page is None and self._buffer[self._outside : end].strip(" \t\r\n,"):
+        """Refuse text outside a list and an object, which would otherwise be lost."""
+        if self._buffer[self._outside : end].strip(" \t\r\n,"):
             raise ImportFailed(f"{self._file} is not JSON: line {self._line} has text outside an object.")
-        self._outside = max(self._outside, end)
 
     def _name_before(self, at: int) -> str | None:
         found = _NAME.search(self._buffer, max(0, at - LONGEST_NAME), at)
@@ -157,9 +176,9 @@ class _Splitter:
     def _forget(self, position: int) -> int:
         """Drop the text that is no longer needed; return the position in the remaining text."""
         keep = max(0, position - LONGEST_NAME)
-        if self._page is None:
+        if self._is_between_orders():
             keep = min(keep, self._outside)
-        elif not self._has_orders:
+        elif self._page and not self._has_orders:
             keep = min(keep, self._page[1])
         if self._order:
             keep = min(keep, self._order[1])

@@ -45,7 +45,7 @@ UTC_TIMES = DateFormat("ymd", "UTC")
 class FoodicsOrders(OrderFormat):
     """Converts Foodics orders."""
 
-    list_name = "data"
+    list_names = ("data",)
 
     def skip_reason(self, order: Order) -> str | None:
         status = text_of(order.get("status"))

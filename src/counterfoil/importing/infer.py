@@ -169,6 +169,9 @@ class _Inference:
         day = self._find(sheet, BILL_HEADINGS["closedAt"], lambda name: sheet.columns[name].is_date())
         trading = self._find(sheet, BILL_HEADINGS["tradingDay"], lambda name: sheet.columns[name].is_date())
         entries = []
+        dated = [name for name in (day, trading) if name]
+        if dated:
+            self._date_order([value for name in dated for value in sheet.columns[name].filled])
         if day:
             self._used.add(day)
             columns = [day]
@@ -178,7 +181,6 @@ class _Inference:
                     self._used.add(clock)
                     columns.append(clock)
             entries.append(f"closedAt = {_quoted(columns[0]) if len(columns) == 1 else _list(columns)}")
-            self._date_order([*sheet.columns[day].filled, *(sheet.columns[trading].filled if trading else [])])
             if len(columns) == 1 and not sheet.columns[day].has_times():
                 self._undecided("the time of day. The dates have no time, so every bill gets 12:00.")
                 self._result.add("[dates]", "defaultTime", _quoted(NOON), "assumed; the export has no times")

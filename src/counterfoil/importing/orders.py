@@ -27,7 +27,7 @@ Order = dict[str, Any]
 class OrderFormat:
     """Converts the orders of one API. A subclass says which orders are bills, and what their fields are."""
 
-    list_name = ""
+    list_names: tuple[str, ...] = ()
 
     def __init__(self, mapping: ImportMapping, options: ImportOptions) -> None:
         self._mapping = mapping
@@ -55,7 +55,7 @@ class OrderFormat:
         for number, shop in enumerate(self._mapping.shops, start=1):
             yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
         for path in paths:
-            for order in read_orders(path, self.list_name):
+            for order in read_orders(path, self.list_names):
                 if isinstance(order, RowProblem):
                     yield RejectedRow(order.file, order.line, order.reason, order.detail)
                 else:

@@ -48,9 +48,15 @@ VAT_TYPES = {"INCLUSIVE": "Include", "ADDITIVE": "Exclude"}
 class SquareOrders(OrderFormat):
     """Converts Square orders."""
 
-    list_name = "orders"
+    # With return_entries, SearchOrders returns only the IDs of the orders, in the list order_entries. They are read, so
+    # that they are rejected with advice.
+    list_names = ("orders", "order_entries")
 
     def skip_reason(self, order: Order) -> str | None:
+        if "order_id" in order and "id" not in order:
+            raise RowProblem(
+                NOT_AN_ORDER, "is an order entry. Request the orders again with return_entries set to false"
+            )
         state = order.get("state")
         if state in ("OPEN", "DRAFT"):
             return NOT_CLOSED
@@ -62,10 +68,6 @@ class SquareOrders(OrderFormat):
         return text_of(order.get("location_id"))
 
     def record(self, order: Order) -> dict[str, Any]:
-        if "order_id" in order and "id" not in order:
-            raise RowProblem(
-                NOT_AN_ORDER, "is an order entry. Request the orders again with return_entries set to false"
-            )
         return only_known(
             {
                 "rev": order.get("version"),

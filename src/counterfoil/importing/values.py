@@ -162,10 +162,11 @@ def read_time(cell: str, written: DateFormat, order: str) -> str:
         raise UnreadableCell(f"{shown(cell)} is not a time")
     try:
         moment = datetime.combine(day, _clock_time(clock))
+        offset = _offset(clock[6]) if clock[6] else None
     except ValueError:
         raise UnreadableCell(f"{shown(cell)} is not a time") from None
-    if clock[6]:
-        return moment.replace(tzinfo=_offset(clock[6])).isoformat()
+    if offset is not None:
+        return moment.replace(tzinfo=offset).isoformat()
     zone = zone_named(written.timezone)
     return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
 
@@ -181,7 +182,7 @@ def read_day(cell: str, written: DateFormat, order: str) -> str:
 def order_evidence(cell: str) -> str | None:
     """Return `dmy` or `mdy` if the cell can only be read in that order, or None."""
     found = _DATE.match(cell.translate(_THAI_DIGITS))
-    if not found or len(found[1]) > 2:
+    if not found or _starts_with_year(found):
         return None
     first, second = int(found[1]), int(found[2])
     # In dates written with dots, the day always comes first.
@@ -199,25 +200,33 @@ def is_order_ambiguous(cell: str) -> bool:
 def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     """Return the day at the start of a cell, and the text after it."""
     text = cell.translate(_THAI_DIGITS)
+    depends_on_order = False
     if found := _COMPACT_DATE.match(text):
-        year, month, day = found[1], int(found[2]), int(found[3])
+        digits, month, day = found[1], int(found[2]), int(found[3])
     elif found := _DATE.match(text):
-        year, month, day = _by_order(found, order)
+        digits, month, day = _by_order(found, order)
+        depends_on_order = not _starts_with_year(found)
     elif found := _DAY_OF_NAMED_MONTH.match(text):
-        year, month, day = found[3], _month(found[2], cell), int(found[1])
+        digits, month, day = found[3], _month(found[2], cell), int(found[1])
     elif found := _NAMED_MONTH_FIRST.match(text):
-        year, month, day = found[3], _month(found[1], cell), int(found[2])
+        digits, month, day = found[3], _month(found[1], cell), int(found[2])
     else:
         raise UnreadableCell(f"{shown(cell)} is not a date")
+    year = _year(digits, cell, buddhist=written.buddhist)
     try:
-        return date(_year(year, cell, buddhist=written.buddhist), month, day), text[found.end() :]
+        return date(year, month, day), text[found.end() :]
     except ValueError:
-        raise UnreadableCell(f"{shown(cell)} is not a date if the order of day, month and year is {order}") from None
+        condition = f" if the order of day, month and year is {order}" if depends_on_order else ""
+        raise UnreadableCell(f"{shown(cell)} is not a date{condition}") from None
+
+
+def _starts_with_year(found: re.Match[str]) -> bool:
+    return len(found[1]) > 2
 
 
 def _by_order(found: re.Match[str], order: str) -> tuple[str, int, int]:
     first, second, third = found.groups()
-    if len(first) > 2 or order == "ymd":
+    if _starts_with_year(found) or order == "ymd":
         return first, int(second), int(third)
     return (third, int(second), int(first)) if order == "dmy" else (third, int(first), int(second))
 
@@ -255,6 +264,8 @@ def _offset(text: str) -> timezone:
         return UTC
     sign = -1 if text[0] == "-" else 1
     hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
+    if minutes > 59:
+        raise ValueError(minutes)
     return timezone(sign * timedelta(hours=hours, minutes=minutes))
 
 
