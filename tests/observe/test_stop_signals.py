@@ -1,11 +1,33 @@
 """A signal that asks the service to stop is never lost, whatever the supervisor is doing."""
 
+import subprocess
 import sys
 import threading
 from types import FrameType
 from typing import Any
 
 from counterfoil.serving.server import _PersistentServer
+
+# The main thread waits; then another thread receives a signal.
+_SIGNALLED_BESIDE_THE_MAIN_THREAD = """
+import os, signal, threading
+from pathlib import Path
+from counterfoil.serving.stopping import SignalSafeEvent
+
+stopped = SignalSafeEvent()
+signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+
+def main_thread_sleeps():
+    return Path(f"/proc/self/task/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+def receive():
+    while not main_thread_sleeps():
+        pass
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=receive).start()
+stopped.wait()
+"""
 
 
 class SignalledList(list[int]):
@@ -49,3 +71,7 @@ def test_a_signal_that_arrives_while_the_supervisor_begins_to_wait_does_not_bloc
     waiting.start()
     waiting.join(5)
     assert not waiting.is_alive()
+
+
+def test_a_signal_that_another_thread_receives_wakes_the_waiting_main_thread() -> None:
+    subprocess.run([sys.executable, "-c", _SIGNALLED_BESIDE_THE_MAIN_THREAD], check=True, timeout=20)

@@ -12,6 +12,8 @@ from counterfoil.serving.chores import STOP_SEC
 
 # Time limit for `before_end`. In the supervisor, that function kills the workers and writes the log's last line.
 REPORT_SEC = 0.5
+# How often a waiting thread wakes up, so that Python can run signal handlers.
+WAKE_UP_SEC = 0.25
 # Additional time for the supervisor's own work while it stops.
 MARGIN_SEC = 1.0
 
@@ -49,7 +51,12 @@ class SignalSafeEvent:
                 self._set.get_nowait()
 
     def wait(self) -> None:
-        self._set.get()
+        # A signal does not wake the main thread if it arrives just before that thread blocks, or if another thread
+        # receives it. The handler would then not run until this thread wakes up.
+        while True:
+            with suppress(Empty):
+                self._set.get(timeout=WAKE_UP_SEC)
+                break
         self._set.put(None)
 
 
