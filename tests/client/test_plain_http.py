@@ -1,6 +1,7 @@
 """Tests for requests to an address without TLS, which the blocking client sends with the standard library."""
 
 import gzip
+import http.client
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from counterfoil.client.conversation import Call, HttpResponse, NoResponse
 from counterfoil.client.httpx_connection import HttpxConnection
 from counterfoil.client.plain_http import PlainHttp
 from counterfoil.client.transports import open_connection
+from waiting import until
 
 CALL = Call("changes")
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -133,6 +135,30 @@ def test_closing_ends_a_request_that_another_thread_waits_for() -> None:
         waiting.join(10)
         assert isinstance(outcomes[0], NoResponse)
         assert connection.get(CALL) == NoResponse("the client is closed")
+
+
+def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw_service(b"") as (url, _), plain(url, timeout_sec=60) as connection:
+        connect = http.client.HTTPConnection.connect
+
+        def connect_and_close(self: http.client.HTTPConnection) -> None:
+            connect(self)
+            connection.close()
+
+        monkeypatch.setattr(http.client.HTTPConnection, "connect", connect_and_close)
+        assert connection.get(CALL) == NoResponse("the client is closed")
+
+
+def test_closing_ends_a_request_whose_response_is_the_last_of_its_connection() -> None:
+    outcomes: list[object] = []
+    half = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
+    with raw_service(half) as (url, _), plain(url, timeout_sec=60) as connection:
+        waiting = threading.Thread(target=lambda: outcomes.append(connection.get(CALL)))
+        waiting.start()
+        until(lambda: [busy for busy in connection._busy if busy.sock is None], "the response has begun")
+        connection.close()
+        waiting.join(10)
+        assert isinstance(outcomes[0], NoResponse)
 
 
 @pytest.mark.parametrize(

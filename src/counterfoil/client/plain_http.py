@@ -29,16 +29,18 @@ class PlainHttp:
         self._timeout_sec = timeout_sec
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
-        self._busy: set[http.client.HTTPConnection] = set()
+        # The sockets of requests in progress. A connection forgets its socket before the last part of the response has
+        # arrived, if the service is going to close it.
+        self._busy: dict[http.client.HTTPConnection, socket.socket] = {}
         self._is_closed = False
 
     def get(self, call: Call) -> HttpResponse | NoResponse:
         query = f"?{urlencode(call.query)}" if call.query else ""
-        if self._is_closed:
-            return NoResponse("the client is closed")
         connection = self._take()
         is_reusable = False
         try:
+            if not self._is_connected(connection):
+                return NoResponse("the client is closed")
             connection.request("GET", f"{self._path}/{call.path}{query}", headers=self._headers)
             response = connection.getresponse()
             body = response.read()
@@ -55,10 +57,9 @@ class PlainHttp:
         """Close all connections. Requests of other threads end at once, without a response."""
         with self._lock:
             self._is_closed = True
-            for connection in (*self._idle, *self._busy):
-                if connection.sock is not None:
-                    with suppress(OSError):
-                        connection.sock.shutdown(socket.SHUT_RDWR)  # This wakes a thread that waits for a response.
+            for busy in self._busy.values():
+                with suppress(OSError):
+                    busy.shutdown(socket.SHUT_RDWR)  # This wakes a thread that waits for a response.
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
@@ -73,12 +74,20 @@ class PlainHttp:
                 connection.close()
             else:
                 connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_sec)
-            self._busy.add(connection)
             return connection
+
+    def _is_connected(self, connection: http.client.HTTPConnection) -> bool:
+        """Connect to the service if necessary; return False if the client has been closed."""
+        if not self._is_closed and connection.sock is None:
+            connection.connect()
+        with self._lock:
+            if not self._is_closed:
+                self._busy[connection] = connection.sock
+            return not self._is_closed
 
     def _put_back(self, connection: http.client.HTTPConnection, *, is_reusable: bool) -> None:
         with self._lock:
-            self._busy.discard(connection)
+            self._busy.pop(connection, None)
             if is_reusable and not self._is_closed:
                 self._idle.append(connection)
             else:
