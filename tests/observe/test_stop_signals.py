@@ -12,7 +12,7 @@ from counterfoil.serving.server import _PersistentServer
 _SIGNALLED_BESIDE_THE_MAIN_THREAD = """
 import os, signal, threading
 from pathlib import Path
-from counterfoil.serving.stopping import SignalSafeEvent
+from counterfoil.machine.signals import SignalSafeEvent
 
 stopped = SignalSafeEvent()
 signal.signal(signal.SIGTERM, lambda *_: stopped.set())

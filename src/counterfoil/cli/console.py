@@ -15,6 +15,7 @@ from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link
 from counterfoil.console.process import serve, sign_in_link
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
 from counterfoil.machine.operator import operator
+from counterfoil.machine.signals import SignalSafeEvent
 from counterfoil.settings import Settings, SettingsError
 
 
@@ -68,7 +69,7 @@ def command(
         print_note(
             "the console can be reached from other machines over plain HTTP. Put an HTTPS reverse proxy in front of it."
         )
-    stop = threading.Event()
+    stop = SignalSafeEvent()
     if until_end_of_input:
         threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
     serve(settings, lambda: _print_link(settings, valid_for, as_json), stop)
@@ -124,7 +125,7 @@ def _require_free_port(settings: Settings) -> None:
     raise SettingsError(f"cannot listen on {address}: {reason}. Choose another --console-port or check --console-host.")
 
 
-def _wait_for_end_of_input(stop: threading.Event) -> None:
+def _wait_for_end_of_input(stop: SignalSafeEvent) -> None:
     """Stop the console when its standard input ends, which happens even if the parent process is killed."""
     # Read the descriptor, because a thread blocked in a read of `sys.stdin` holds a lock that Python needs at exit.
     while os.read(sys.stdin.fileno(), 1024):

@@ -1,7 +1,6 @@
 """`counterfoil load --watch`: load files as they are delivered to a spool folder, until stopped."""
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +19,7 @@ from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, printable_name
 from counterfoil.ingest.spool import Spool, reasons
-from counterfoil.machine.signals import stop_signals
+from counterfoil.machine.signals import SignalSafeEvent, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 
@@ -40,7 +39,7 @@ class StopRequest:
     """A request to stop the watcher, sent as a signal. A second signal stops the watcher at once."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._event = SignalSafeEvent()
 
     @property
     def is_set(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Protocol
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.terminal import print_note
 from counterfoil.client.errors import Stopped
+from counterfoil.machine.signals import SignalSafeEvent
 
 
 class Stoppable(Protocol):
@@ -24,7 +25,7 @@ def run_interruptibly(work: Stoppable) -> None:
     """
     errors: list[BaseException] = []
     # `Thread.join` is unsuitable: after an interrupted call, it reports that the thread has ended, even if it has not.
-    done = threading.Event()
+    done = SignalSafeEvent()
 
     def run() -> None:
         try:
@@ -45,7 +46,7 @@ def run_interruptibly(work: Stoppable) -> None:
         raise errors[0]
 
 
-def _stop(work: Stoppable, done: threading.Event) -> None:
+def _stop(work: Stoppable, done: SignalSafeEvent) -> None:
     print_note("saving the rows that have been received, then stopping. Press Ctrl-C again to stop at once.")
     work.stop()
     try:

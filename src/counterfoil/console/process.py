@@ -12,6 +12,7 @@ from counterfoil.console.server import ConsoleServer
 from counterfoil.domain.audit import Actor
 from counterfoil.machine.addresses import url
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.signals import SignalSafeEvent
 from counterfoil.settings import Settings
 
 
@@ -23,7 +24,7 @@ def sign_in_link(settings: Settings, by: Actor, validity_ms: int, base_url: str 
     return f"{base}{SIGN_IN_PATH}#{token}"
 
 
-def serve(settings: Settings, on_ready: Callable[[], None], stop: threading.Event) -> None:
+def serve(settings: Settings, on_ready: Callable[[], None], stop: SignalSafeEvent) -> None:
     """Serve the console until `stop` is set or the process receives SIGINT or SIGTERM."""
     app = ConsoleApp(settings, link_key(bootstrap.deployment_secret(settings)), SystemClock())
     server = ConsoleServer(settings.console_host, settings.console_port, app.answer)

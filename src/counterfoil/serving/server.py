@@ -20,9 +20,9 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels, logger
 
 from counterfoil.http.app import App
-from counterfoil.machine.signals import stop_signals
+from counterfoil.machine.signals import SignalSafeEvent, stop_signals
 from counterfoil.ports import STOP_SAVE_SEC
-from counterfoil.serving.stopping import SignalSafeEvent, StopDeadline, requests_limit_sec
+from counterfoil.serving.stopping import StopDeadline, requests_limit_sec
 
 BACKLOG = 1024
 # Maximum number of open connections per worker. By default, Granian stops accepting connections at backlog / workers,

@@ -3,17 +3,14 @@
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Empty, SimpleQueue
 from threading import Thread
 
+from counterfoil.machine.signals import SignalSafeEvent
 from counterfoil.ports import STOP_SAVE_SEC
 from counterfoil.serving.chores import STOP_SEC
 
 # Time limit for `before_end`. In the supervisor, that function kills the workers and writes the log's last line.
 REPORT_SEC = 0.5
-# How often a waiting thread wakes up, so that Python can run signal handlers.
-WAKE_UP_SEC = 0.25
 # Additional time for the supervisor's own work while it stops.
 MARGIN_SEC = 1.0
 
@@ -26,38 +23,6 @@ def requests_limit_sec(grace_sec: int) -> float:
 def stop_limit_sec(grace_sec: int) -> float:
     """Return the time limit for stopping the service, including time for requests in progress, saving and chores."""
     return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
-
-
-class SignalSafeEvent:
-    """An event that a signal handler can set.
-
-    A signal handler interrupts the main thread. If the main thread holds the
-    lock of a `threading.Event` at that moment, setting that event in the
-    handler blocks forever.
-    """
-
-    def __init__(self) -> None:
-        self._set: SimpleQueue[None] = SimpleQueue()
-
-    def set(self) -> None:
-        self._set.put(None)
-
-    def is_set(self) -> bool:
-        return not self._set.empty()
-
-    def clear(self) -> None:
-        with suppress(Empty):
-            while True:
-                self._set.get_nowait()
-
-    def wait(self) -> None:
-        # A signal does not wake the main thread if it arrives just before that thread blocks, or if another thread
-        # receives it. The handler would then not run until this thread wakes up.
-        while True:
-            with suppress(Empty):
-                self._set.get(timeout=WAKE_UP_SEC)
-                break
-        self._set.put(None)
 
 
 class StopDeadline:
