@@ -39,8 +39,13 @@ def test_an_order_is_reported_with_the_line_at_which_it_begins() -> None:
         assert json.loads(order)["id"] in text[line]
 
 
-def test_an_empty_page_has_no_orders() -> None:
-    assert list(_Splitter(io.StringIO('{"data": [], "meta": {"a": [1, {"b": 2}]}}'), ("data",), "f").objects()) == []
+@pytest.mark.parametrize("page", ['{"data": [], "meta": {"a": [1, {"b": 2}]}}', "{ }"])
+def test_an_empty_page_has_no_orders(page: str) -> None:
+    assert list(_Splitter(io.StringIO(page), ("data",), "f").objects()) == []
+
+
+def test_an_empty_element_of_a_list_is_returned_so_that_it_can_be_reported() -> None:
+    assert list(_Splitter(io.StringIO("[{}]"), ("data",), "f").objects()) == [(1, "{}")]
 
 
 @pytest.mark.parametrize(

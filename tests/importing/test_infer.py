@@ -177,6 +177,12 @@ def test_a_title_above_the_heading_is_skipped(tmp_path: Path) -> None:
     assert len(imported("csv", tmp_path / "export.csv", mapping=proposal.text()).bills) == 1
 
 
+def test_the_time_zone_is_to_decide_only_if_bills_have_a_time(tmp_path: Path) -> None:
+    dated, _ = inferred(written(tmp_path, "Bill No,Date,Total\n1,31/10/2026 10:00,5\n"), shop="s")
+    undated, _ = inferred(written(tmp_path, "Bill No,Total\n1,5\n"), shop="s")
+    assert [any("time zone" in one for one in proposal.undecided) for proposal in (dated, undated)] == [True, False]
+
+
 def test_the_command_writes_the_mapping_and_shows_five_bills_as_they_would_be_served(tmp_path: Path) -> None:
     out = tmp_path / "mapping.toml"
     told = CliRunner().invoke(program, ["import", "--infer", str(EXAMPLES / "bills.csv"), "-o", str(out)])

@@ -128,7 +128,9 @@ class _Splitter:
         elif self._page and depth == self._page_depth:
             line, begin = self._page
             self._page = None
-            if not self._has_orders:
+            # An API may leave out an empty list of orders, so an empty object that is not in a list is an empty page.
+            is_empty_page = not depth and not self._buffer[begin + 1 : at].strip()
+            if not self._has_orders and not is_empty_page:
                 yield line, self._buffer[begin : at + 1]
 
     def _begin(self, mark: str, at: int) -> None:

@@ -187,7 +187,8 @@ class _Inference:
         if trading:
             self._used.add(trading)
             entries.append(f"tradingDay = {_quoted(trading)}")
-        self._undecided("the time zone. Times without an offset are read as the shop's local time.")
+        if day:
+            self._undecided("the time zone. Times without an offset are read as the shop's local time.")
         self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
         return entries
 
