@@ -433,4 +433,6 @@ class SyncMachine(RuleBasedStateMachine):
 
     def ask(self, path: str, **query: Any) -> Json:
         key = query.pop("with_key", self.truth_key)
-        return self.service.ask(key, path, **query)
+        body = self.service.ask(key, path, **query)
+        assert "data" in body, f"the request for {path} failed: {body}"
+        return body
