@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from client import copy_contents, expected
 from client.copy_contents import assert_same, plain
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.problems import AUTH_UNAVAILABLE
 from sync.feed_readers import FeedReader
 from sync.in_process import InProcessService, Json, StoreParts
 from sync.pullers import PulledCopy
@@ -48,6 +49,8 @@ CHOICE = st.integers(0, 10**6)
 # Crashes are simulated, so nothing has to survive on a disk.
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a new folder is created in it
 FARTHEST_STEP_SEC = 8 * DAY
+# PostgreSQL on a busy machine may respond later than the service waits. A client then tries again.
+TEMPORARY, ATTEMPTS = AUTH_UNAVAILABLE.code, 3
 
 
 class SyncMachine(RuleBasedStateMachine):
@@ -433,6 +436,9 @@ class SyncMachine(RuleBasedStateMachine):
 
     def ask(self, path: str, **query: Any) -> Json:
         key = query.pop("with_key", self.truth_key)
-        body = self.service.ask(key, path, **query)
+        for _ in range(ATTEMPTS):
+            body = self.service.ask(key, path, **query)
+            if body.get("error") != TEMPORARY:
+                break
         assert "data" in body, f"the request for {path} failed: {body}"
         return body
