@@ -355,6 +355,34 @@ def test_shops_limits_the_copy_to_these_shops(copy: Copy, branch: r.Record, serv
     assert_equal(copy)
 
 
+def test_other_shops_replace_the_members_of_the_bases_that_are_no_longer_selected(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    other = r.branch(franchiseId=branch["franchiseId"])
+    coupon = {"code": "c", "status": "available", "providerId": other["providerId"]}
+    service.load(other, r.member(other, coupons=[coupon]), r.member(other))
+    copy.pull()
+    tally = copy.pull(shops=[branch["id"]], members_every_sec=86400.0)
+    assert tally.members_removed == 2
+    assert {base for base, _ in copy.held()["members"]} == {branch["providerId"]}
+    assert copy.rows("SELECT count(*) FROM coupons WHERE member_id NOT IN (SELECT member_id FROM members)") == [(0,)]
+    # The members of a base that is selected again are read at once, even if its last pass was recent.
+    copy.pull(shops=[], members_every_sec=86400.0)
+    assert_equal(copy)
+
+
+def test_members_of_a_selected_shop_stay_if_the_shop_leaves_the_scope(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    other = r.branch(franchiseId=branch["franchiseId"])
+    service.load(other, r.member(other))
+    copy.pull(shops=[branch["id"], other["id"]])
+    service.load(other | {"franchiseId": "another"})
+    tally = copy.pull(since=date(2026, 1, 1))
+    assert tally.members_removed == 0
+    assert other["providerId"] in {base for base, _ in copy.held()["members"]}
+
+
 @pulled_before
 def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: Copy, tmp_path: Path) -> None:
     holding = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"

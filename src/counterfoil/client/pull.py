@@ -254,9 +254,18 @@ class Puller:
             # The key no longer covers these shops. Their bills stay in the copy.
             self._sink.remove_shops(sorted(filter(selection.has_shop, others)), now)
             self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
+            if selection.shops is not None:
+                self._forget_other_bases(state)
         state.feed = pull_state.FeedState(mark=mark, as_of=now)
 
     # --- members -------------------------------------------------------------------
+
+    def _forget_other_bases(self, state: State) -> None:
+        """Delete the members of the bases that no selected shop has."""
+        for provider_id in set(state.bases) - self._sink.shop_bases():
+            self.tally.members_removed += self._sink.forget_base(provider_id)
+            # If the base is selected again, its members are read at once, even if they are not due.
+            del state.bases[provider_id]
 
     def _read_members(self, state: State) -> None:
         pages = Pages(self._client, self.tally, self._on_progress)

@@ -93,6 +93,12 @@ class Sink(Protocol):
     def bases(self) -> list[str]:
         """Return the IDs of the bases of all shops that are not marked as removed."""
 
+    def shop_bases(self) -> set[str]:
+        """Return the IDs of the bases of all shops of the copy, including shops that are marked as removed."""
+
+    def forget_base(self, provider_id: str) -> int:
+        """Delete the members of a base with all their rows, and return the number of deleted members."""
+
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
         """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
 

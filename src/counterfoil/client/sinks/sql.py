@@ -217,6 +217,18 @@ class SqlSink(ABC):
         listed = "SELECT DISTINCT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL"
         return sorted(row[0] for row in self.run(listed))
 
+    def shop_bases(self) -> set[str]:
+        return {row[0] for row in self.run("SELECT DISTINCT provider_id FROM shops WHERE provider_id IS NOT NULL")}
+
+    def forget_base(self, provider_id: str) -> int:
+        of_base = "SELECT member_id FROM members WHERE provider_id = ?"
+        self.run(f"DELETE FROM coupons WHERE member_id IN ({of_base})", [provider_id])
+        forgotten = self.run("DELETE FROM members WHERE provider_id = ? RETURNING 1", [provider_id])
+        self.open_pass(provider_id)
+        if forgotten:
+            self.changed(MEMBERS, COUPONS)
+        return len(forgotten)
+
     def instant_of(self, text: str) -> str:  # noqa: ARG002 - some engines need the text
         """Return SQL with a placeholder for an instant that is passed in the service's format."""
         return f"CAST(? AS {self.TYPES[Kind.INSTANT]})"
