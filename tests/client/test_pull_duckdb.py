@@ -355,6 +355,16 @@ def test_shops_limits_the_copy_to_these_shops(copy: Copy, branch: r.Record, serv
     assert_equal(copy)
 
 
+def test_shops_that_the_key_does_not_cover_leave_the_copy_as_it_was(copy: Copy, branch: r.Record) -> None:
+    copy.pull()
+    before = copy.held()
+    with pytest.raises(CopyMismatch, match="covers none of the shops"):
+        copy.pull(shops=["mistyped"])
+    assert copy.held() == before
+    copy.pull(shops=["mistyped", branch["id"]])
+    assert_equal(copy)
+
+
 def test_other_shops_replace_the_members_of_the_bases_that_are_no_longer_selected(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:

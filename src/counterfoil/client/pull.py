@@ -18,7 +18,7 @@ from msgspec import Struct
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.batch_reader import PAGES_PER_BATCH, BatchReader, BatchSource
-from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, Stopped
+from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, Stopped
 from counterfoil.client.feed import ChangePage, ChangeReader
 from counterfoil.client.feed_batch import FeedBatch, FeedGroup
 from counterfoil.client.members import MemberPass
@@ -78,6 +78,7 @@ class Puller:
         state = self.state = pull_state.decode(self._sink.state())
         try:
             self._check_origin(state)
+            self._check_shops()
             pull_state.select(state, self._options.since, self._options.shops)
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
@@ -124,6 +125,19 @@ class Puller:
                 if refusal.code == "bad_cursor":
                     pull_state.require_origin(known, origin_of(self._client))
             state.origin = origin_of(self._client)
+
+    def _check_shops(self) -> None:
+        """Raise `CopyMismatch` if the key and the copy have none of the given shops.
+
+        This run would otherwise delete all bills of the copy, for example because an ID was mistyped.
+        """
+        given = set(self._options.shops or ())
+        copied = self._sink.shop_ids() if given else set()
+        if copied and not given & copied and not given & {shop["shopId"] for shop in self._client.shops()}:
+            raise CopyMismatch(
+                "the key covers none of the shops given with --shops, so nothing was changed. `counterfoil pull` "
+                "without --shops copies the same shops as before, and with --shops '*' all shops of the key."
+            )
 
     # --- the feed ------------------------------------------------------------------
 
