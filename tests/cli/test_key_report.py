@@ -83,7 +83,7 @@ def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, st
     assert (shown["days"][-1]["errors"], shown["days"][-1]["rateLimited"]) == (1, 1)
     assert [(one["error"], one["route"], one["count"]) for one in shown["errors"]] == [("bad_query", "shops", 1)]
     text = counterfoil("keys", "show", key_id).stdout
-    assert "of which 1 failed. This does not include 1 requests that were refused" in text
+    assert "of which 1 failed. This does not include 1 request that was refused" in text
     assert "bad_query" in text
 
 

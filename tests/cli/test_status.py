@@ -195,3 +195,13 @@ def test_a_damaged_store_fails_without_a_traceback(loaded: Command, store: Path)
 def test_without_a_store_nothing_is_created(counterfoil: Command, store: Path) -> None:
     assert "there is no store" in counterfoil("status", status=1).stderr
     assert not store.exists()
+
+
+def test_one_line_one_request_and_one_entry_are_in_the_singular(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n')
+    assert ": 1 line, 1 changed, 0 rejected." in counterfoil("status", status=1).stdout
+    assert "The latest load finished (1 line)." in counterfoil("doctor").stdout
+    issued = counterfoil("keys", "issue", "--shop", "sh_1", "--per-min", 1, "--per-day", 1).stdout
+    assert "1 request per minute, 1 per day" in issued
+    assert "only the latest 1 is shown." in counterfoil("audit", "--limit", 1).stderr
+    assert "Rejected 1 of 1 line." in counterfoil("load", "-", stdin=b"{}\n", status=3).stdout

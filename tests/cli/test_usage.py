@@ -143,7 +143,7 @@ def test_prune_deletes_removals_of_the_feed_after_400_days(counterfoil: Command,
     assert counterfoil.json("prune")["removals"] == 0
     with closing(sqlite3.connect(store / "books.sqlite3")) as connection, connection:
         connection.execute("UPDATE horizon SET at = at + 401 * 86400000")
-    assert "Deleted 1 removals older than 400 days from the change feed." in counterfoil("prune").stdout
+    assert "Deleted 1 removal older than 400 days from the change feed." in counterfoil("prune").stdout
 
 
 def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it(

@@ -239,7 +239,7 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     assert today["findings"] == store["checks"]
     wrong = [finding["says"] for finding in store["checks"] if finding["status"] != "ok"]
     assert wrong == [
-        "The latest load rejected lines (2 lines, 1 records changed, 1 lines rejected).",
+        "The latest load rejected lines (2 lines, 1 changed, 1 rejected).",
         "Other users of this machine can open this database.",
     ]
     for path in ("/", "/store"):

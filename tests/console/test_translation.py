@@ -127,7 +127,12 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
             "คีย์ที่ใช้งานได้ 1 คีย์ ใกล้เต็มโควตาวันนี้: ERP (9 จาก 10) และอีก 4",
         ),
         (
-            "Finished 2 hours ago: 1,200 lines, 30 records changed, 0 lines rejected.",
+            "Finished 1 second ago: 1 line, 1 changed, 0 rejected.",
+            "เสร็จเมื่อ 1 วินาทีที่แล้ว: 1 บรรทัด เปลี่ยน 1 ระเบียน ปฏิเสธ 0 บรรทัด",
+        ),
+        ("The latest load finished (1 line).", "การนำเข้าล่าสุดเสร็จแล้ว (1 บรรทัด)"),
+        (
+            "Finished 2 hours ago: 1,200 lines, 30 changed, 0 rejected.",
             "เสร็จเมื่อ 2 ชั่วโมงที่แล้ว: 1,200 บรรทัด เปลี่ยน 30 ระเบียน ปฏิเสธ 0 บรรทัด",
         ),
         (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from counterfoil.checks.local import Finding, format_duration
+from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import Intake, WatchedFolder, describe, folder_warning
 from counterfoil.ports import Inspection
 from counterfoil.settings import Settings
@@ -35,7 +36,7 @@ def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min
         warning = folder_warning(folder, now, silent_after_min)
         if warning is None:
             delivered = format_duration(now - folder.delivered_at)
-            files = f"{folder.files:,} {'file' if folder.files == 1 else 'files'} loaded"
+            files = f"{counted(folder.files, 'file')} loaded"
             message = f"{folder.name} is watched: {files}, latest delivery {delivered} ago."
             yield Finding("folders", "ok", message)
         elif folder.is_stale(now):

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from counterfoil import bootstrap
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.counted import counted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
 from counterfoil.ports import LatestLoad
@@ -150,7 +151,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
     if load is None:
         return
     retry_advice = "Run the same `counterfoil load` again; records that are already loaded are skipped."
-    lines, age = f"{load.lines:,} lines", format_duration(load.idle_ms)
+    lines, age = counted(load.lines, "line"), format_duration(load.idle_ms)
     if load.finished:
         yield Finding("load", "ok", f"The latest load finished ({lines}).")
     elif motion == "ahead":
@@ -340,7 +341,7 @@ def format_duration(span_ms: int) -> str:
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
-    return "1 second" if seconds == 1 else f"{seconds} seconds"
+    return counted(seconds, "second")
 
 
 def printable(name: str | None) -> str:

@@ -15,6 +15,7 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
+from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
 from counterfoil.machine.addresses import reachable_host
 from counterfoil.ports import DiskUse, Inspection, LatestLoad, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
@@ -206,7 +207,7 @@ def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Fi
         return
     if not load.finished:
         yield from local.latest_load(load, local.horizon_motion(horizon, now))
-    about = f"{load.lines:,} lines, {load.changed:,} records changed, {load.rejected:,} lines rejected"
+    about = f"{counted(load.lines, 'line')}, {load.changed:,} changed, {load.rejected:,} rejected"
     if load.rejected:
         advice = "Read the reasons in the load's output, fix the cause, then load its rejects file."
         yield Finding("load", "warn", f"The latest load rejected lines ({about}).", advice)
@@ -228,7 +229,7 @@ def _near_quota(settings: Settings, keys: Sequence[Key], now: int) -> list[KeyTo
 
 
 def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
-    active = f"{len(keys):,} active {'key' if len(keys) == 1 else 'keys'}"
+    active = counted(len(keys), "active key")
     if not keys:
         return Finding("keys", "ok", "There are no active keys. Run `counterfoil keys issue` to create one.")
     if not near:
@@ -243,17 +244,17 @@ def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
 
 
 def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
-    counted = f"{len(shops):,} {'shop' if len(shops) == 1 else 'shops'}"
+    number = counted(len(shops), "shop")
     silent = [shop for shop in shops if shop.is_silent]
     if not silent:
-        return Finding("shops", "ok", f"{counted}, none silent for longer than usual.")
+        return Finding("shops", "ok", f"{number}, none silent for longer than usual.")
     named = [
         f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))}; "
         f"usually at least {format_usual(shop.usual_since_last)} bills in that time)"
         for shop in silent
     ]
     advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."
-    return Finding("shops", "warn", f"{counted}, {len(silent):,} silent: {_first(named)}.", advice)
+    return Finding("shops", "warn", f"{number}, {len(silent):,} silent: {_first(named)}.", advice)
 
 
 def _first(names: Sequence[str]) -> str:

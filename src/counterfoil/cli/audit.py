@@ -15,6 +15,7 @@ from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.counted import counted
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 
@@ -80,7 +81,9 @@ def command(
     else:
         print_table(_COLUMNS, [_row(entry) for entry in shown])
     if len(found) > limit:
-        print_note(f"there are more entries; only the latest {limit:,} are shown. Use --limit N to see more.")
+        print_note(
+            f"there are more entries; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
+        )
 
 
 def _view(entry: AuditEntry) -> dict[str, object]:

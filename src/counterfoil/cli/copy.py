@@ -15,6 +15,7 @@ from counterfoil.cli.terminal import DisplayColumn, print_fields, print_json, pr
 from counterfoil.copying.copy import Copy, CopyReport, CopyStage, CutOver
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.counted import counted
 from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
 
 DIFFERENT = 3
@@ -116,7 +117,10 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
     pairs = [
         (
             "moved",
-            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_passes(report.passes)}",
+            (
+                f"{counted(report.moved, 'row')} in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), "
+                f"{_passes(report.passes)}"
+            ),
         )
     ]
     pairs += [("compared", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]

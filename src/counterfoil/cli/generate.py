@@ -109,7 +109,7 @@ def command(
         print_json(written)
         return
     for path, count in written.items():
-        click.echo(f"{count:>12,} records  {path}")
+        click.echo(f"{count:>12,} {'record ' if count == 1 else 'records'}  {path}")
 
 
 def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: date, days: int) -> WorldPlan:

@@ -10,6 +10,7 @@ from msgspec import json, to_builtins
 
 from counterfoil.cli.import_report import MAX_SHOWN
 from counterfoil.domain.bills import bill_from
+from counterfoil.domain.counted import counted
 from counterfoil.domain.shops import ShopFacts, shop_from
 from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.importing.infer import Proposal, propose
@@ -90,7 +91,7 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     for row in rejected[:MAX_SHOWN]:
         _say(f"rejected: {row.file} line {row.line}: {row.detail}")
     if len(rejected) > MAX_SHOWN:
-        _say(f"rejected: {len(rejected) - MAX_SHOWN:,} more rows in the sample")
+        _say(f"rejected: {counted(len(rejected) - MAX_SHOWN, 'more row')} in the sample")
 
 
 def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:

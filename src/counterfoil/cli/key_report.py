@@ -15,6 +15,7 @@ from counterfoil.cli.terminal import DisplayColumn, print_table
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import DAY_MS, days_until, from_ms, iso_utc, thai_day, to_ms
+from counterfoil.domain.counted import counted
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -89,11 +90,12 @@ def report_fields(report: KeyReport) -> list[tuple[str, str]]:
     """Return the time of the last request and the counts of the last 7 days, as names and values."""
     requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
     refused = sum(day.rate_limited + day.refused for day in report.days)
-    counted = (
-        f"{requests:,} requests in the last {DAYS} days, of which {errors:,} failed. This does not include "
-        f"{refused:,} requests that were refused because of the rate limit or a revoked key."
+    others = counted(refused, "request that was", "requests that were")
+    usage = (
+        f"{counted(requests, 'request')} in the last {DAYS} days, of which {errors:,} failed. This does not include "
+        f"{others} refused because of the rate limit or a revoked key."
     )
-    return [("last used", _time(report.last_used) if report.last_used else "never"), ("usage", counted)]
+    return [("last used", _time(report.last_used) if report.last_used else "never"), ("usage", usage)]
 
 
 def print_report(report: KeyReport, now: int) -> None:

@@ -17,6 +17,7 @@ from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
+from counterfoil.domain.counted import counted
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.key_rotation import successors_of
 from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
@@ -403,7 +404,7 @@ def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) ->
             ("key ID", click.style(key.key_id, bold=True)),
             ("label", key.label or "-"),
             ("scope", f"{key.scope.kind} {key.scope.id}"),
-            ("limits", f"{key.per_min:,} requests per minute, {key.per_day:,} per day (Thailand time)"),
+            ("limits", f"{counted(key.per_min, 'request')} per minute, {key.per_day:,} per day (Thailand time)"),
             ("permissions", ", ".join(permissions(key)) or "none"),
             ("issued", _format_time(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from counterfoil.cli.terminal import display_width
+from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.fields import FieldCounts, suggestion
 
@@ -54,7 +55,7 @@ def _rows(
         hint = f" (did you mean {meant}?)" if meant else ""
         source, line = first.get((kind, path), ("", 0))
         where = f", first in {source} line {line:,}" if source else ""
-        rows.append((label, f"{name}{padding}  in {count:,} {'record' if count == 1 else 'records'}{where}{hint}"))
+        rows.append((label, f"{name}{padding}  in {counted(count, 'record')}{where}{hint}"))
     if len(found) > MAX_ROWS:
         rows.append((label, f"{len(found) - MAX_ROWS:,} more; --json lists them"))
     return rows

@@ -9,6 +9,7 @@ from counterfoil.cli.load_files import file_rows, file_view
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.domain.changes import Outcome
+from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
@@ -55,7 +56,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
     elif report.interrupted:
         yield "Stopped. Progress saved. Run the same command to resume."
     elif report.rejects.used:
-        rejected = f"Rejected {summary.rejected.total():,} of {summary.lines:,} lines."
+        rejected = f"Rejected {summary.rejected.total():,} of {counted(summary.lines, 'line')}."
         yield f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file."
     yield from _hints(report)
     if report.alarms:

@@ -12,6 +12,7 @@ from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.domain.counted import counted
 from counterfoil.settings import Settings
 
 
@@ -32,7 +33,9 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     with closing(bootstrap.cursors(settings)) as cursors:
         expired = cursors.prune()
     removals = _prune_removals(settings)
-    counts = f"{records:,} request records, {totals:,} daily totals, {expired:,} expired cursors, {removals:,} removals"
+    deleted_records, deleted_totals = counted(records, "request record"), counted(totals, "daily total")
+    deleted_removals = counted(removals, "removal")
+    counts = f"{deleted_records}, {deleted_totals}, {counted(expired, 'expired cursor')}, {deleted_removals}"
     record(settings, Act.RECORDS_PRUNED, counts)
     if as_json:
         # "bookmarks" is the former name of "cursors"; scripts may depend on it.
@@ -40,9 +43,9 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
         print_json({**pruned, "removals": removals})
         return
     click.echo(
-        f"Deleted {records:,} request records older than {REQUEST_RECORD_DAYS} days and "
-        f"{totals:,} daily totals older than {DAILY_TOTAL_DAYS} days. Expired {expired:,} unused cursors. "
-        f"Deleted {removals:,} removals older than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
+        f"Deleted {deleted_records} older than {REQUEST_RECORD_DAYS} days and "
+        f"{deleted_totals} older than {DAILY_TOTAL_DAYS} days. Expired {counted(expired, 'unused cursor')}. "
+        f"Deleted {deleted_removals} older than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
     )
 
 

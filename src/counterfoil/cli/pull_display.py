@@ -11,6 +11,7 @@ from rich.text import Text
 
 from counterfoil.cli import terminal
 from counterfoil.client.pages import Tally
+from counterfoil.domain.counted import counted
 
 # The rate is not shown before this time has passed, because it would be unreliable.
 MIN_RATE_SEC = 0.2
@@ -57,9 +58,9 @@ def waiting(tally: Tally, now: float) -> str:
 
 
 def speed(tally: Tally, elapsed: float) -> str:
-    counted = f"{tally.members_read:,} members" if tally.members_read else f"{tally.bills_read:,} bills"
+    read = counted(tally.members_read, "member") if tally.members_read else counted(tally.bills_read, "bill")
     rate = (tally.bills_read + tally.members_read) / elapsed if elapsed > MIN_RATE_SEC else 0.0
-    return f"{counted}, {rate:,.0f}/s" if rate else counted
+    return f"{read}, {rate:,.0f}/s" if rate else read
 
 
 def allowance(tally: Tally) -> str:

@@ -19,6 +19,7 @@ from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
 from counterfoil.domain.allowance import REQUEST_RECORD_DAYS
 from counterfoil.domain.calendar import from_ms, iso_utc
+from counterfoil.domain.counted import counted
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter, RequestFollower
@@ -101,7 +102,9 @@ def command(
         found = _find(reads, wanted, limit + 1)
     _print(found[:limit], as_json=as_json, as_csv=as_csv)
     if len(found) > limit:
-        print_note(f"there are more requests; only the latest {limit:,} are shown. Use --limit N to see more.")
+        print_note(
+            f"there are more requests; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
+        )
 
 
 def _find(reads: OperatorReads, wanted: RequestFilter, limit: int) -> list[RecordedRequest]:

@@ -13,6 +13,7 @@ from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
+from counterfoil.domain.counted import counted
 from counterfoil.machine.clock import SystemClock
 
 
@@ -116,8 +117,8 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
     for franchise_id, group in groupby(shops, key=lambda shop: shop.franchise_id):
         of_franchise = list(group)
         title = click.style(f"franchise {franchise_id}" if franchise_id else "no franchise", bold=True)
-        counted = click.style(f"{len(of_franchise):,} {'shop' if len(of_franchise) == 1 else 'shops'}", dim=True)
-        click.echo(f"{title}  {counted}")
+        number = click.style(counted(len(of_franchise), "shop"), dim=True)
+        click.echo(f"{title}  {number}")
         indent = max(len(shop.shop_id) for shop in of_franchise) + 4
         for shop in of_franchise:
             _print_shop(shop, indent, width)
@@ -142,7 +143,7 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
         state = click.style(f"  {_STATES[shop.state]}", dim=True)
     click.echo(f"  {click.style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {printable(shop.name)}{state}")
     about = [
-        f"{shop.bills:,} bills",
+        counted(shop.bills or 0, "bill"),
         f"last {_last_bill(shop)}",
         f"today {shop.today:,} (usual {format_usual(shop.usual_by_now)})",
     ]

@@ -16,6 +16,7 @@ from counterfoil.cli.terminal import DisplayColumn, bar, is_terminal, print_json
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, NEARLY_USED_UP
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
+from counterfoil.domain.counted import counted
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings
@@ -72,7 +73,10 @@ def command(
         found = _read_disclosures(settings, keyid, latest + 1)
         _print_disclosures(found[:latest], as_json)
         if len(found) > latest:
-            print_note(f"only the latest {latest:,} disclosures are shown. Use --latest N to see more.")
+            print_note(
+                f"only the latest {counted(latest, 'disclosure is', 'disclosures are')} shown. "
+                "Use --latest N to see more."
+            )
         return
     usages = _usage_per_key(settings, keys, days)
     if as_json:
@@ -153,7 +157,7 @@ def _print_bars(usages: Sequence[KeyUsage]) -> None:
 
 def _heading(key: Key) -> str:
     revoked = click.style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
-    quota = click.style(f"  {key.per_day:,} requests per day (Thailand time)", dim=True)
+    quota = click.style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
     return f"{click.style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 

@@ -7,6 +7,7 @@ nothing that identifies a member.
 from collections.abc import Callable
 
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.counted import counted
 from counterfoil.observe.events import (
     CountsReseeded,
     Event,
@@ -88,7 +89,7 @@ def _described(event: Event) -> tuple[str, str, str]:
         case ServerChanged():
             return "database server", RED if event.role == "away" else CYAN, f"{event.server} is {event.role}"
         case CountsReseeded():
-            return "counts reseeded", YELLOW, f"key {event.key_id}, {event.day}: {event.count:,} requests"
+            return "counts reseeded", YELLOW, f"key {event.key_id}, {event.day}: {counted(event.count, 'request')}"
         case RequestServed():
             raise ValueError(event)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from counterfoil import bootstrap
+from counterfoil.domain.counted import counted
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
@@ -97,8 +98,5 @@ class Chores:
         records, days = self._usage.prune()
         cursors = self._cursors.prune()
         if records or days or cursors:
-            self._log(
-                ServiceChanged(
-                    what="pruned", detail=f"{records} request records, {days} daily totals, {cursors} expired cursors"
-                )
-            )
+            deleted = f"{counted(records, 'request record')}, {counted(days, 'daily total')}"
+            self._log(ServiceChanged(what="pruned", detail=f"{deleted}, {counted(cursors, 'expired cursor')}"))

@@ -19,6 +19,7 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import as_number, date_of, thai_day
+from counterfoil.domain.counted import counted
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
 
@@ -292,10 +293,8 @@ class PostgresUsage:
         try:
             self._servers.write_now(self._write_all, within)
         except StoreUnavailable as error:
-            errors = self._tally.errors.total()
-            raise type(error)(
-                f"{error}. Not stored: {len(self._records):,} request records and the counts of {errors:,} errors"
-            ) from error
+            records, errors = counted(len(self._records), "request record"), self._tally.errors.total()
+            raise type(error)(f"{error}. Not stored: {records} and the counts of {counted(errors, 'error')}") from error
         self._records.clear()
         self._tally = RequestTally()
 

@@ -268,6 +268,8 @@ def _one_request(visit: Visit, one: RequestRow) -> Html:
 def _disclosed(visit: Visit, one: RequestRow) -> str:
     if not one.personal_members:
         return visit.t("no")
+    if one.personal_members == 1:
+        return visit.t("requests.disclosed_one", base=name_of(one.personal_base))
     return visit.t("requests.disclosed", count=one.personal_members, base=name_of(one.personal_base))
 
 

@@ -9,10 +9,15 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "value.minutes": ("{count} minutes", "{count} นาที"),
     "value.hours": ("{count} hours", "{count} ชั่วโมง"),
     "value.days": ("{count} days", "{count} วัน"),
-    "value.load": (
-        "{lines} lines, {changed} records changed, {rejected} lines rejected",
+    "value.load_of_one_line": (
+        "{lines} line, {changed} changed, {rejected} rejected",
         "{lines} บรรทัด เปลี่ยน {changed} ระเบียน ปฏิเสธ {rejected} บรรทัด",
     ),
+    "value.load": (
+        "{lines} lines, {changed} changed, {rejected} rejected",
+        "{lines} บรรทัด เปลี่ยน {changed} ระเบียน ปฏิเสธ {rejected} บรรทัด",
+    ),
+    "value.line": ("{count} line", "{count} บรรทัด"),
     "value.lines": ("{count} lines", "{count} บรรทัด"),
     "value.file": ("{count} file loaded", "นำเข้า {count} ไฟล์"),
     "value.files": ("{count} files loaded", "นำเข้า {count} ไฟล์"),

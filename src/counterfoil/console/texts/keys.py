@@ -76,7 +76,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "key.today": ("Requests today", "คำขอวันนี้"),
     "key.of_quota": ("of {quota}", "จาก {quota}"),
     "key.week": ("Last 7 days", "7 วันที่ผ่านมา"),
-    "key.week_errors": ("{count} errors", "ข้อผิดพลาด {count}"),
+    "key.week_errors": ("Errors: {count}", "ข้อผิดพลาด {count}"),
     "key.never": ("never used", "ไม่เคยใช้"),
     "key.refused": ("Refused today", "ถูกปฏิเสธวันนี้"),
     "key.refused_note": ("above the rate limit, or after the key was revoked", "เร็วเกินไป หรือหลังถูกเพิกถอน"),

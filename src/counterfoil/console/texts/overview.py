@@ -21,7 +21,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "กว่าผู้เชื่อมต่อจะอ่านข้อมูลใหม่ได้ (อายุของ horizon)",
     ),
     "today.load": ("Last load", "การนำเข้าล่าสุด"),
-    "today.rejected": ("{count} lines rejected", "บรรทัดที่ถูกปฏิเสธ {count}"),
+    "today.rejected": ("Lines rejected: {count}", "บรรทัดที่ถูกปฏิเสธ {count}"),
     "today.near_quota": ("Keys near their quota", "คีย์ที่ใกล้เต็มโควตา"),
     "today.near_quota_none": ("all keys are below 80%", "ทุกคีย์ต่ำกว่า 80%"),
     "today.disk": ("Free disk space", "พื้นที่ดิสก์ว่าง"),

@@ -38,6 +38,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "คอนโซลไม่ตอบสนอง กำลังลองใหม่ทุก 2 วินาที",
     ),
     "requests.returned": ("Request {request_id}", "คำขอ {request_id}"),
+    "requests.disclosed_one": ("1 member of {base}", "ของสมาชิก 1 คนใน {base}"),
     "requests.disclosed": ("{count} members of {base}", "ของสมาชิก {count} คนใน {base}"),
     "requests.personal_short": ("personal data", "ข้อมูลส่วนบุคคล"),
     "personal.title": ("Personal data", "ข้อมูลส่วนบุคคล"),

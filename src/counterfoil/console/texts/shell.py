@@ -30,7 +30,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "chart.table": ("Show as a table", "แสดงเป็นตาราง"),
     "chart.summary": ("{caption}: total {total}, highest value {most}.", "{caption}: รวม {total} สูงสุด {most}"),
-    "chart.failed": ("{failed} errors.", "ข้อผิดพลาด {failed}"),
+    "chart.failed": ("Errors: {failed}.", "ข้อผิดพลาด {failed}"),
     # --- signing in ---
     "signed_in_as": ("Signed in as {name}", "เข้าใช้ในชื่อ {name}"),
     "sign_out": ("Sign out", "ออกจากระบบ"),
