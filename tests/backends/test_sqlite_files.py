@@ -1,5 +1,6 @@
 """Tests for behaviour specific to the files of the embedded store."""
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.backends.sqlite import files
-from counterfoil.backends.sqlite.files import checkpoint, path_of, read_write, writing
+from counterfoil.backends.sqlite.files import cannot_be_read, checkpoint, path_of, read_write, writing
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import StoreMismatch
 
@@ -197,3 +198,14 @@ def test_two_lost_files_can_be_recreated_one_after_the_other(tmp_path: Path) -> 
         files.recreate(tmp_path, name)
     assert files.lost(tmp_path) == []
     files.require_whole(tmp_path)
+
+
+def test_an_error_on_a_full_disk_is_not_called_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert "keys.sqlite3 is damaged (disk I/O error)" in cannot_be_read(tmp_path, "keys", error)
+    real = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*real[:4], 0, *real[5:])))
+    assert cannot_be_read(tmp_path, "keys", error) == (
+        "keys.sqlite3 cannot be opened, because the disk is full (disk I/O error): free up disk space."
+    )

@@ -51,6 +51,8 @@ _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE '
 # When the log has this many pages, the next commit moves them into the main file and waits for the disk. For `usage`
 # that would delay a request, so a running supervisor moves them earlier.
 LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
+# SQLite creates a file of this size (`-shm`) when it opens a database.
+SHARED_MEMORY_BYTES = 32_768
 # A log longer than this is restarted: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
@@ -354,6 +356,22 @@ def is_damaged(name: Name, reason: object) -> str:
     return f"{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
 
 
+def cannot_be_read(folder: Path, name: Name, error: object) -> str:
+    """Return the message for an error that `is_damage` recognises. On a full disk, such an error is not damage."""
+    is_input_output = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
+    if is_input_output and _is_disk_full(folder):
+        return f"{name}.sqlite3 cannot be opened, because the disk is full ({error}): free up disk space."
+    return is_damaged(name, error)
+
+
+def _is_disk_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < SHARED_MEMORY_BYTES
+
+
 def _mixed(store_ids: dict[Name, int]) -> StoreMismatch:
     listed = " and ".join(f"{name}.sqlite3" for name in store_ids)
     return StoreMismatch(f"{listed} belong to different stores: restore files that belong to the same store.")
@@ -388,7 +406,7 @@ def _store_id(folder: Path, name: Name) -> int | None:
         except sqlite3.Error as error:
             if _is_busy(error):
                 return LOCKED
-            raise StoreUnavailable(is_damaged(name, error)) from error
+            raise StoreUnavailable(cannot_be_read(folder, name, error)) from error
     schema, store_id = found
     return store_id if schema else None
 

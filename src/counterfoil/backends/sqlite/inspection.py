@@ -10,6 +10,7 @@ from msgspec import json
 from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
+    cannot_be_read,
     has_schema,
     is_damage,
     is_damaged,
@@ -180,7 +181,7 @@ class SqliteInspection:
             self._keys_are_locked = name == "keys"
             return None if self._keys_are_locked and self._keys_are_in_memory() else str(error)
         except StoreUnavailable as error:
-            return is_damaged(name, error.__cause__) if is_damage(error.__cause__) else str(error)
+            return cannot_be_read(self._folder, name, error.__cause__) if is_damage(error.__cause__) else str(error)
         except StoreMismatch as error:
             return str(error)
         if name == "keys":

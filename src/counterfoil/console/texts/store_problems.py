@@ -20,6 +20,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup.",
         "{name}.sqlite3 เสียหาย ({reason}): หยุดบริการและกู้คืนไฟล์จากสำเนาสำรอง",
     ),
+    "store_problem.full": (
+        "{name}.sqlite3 cannot be opened, because the disk is full ({reason}): free up disk space.",
+        "เปิด {name}.sqlite3 ไม่ได้ เพราะดิสก์เต็ม ({reason}): เพิ่มพื้นที่ว่างบนดิสก์",
+    ),
     "store_problem.mixed": (
         "{files} belong to different stores: restore files that belong to the same store.",
         "{files} เป็นของที่เก็บข้อมูลต่างกัน: กู้คืนไฟล์ที่เป็นของที่เก็บข้อมูลเดียวกัน",
