@@ -79,6 +79,24 @@ def test_settings_fit_a_narrow_terminal() -> None:
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
+@pytest.mark.parametrize("columns", [60, 40])
+def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_column(
+    counterfoil: Command, store: Path, columns: int
+) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n')
+    shown = on_terminal("loads", "--store", store, columns=columns, NO_COLOR="1").splitlines()
+    assert [line.split("  ")[0] for line in shown] == [
+        "load",
+        "started (Thailand time)",
+        "state",
+        "lines",
+        "changed",
+        "rejected",
+        "source",
+    ]
+    assert [line.split()[-1] for line in shown[2:]] == ["finished", "1", "1", "0", "stdin"]
+
+
 def test_progress_bars_are_shown_on_terminals_only(counterfoil: Command, store: Path) -> None:
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1", "--label", "ERP", "--per-day", "2")["keyId"]
     with closing(SqliteUsage(store, SystemClock())) as usage:

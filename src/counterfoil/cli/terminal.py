@@ -1,5 +1,6 @@
 """Prints results: with colours, tables and bars on a terminal, and as plain lines elsewhere."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
 FULL_BLOCK = "█"
 EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
 COLUMN_GAP = "  "
+# A drawn table has this many cells between columns. A column that may be wrapped has at least MIN_COLUMN_WIDTH cells.
+DRAWN_GAP = 3
+MIN_COLUMN_WIDTH = 5
 
 
 class DisplayColumn(NamedTuple):
-    """A column of a table. On a narrow terminal, the other columns are wrapped before a `no_wrap` column is cut."""
+    """A column of a table. On a narrow terminal, the columns that are not `no_wrap` are wrapped."""
 
     name: str
     style: str = ""
@@ -50,12 +54,37 @@ def print_note(text: str) -> None:
 
 
 def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: with rules and colours on a terminal, as aligned plain text otherwise."""
+    """Print a table: with rules and colours on a terminal, as aligned plain text otherwise.
+
+    On a terminal that is too narrow for the table, each row is a block of lines.
+    """
     cells = [[str(cell) for cell in row] for row in rows]
     if is_terminal(sys.stdout):
-        _print_drawn(columns, cells)
+        if _min_width(columns, cells) <= shutil.get_terminal_size().columns:
+            _print_drawn(columns, cells)
+        else:
+            _print_blocks(columns, cells)
     else:
         _print_plain([[column.name for column in columns], *cells], [column.align_right for column in columns])
+
+
+def _min_width(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> int:
+    """Return the width that a drawn table needs at least. In a narrower one, words would be cut or left out."""
+    needed = 0
+    for column, values in zip(columns, zip(*cells, strict=True), strict=True):
+        widest = max(display_width(text) for text in (column.name, *values))
+        needed += widest if column.no_wrap else min(widest, MIN_COLUMN_WIDTH)
+    return needed + DRAWN_GAP * len(columns)
+
+
+def _print_blocks(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
+    """Print each row as a block of lines, one for each column."""
+    width = max(display_width(column.name) for column in columns)
+    for position, row in enumerate(cells):
+        if position:
+            click.echo()
+        for column, cell in zip(columns, row, strict=True):
+            click.echo(f"{click.style(column.name.ljust(width), dim=True)}{COLUMN_GAP}{cell}".rstrip())
 
 
 def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
