@@ -164,7 +164,7 @@ def test_an_unknown_key_is_reported_in_one_sentence(counterfoil: Command, action
 def test_a_whole_key_on_the_command_line_is_refused_with_its_id(counterfoil: Command) -> None:
     issued = issue(counterfoil)
     result = counterfoil("keys", "show", issued["key"], status=2)
-    assert f"Use only the key ID: {issued['keyId']}" in result.stderr
+    assert f"Use only the key ID, {issued['keyId']}." in result.stderr
     assert issued["key"] not in result.stderr
 
 
@@ -192,6 +192,8 @@ def test_a_rotation_can_schedule_the_end_of_the_old_key(counterfoil: Command) ->
     assert "active until" in counterfoil("keys", "list").stdout
     # The successor of a key with a scheduled revocation does not inherit the schedule.
     assert counterfoil.json("keys", "rotate", old)["revokesAt"] is None
+    # Another rotation keeps the schedule and says so.
+    assert f"The old key {old} works until " in counterfoil("keys", "rotate", old).stdout
 
 
 def test_an_operator_who_rotates_a_key_again_is_reminded_of_the_first_successor(counterfoil: Command) -> None:

@@ -39,7 +39,7 @@ def key_id(value: str) -> str:
     if complete_key:
         raise click.BadParameter(
             "that is a complete key with its secret, which shell history and process lists expose. "
-            f"Use only the key ID: {complete_key[1]}"
+            f"Use only the key ID, {complete_key[1]}."
         )
     if not _KEY_ID.fullmatch(value):
         # The message does not quote the value, which may be a secret.
@@ -271,13 +271,16 @@ def rotate(
             )
         except AlreadyRotated as error:
             raise KeyIssuingError(f"{error} To issue another successor, run the command with --again.") from error
+        old = key_issuing.find(key_store, keyid)
     _print_issued(issued, as_json)
     if known:
         print_note(f"this key was rotated before. Other active successors: {', '.join(sorted(known))}.")
     if as_json:
         return
-    if revoke_old_at is not None:
-        click.echo(f"The old key {keyid} works until {_format_time(revoke_old_at)}.")
+    # An earlier command may have scheduled the revocation.
+    ends_at = old.revokes_at if revoke_old_at is None else revoke_old_at
+    if ends_at is not None:
+        click.echo(f"The old key {keyid} works until {_format_time(ends_at)}.")
     else:
         click.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
