@@ -273,3 +273,12 @@ def peak_mib(arguments: list[str], folder: Path) -> float:
     scale = 1 if sys.platform == "darwin" else 1024
     assert resource.RUSAGE_SELF == 0
     return int(done.stderr.split()[-1]) * scale / 1024 / 1024
+
+
+def test_a_proposal_that_converts_no_bill_says_so(counterfoil: Command, tmp_path: Path) -> None:
+    file = tmp_path / "bills.csv"
+    rows = "\n".join(f"1,{day:02}/11/2026,18:05,240.00" for day in range(1, 4))
+    file.write_text(f"Bill No,Date,Time,Total\n{rows}\n")
+    said = counterfoil("import", "--infer", file).stderr
+    assert "With this mapping, no bill of the sample can be converted. Correct the mapping first:" in said
+    assert "rejected: bills.csv line 3: " in said

@@ -82,7 +82,11 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     chosen = _chosen(bills)
     first = f"The first {len(chosen)}" if chosen == bills[: len(chosen)] else f"{len(chosen)}"
     _say("")
-    _say(f"{first} of {len(bills):,} bills in the sample, as the API would serve them (empty fields are left out):")
+    if bills:
+        of_all = f"{first} of {counted(len(bills), 'bill')} in the sample"
+        _say(f"{of_all}, as the API would serve them (empty fields are left out):")
+    else:
+        _say("With this mapping, no bill of the sample can be converted. Correct the mapping first:")
     for one in chosen:
         _say(_served(one, facts))
     if is_order_missing:
