@@ -336,3 +336,11 @@ def test_a_folder_reports_files_that_it_does_not_read_and_empty_files(tmp_path: 
     assert [path.name for path in source.ignored] == ["more", "notes.txt"]
     assert [path.name for path in source.unreadable] == ["3.ndjson.gz"]
     assert source.empty == ["2.ndjson"]
+
+
+def test_the_errors_of_two_damaged_files_are_two_sentences(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.ndjson.gz").write_bytes(gzip.compress(b'{"kind":"shop"}\n' * 1000)[:-9])
+    with pytest.raises(SourceError, match=r"[^.;]\. b\.ndjson\.gz cannot be read") as caught:
+        list(open_source(str(tmp_path)).lines())
+    assert ".;" not in str(caught.value)

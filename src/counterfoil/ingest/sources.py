@@ -227,7 +227,8 @@ class Damage:
 
     def raise_if_any(self) -> None:
         if self._found:
-            raise SourceError("; ".join(self._found))
+            # Each error is a sentence, but some lack the final full stop.
+            raise SourceError(". ".join(error.rstrip(".") for error in self._found))
 
 
 class _CountedReads(io.RawIOBase):
