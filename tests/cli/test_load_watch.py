@@ -13,7 +13,10 @@ import pytest
 import servers
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
+from counterfoil.cli.load_run import LoadReport
+from counterfoil.cli.load_watch import FolderWatch, StopRequest, WatchOptions
 from counterfoil.domain.intake import WatchedFolder
+from counterfoil.ingest.spool import Spool
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import load
 from waiting import throughout, until
@@ -129,6 +132,45 @@ def test_files_that_are_still_being_written_are_left_alone(start: Callable[..., 
         "c.tmp",
         "done",
     ]
+
+
+def test_a_file_is_loaded_whole_if_it_is_written_slowly_under_its_final_name(
+    start: Callable[..., Watch], spool: Path
+) -> None:
+    watch = start()
+    content = SHOP_LINES + bills(0, 300)
+    with (spool / "slow.ndjson").open("wb", buffering=0) as file:
+        file.write(content[:3000])
+        throughout(2.5, lambda: not watch.summaries(), "nothing is loaded yet")
+        file.write(content[3000:])
+    wait_for_loads(watch, 1)
+    assert [(one["lines"], one["added"]) for one in watch.summaries()] == [(302, 302)]
+
+
+def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
+    spool: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = spool / "growing.ndjson"
+    file.write_bytes(SHOP_LINES)
+    load_once = FolderWatch._load
+
+    def load_while_it_grows(self: FolderWatch, paths: list[Path]) -> LoadReport:
+        report = load_once(self, paths)
+        if file.stat().st_size == len(SHOP_LINES):
+            file.write_bytes(SHOP_LINES + bills(0, 3))
+        return report
+
+    monkeypatch.setattr(FolderWatch, "_load", load_while_it_grows)
+    options = WatchOptions(strict=False, delete=False, as_json=True)
+    watcher = FolderWatch(load({"store": str(store)}, {}), Spool(spool), options, StopRequest())
+    watcher.report(0, 0)
+    assert watcher.take_files()
+    assert names(spool) == ["growing.ndjson"]
+    assert watcher.take_files()
+    assert names(spool) == ["done"]
+    found = folder(store)
+    assert found is not None
+    assert found.files == 1
 
 
 def test_a_symbolic_link_is_quarantined_and_not_followed(

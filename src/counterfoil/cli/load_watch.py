@@ -18,7 +18,8 @@ from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, printable_name
-from counterfoil.ingest.spool import Spool, reasons
+from counterfoil.ingest.spool import Spool, reasons, version
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.signals import SignalSafeEvent, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
@@ -57,6 +58,8 @@ class StopRequest:
             self._event.set()
 
         previous = {number: signal.signal(number, handle) for number in (*stop_signals(), signal.SIGINT)}
+        # The system sends SIGIO if a program opens a file for writing just while the spool checks whether one does.
+        previous[signal.SIGIO] = signal.signal(signal.SIGIO, signal.SIG_IGN)
         try:
             yield
         finally:
@@ -89,28 +92,42 @@ class FolderWatch:
         self._stop = stop
         self._name = printable_name(str(spool.folder.resolve()))
         self._reported = 0.0
+        self._clock = SystemClock()
+        self._stuck: set[Path] = set()
 
     def take_files(self) -> bool:
         """Load the files that are waiting; return whether there were any."""
         for link in self._spool.links():
             self._spool.quarantine(link, "This is a symbolic link. Deliver the file itself.")
             self.report(0, 1)
-        paths = self._spool.waiting()
+        paths = self._spool.waiting(self._clock.now_ms())
         if not paths:
             return False
+        before = {path: version(path) for path in paths}
         report = self._retried(lambda: self._load(paths))
         if report is None or report.interrupted:
             return True
         failed = reasons(report.records)
-        for path in paths:
+        # A file that was changed during the load stays in the folder and is loaded again.
+        unchanged = [path for path in paths if version(path) == before[path]]
+        for path in unchanged:
             if path in failed:
                 moved = self._spool.quarantine(path, failed[path])
                 report.quarantined += [moved] if moved else []
             else:
                 self._spool.finish(path, delete=self._options.delete)
         print_report(report, self._options.as_json)
-        self.report(len(paths) - len(failed), len(failed))
+        quarantined = len(failed.keys() & unchanged)
+        self.report(len(unchanged) - quarantined, quarantined)
         return True
+
+    def name_stuck_files(self) -> None:
+        """Name each file that is not loaded because another program keeps it open for writing, once."""
+        for path in self._spool.stuck(self._clock.now_ms()):
+            if path not in self._stuck:
+                self._stuck.add(path)
+                name = printable_name(path.name)
+                click.echo(f"counterfoil: {name} is still open for writing, so it is not loaded yet.", err=True)
 
     def _load(self, paths: list[Path]) -> LoadReport:
         records = self._spool.source(paths)
@@ -137,6 +154,7 @@ class FolderWatch:
 
     def report_if_due(self) -> None:
         if self._is_report_due():
+            self.name_stuck_files()
             self.report(0, 0)
 
     def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:

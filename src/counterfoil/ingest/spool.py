@@ -8,6 +8,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from counterfoil.ingest.sources import ACCEPTED_NAMES, FileSet, Source, SourceError, is_unfinished, printable_name
@@ -17,6 +18,10 @@ REASON_SUFFIX = ".reason.txt"
 # At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
 # be in an earlier file than its shop.
 MAX_FILES = 100
+# A file that was changed within this time counts as being written, if the system does not say who has it open.
+SETTLE_MS = 2_000
+# A file that is open for writing but has not changed for this long may belong to a program that has stopped working.
+STUCK_MS = 60_000
 
 
 class Spool:
@@ -51,13 +56,27 @@ class Spool:
         finally:
             os.close(descriptor)
 
-    def waiting(self) -> list[Path]:
-        """Return up to MAX_FILES complete files, sorted by name."""
+    def waiting(self, now_ms: int) -> list[Path]:
+        """Return up to MAX_FILES complete files, sorted by name. Files that are still being written are left out."""
+        return list(islice((path for path in self._named() if not _is_being_written(path, now_ms)), MAX_FILES))
+
+    def stuck(self, now_ms: int) -> list[Path]:
+        """Return the files that are open for writing, but have not changed for STUCK_MS."""
+        return [
+            path
+            for path in self._named()
+            if (found := version(path))
+            and found[2] // 1_000_000 < now_ms - STUCK_MS
+            and _is_being_written(path, now_ms)
+        ]
+
+    def _named(self) -> Iterator[Path]:
+        """Yield the files whose names say that they are complete, sorted by name."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
         except OSError as error:
             raise SourceError(f"cannot read {self.folder}: {error.strerror}") from error
-        return [self.folder / name for name in names if not is_unfinished(name)][:MAX_FILES]
+        yield from (self.folder / name for name in names if not is_unfinished(name))
 
     def links(self) -> list[Path]:
         """Return the symbolic links. They are not followed: they could point to any file that this process can read."""
@@ -85,6 +104,33 @@ class Spool:
             note.touch(mode=0o600)
             note.write_text(f"{reason}\n", encoding="utf-8")
         return moved
+
+
+def version(path: Path) -> tuple[int, int, int] | None:
+    """Return a value that changes when the file changes, or None if the file no longer exists."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
+def _is_being_written(path: Path, now_ms: int) -> bool:
+    """Return whether a process has this file open for writing.
+
+    The system tells this only about local files that belong to the user of this
+    process (or to any user, if this process belongs to root): it then refuses a
+    lease. Other files count as being written while they are changing.
+    """
+    try:
+        with path.open("rb") as file:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            return False
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):  # Only Linux has leases.
+        found = version(path)
+        return found is not None and 0 <= now_ms - found[2] // 1_000_000 < SETTLE_MS
 
 
 def move(path: Path, folder: Path) -> Path | None:
