@@ -91,25 +91,29 @@ class Node:
     def kill(self) -> "Killed":
         """Kill all processes of the node with SIGKILL; return an object that can start the node again."""
         processes = self.processes()
-        command = Path(f"/proc/{processes[0]}/cmdline").read_text("utf-8").rstrip("\0").split("\0")
+        command = _strings(processes[0], "cmdline")
+        environment = dict(entry.split("=", 1) for entry in _strings(processes[0], "environ"))
         owner = Path(f"/proc/{processes[0]}").stat().st_uid
         _signal(processes, signal.SIGKILL)
         # A new server refuses to start while a process with the old PID exists, so wait until all processes are gone.
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "the processes were gone")
-        return Killed(self, command, owner)
+        return Killed(self, command, environment, owner)
 
 
 class Killed:
-    """A node that is down, with the command that started it."""
+    """A node that is down, with the command that started it and the environment of that command."""
 
-    def __init__(self, node: Node, command: list[str], owner: int) -> None:
-        self._node, self._command, self._owner = node, command, owner
+    def __init__(self, node: Node, command: list[str], environment: dict[str, str], owner: int) -> None:
+        self._node, self._command, self._environment, self._owner = node, command, environment, owner
 
     def start(self) -> None:
         # Like the original server, the new one must outlive the tests, so it gets its own session.
         subprocess.run(
             ["setsid", "--fork", *self._command],
             user=self._owner if os.getuid() == 0 else None,
+            # With the HOME of these tests, Citus could not connect to another node: libpq would look for a certificate
+            # in a folder that the owner may not read.
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -117,6 +121,11 @@ class Killed:
             check=True,
         )
         until(self._node.answers, "the node answered again")
+
+
+def _strings(pid: int, name: str) -> list[str]:
+    """Return the strings in a file of /proc that ends each of them with a null character."""
+    return Path(f"/proc/{pid}/{name}").read_text("utf-8").rstrip("\0").split("\0")
 
 
 def _signal(processes: list[int], number: int) -> None:
