@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from counterfoil.backends.sqlite.file_problems import cannot_be_read, is_missing
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
 from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 
@@ -51,8 +52,6 @@ _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE '
 # When the log has this many pages, the next commit moves them into the main file and waits for the disk. For `usage`
 # that would delay a request, so a running supervisor moves them earlier.
 LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
-# SQLite creates a file of this size (`-shm`) when it opens a database.
-SHARED_MEMORY_BYTES = 32_768
 # A log longer than this is restarted: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
@@ -102,12 +101,6 @@ def rows(connection: sqlite3.Connection, statement: str, values: Sequence[object
 def _unavailable(error: sqlite3.Error) -> StoreUnavailable:
     kind = StoreBusy if _is_busy(error) else StoreUnavailable
     return kind(f"SQLite: {error}")
-
-
-def is_damage(error: BaseException | None) -> bool:
-    """Return whether the error means that the file is damaged, rather than locked or inaccessible."""
-    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
@@ -343,33 +336,6 @@ def recreate(folder: Path, name: str) -> None:
         raise StoreMismatch(f"{name}.sqlite3 is not missing, so it was not recreated.")
     _settled(folder, found).close()
     _settle_id(folder)
-
-
-def is_missing(name: Name) -> str:
-    return (
-        f"{name}.sqlite3 is missing or empty: put the file back or restore it from a backup. "
-        f"If it is lost, run `counterfoil init --recreate {name}` to continue with an empty one."
-    )
-
-
-def is_damaged(name: Name, reason: object) -> str:
-    return f"{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
-
-
-def cannot_be_read(folder: Path, name: Name, error: object) -> str:
-    """Return the message for an error that `is_damage` recognises. On a full disk, such an error is not damage."""
-    is_input_output = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
-    if is_input_output and _is_disk_full(folder):
-        return f"{name}.sqlite3 cannot be opened, because the disk is full ({error}): free up disk space."
-    return is_damaged(name, error)
-
-
-def _is_disk_full(folder: Path) -> bool:
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize < SHARED_MEMORY_BYTES
 
 
 def _mixed(store_ids: dict[Name, int]) -> StoreMismatch:

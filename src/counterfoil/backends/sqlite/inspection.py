@@ -9,18 +9,8 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import astuple
 
-from counterfoil.backends.sqlite.files import (
-    cannot_be_read,
-    has_schema,
-    is_damage,
-    is_damaged,
-    lost,
-    moved,
-    path_of,
-    read_only,
-    require_whole,
-    translated,
-)
+from counterfoil.backends.sqlite.file_problems import cannot_be_read, is_damage, is_damaged
+from counterfoil.backends.sqlite.files import has_schema, lost, moved, path_of, read_only, require_whole, translated
 from counterfoil.backends.sqlite.keys import LOCK_SEC
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import NAMES, Name, version

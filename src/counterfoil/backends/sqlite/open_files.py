@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from counterfoil.backends.sqlite.files import is_missing, path_of
+from counterfoil.backends.sqlite.file_problems import is_missing
+from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.schema import Name
 
 

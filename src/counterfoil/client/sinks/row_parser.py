@@ -1,9 +1,12 @@
-"""The interface of the parsers that convert the objects of a response to rows for an SQL sink."""
+"""The interface of the parsers that convert the objects of a response to rows for an SQL sink, and what they need."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from counterfoil.client.sinks import ParsedRows
+import msgspec
+from msgspec import Struct
+
+from counterfoil.client.sinks import BillKey, ParsedRows
 from counterfoil.client.tables import Table
 
 
@@ -21,3 +24,20 @@ class RowParser(Protocol):
 
     def release(self) -> None:
         """Free the memory of parsed rows that were used. This must not be called inside a transaction."""
+
+
+class _BillIdentity(Struct):
+    id: str
+    shop_id: str = msgspec.field(name="shopId")
+
+
+_decode_identity = msgspec.json.Decoder(_BillIdentity).decode
+
+
+def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
+    """Return the last version of each bill."""
+    latest: dict[BillKey, bytes] = {}
+    for row in rows:
+        identity = _decode_identity(row)
+        latest[identity.shop_id, identity.id] = row
+    return list(latest.values())

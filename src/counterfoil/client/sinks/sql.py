@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.client.sinks import BillKey, CopiedBill, ParsedRows, ShopDayTotals, SinkError, Written
-from counterfoil.client.sinks.row_parser import RowParser
+from counterfoil.client.sinks.row_parser import RowParser, latest_versions
 from counterfoil.client.sinks.schema import definitions, missing_statements
 from counterfoil.client.tables import (
     BILLS,
@@ -49,14 +49,6 @@ _DAY_TOTALS = """
 """
 # The maximum number of pairs of shop ID and bill ID in one statement.
 _PAIRS_PER_STATEMENT = 400
-
-
-class _BillIdentity(Struct):
-    id: str
-    shop_id: str = msgspec.field(name="shopId")
-
-
-_decode_identity = msgspec.json.Decoder(_BillIdentity).decode
 
 
 class Fill(Struct, frozen=True):
@@ -317,7 +309,7 @@ class SqlSink(ABC):
         self._stage("incoming", VERSIONS, {})
         distinct = self.run("SELECT count(*) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities")[0][0]
         if distinct < len(rows):
-            return self.put_bills(_latest(rows))
+            return self.put_bills(latest_versions(rows))
         if self._has_undelivered:
             self.run("DELETE FROM pull_undelivered WHERE (shop_id, id) IN (SELECT shop_id, id FROM incoming)")
         known, same = self._replaced()
@@ -429,15 +421,6 @@ def column_names(table: Table) -> str:
 
 def escape_quotes(text: str) -> str:
     return text.replace("'", "''")
-
-
-def _latest(rows: Sequence[bytes]) -> list[bytes]:
-    """Return the last version of each bill."""
-    latest: dict[BillKey, bytes] = {}
-    for row in rows:
-        identity = _decode_identity(row)
-        latest[identity.shop_id, identity.id] = row
-    return list(latest.values())
 
 
 def _chunks(keys: Sequence[BillKey], size: int) -> Iterator[Sequence[BillKey]]:

@@ -1,0 +1,43 @@
+"""Recognises a missing, damaged or unreadable file of a store, and says what the operator can do about it."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from counterfoil.backends.sqlite.schema import Name
+
+# SQLite creates a file of this size (`-shm`) when it opens a database.
+SHARED_MEMORY_BYTES = 32_768
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether the error means that the file is damaged, rather than locked or inaccessible."""
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
+
+
+def is_missing(name: Name) -> str:
+    return (
+        f"{name}.sqlite3 is missing or empty: put the file back or restore it from a backup. "
+        f"If it is lost, run `counterfoil init --recreate {name}` to continue with an empty one."
+    )
+
+
+def is_damaged(name: Name, reason: object) -> str:
+    return f"{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
+
+
+def cannot_be_read(folder: Path, name: Name, error: object) -> str:
+    """Return the message for an error that `is_damage` recognises. On a full disk, such an error is not damage."""
+    is_input_output = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
+    if is_input_output and _is_disk_full(folder):
+        return f"{name}.sqlite3 cannot be opened, because the disk is full ({error}): free up disk space."
+    return is_damaged(name, error)
+
+
+def _is_disk_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < SHARED_MEMORY_BYTES
