@@ -111,7 +111,7 @@ def test_no_altered_line_is_ever_read_from_a_damaged_archive(
 
 
 @pytest.mark.parametrize("packing", PACK)
-def test_the_parts_before_the_damage_are_loaded_and_the_rest_is_counted(
+def test_the_parts_before_the_damage_are_loaded_and_the_damage_is_reported(
     service: RunningService, tmp_path: Path, packing: str
 ) -> None:
     file = tmp_path / f"delivery.ndjson{packing}"
@@ -123,7 +123,6 @@ def test_the_parts_before_the_damage_are_loaded_and_the_rest_is_counted(
     summary, damage = loaded(service, file)
     confirmed = 2 * -(-len(LINES) // PARTS)
     assert f"cannot be read after line {confirmed}: the " in damage
-    assert re.search(r"\d+ more lines were unpacked but not loaded", damage)
     assert summary.lines == summary.outcomes["added"] == confirmed
 
 

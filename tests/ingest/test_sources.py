@@ -57,6 +57,15 @@ def test_an_empty_file_has_no_lines(tmp_path: Path, packing: str) -> None:
     assert ids(file) == []
 
 
+def test_a_damaged_file_from_which_nothing_could_be_unpacked_does_not_mention_lines(tmp_path: Path) -> None:
+    file = tmp_path / "cut.ndjson.gz"
+    file.write_bytes(gzip.compress(written(shop("a")))[:12])
+    with pytest.raises(SourceError) as caught:
+        ids(file)
+    assert "cannot be read after line 0" in str(caught.value)
+    assert "unpacked" not in str(caught.value)
+
+
 def test_an_empty_zstd_file_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "empty.ndjson.zst"
     file.touch()

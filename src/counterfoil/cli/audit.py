@@ -35,9 +35,11 @@ COLOURS: dict[str, str] = {
 
 def since_time(value: str) -> int:
     """Parse a time with a zone, or a duration before now such as `7d`. Return the time in milliseconds since 1970."""
-    if value[-1:] in "mhdw":
-        return SystemClock().now_ms() - duration(value)
-    return instant(value)
+    try:
+        return SystemClock().now_ms() - duration(value) if value[-1:] in "mhdw" else instant(value)
+    except click.BadParameter as error:
+        examples = "12h, 7d or 2026-11-23T00:00+07:00"
+        raise click.BadParameter(f"not a valid duration or time with a time zone, such as {examples}.") from error
 
 
 @click.command()

@@ -11,6 +11,7 @@ from typing import IO, Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
+from counterfoil.domain.counted import counted
 from counterfoil.ingest.archives import (
     PACKINGS,
     ZSTD_START,
@@ -338,12 +339,11 @@ def _spooled(name: str, raw: IO[bytes]) -> BinaryIO:
 
 def _damage(name: str, checked: CheckedArchive) -> SourceError:
     """Return the error for a damaged compressed file."""
-    lines = f"{checked.other_lines:,} more {'line was' if checked.other_lines == 1 else 'lines were'}"
-    return SourceError(
-        f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}. "
-        f"{lines} unpacked but not loaded, because no correct checksum covers that part of the file.",
-        checked.confirmed_lines,
-    )
+    message = f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}."
+    if checked.other_lines:
+        lines = counted(checked.other_lines, "more line was", "more lines were")
+        message += f" {lines} unpacked but not loaded, because no correct checksum covers that part of the file."
+    return SourceError(message, checked.confirmed_lines)
 
 
 def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iterator[SourceLine]:
