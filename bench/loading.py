@@ -6,19 +6,21 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from bench import growth
 from bench.contestants import PEERS, PEERS_BIN
 from bench.targets import Verdict, at_least
 from bench.world import COUNTERFOIL, World
 
-# With fewer bills, process startup would dominate the result. dlt takes half a minute to load this many.
-BILLS = 20_000
+# The short load shows what starting the process costs. dlt takes half a minute for it, so the long load leaves dlt out.
+SHORT, LONG = 20_000, 60_000
+UTILS, DLT = "sqlite-utils insert", "dlt into DuckDB"
 # Our loader should be at least this many times as fast as each of the other tools.
-WANTED = {"sqlite-utils insert": 2.5, "dlt into DuckDB": 1.0}
+WANTED = {UTILS: 2.5, DLT: 1.0}
 
 
 class Taken(Struct, frozen=True):
@@ -31,45 +33,54 @@ class Taken(Struct, frozen=True):
 def compared(
     world: World, rounds: int, tell: Callable[[str], None]
 ) -> tuple[dict[str, object], dict[str, float], list[Verdict]]:
+    """Return the facts, the rates of the short load, and the verdicts."""
+    facts, rates, verdicts = _compared(world, SHORT, (UTILS, DLT), "load", rounds, tell)
+    if growth.bills_in(world) >= LONG:
+        more_facts, _, more = _compared(world, LONG, (UTILS,), f"load of {LONG:,} bills", rounds, tell)
+        facts, verdicts = facts | more_facts, verdicts + more
+    return facts, rates, verdicts
+
+
+def _compared(
+    world: World, bills: int, others: Sequence[str], title: str, rounds: int, tell: Callable[[str], None]
+) -> tuple[dict[str, object], dict[str, float], list[Verdict]]:
     folder = world.folder / "loading"
     folder.mkdir(exist_ok=True)
-    lines = _strict(world.source / "bills.ndjson", folder / "bills.ndjson")
-    contestants: dict[str, Callable[[], list[str]]] = {
-        "Counterfoil": lambda: _ours(world, folder),
-        "sqlite-utils insert": lambda: _sqlite_utils(folder),
-        "dlt into DuckDB": lambda: _dlt(folder),
+    lines = _strict(world.source / "bills.ndjson", folder / "bills.ndjson", bills)
+    ours = "Counterfoil"
+    commands: dict[str, Callable[[], list[str]]] = {
+        ours: lambda: _ours(world, folder),
+        UTILS: lambda: _sqlite_utils(folder),
+        DLT: lambda: _dlt(folder),
     }
-    if not (PEERS_BIN / "sqlite-utils").exists():
-        contestants = {"Counterfoil": contestants["Counterfoil"]}
+    contestants = [ours, *others] if (PEERS_BIN / "sqlite-utils").exists() else [ours]
     taken: dict[str, list[Taken]] = {name: [] for name in contestants}
     for number in range(1, rounds + 1):
-        for name, prepared in contestants.items():
-            tell(f"load {number} of {rounds}: {name}")
-            taken[name].append(_timed(prepared(), world))
+        for name in contestants:
+            tell(f"{title} {number} of {rounds}: {name}")
+            taken[name].append(_timed(commands[name](), world))
     rates = {name: lines / statistics.median(one.seconds for one in found) for name, found in taken.items()}
     spent = {name: statistics.median(one.processor for one in found) for name, found in taken.items()}
     facts: dict[str, object] = {
-        f"load, {name}": f"{rates[name]:,.0f} bills per second, {spent[name] / lines * 1e6:,.0f} us of CPU time each"
+        f"{title}, {name}": f"{rates[name]:,.0f} bills per second, {spent[name] / lines * 1e6:,.0f} us of CPU time each"
         for name in taken
     }
-    ours = "Counterfoil"
     verdicts = [
-        at_least(f"load, times {name}", WANTED[name], rates[ours] / rates[name], spent[name] / spent[ours])
-        for name in taken
-        if name != ours
+        at_least(f"{title}, times {name}", WANTED[name], rates[ours] / rates[name], spent[name] / spent[ours])
+        for name in contestants[1:]
     ]
     return facts, rates, verdicts
 
 
-def _strict(source: Path, target: Path) -> int:
-    """Copy up to `BILLS` bills that are valid JSON; return the count.
+def _strict(source: Path, target: Path, bills: int) -> int:
+    """Copy up to this many bills that are valid JSON; return the count.
 
     Some bills contain NaN, which is not valid JSON.
     """
     kept = 0
     with source.open("rb") as lines, target.open("wb") as out:
         for line in lines:
-            if kept < BILLS and _parses(line):
+            if kept < bills and _parses(line):
                 out.write(line)
                 kept += 1
     return kept
