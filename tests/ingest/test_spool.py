@@ -6,48 +6,100 @@ from pathlib import Path
 
 import pytest
 
+from counterfoil.ingest import spool
 from counterfoil.ingest.spool import SETTLE_MS, STUCK_MS, Spool
 
-NOW = 1_800_000_000_000
+NOW = 1_000_000
 
 
-def delivered(folder: Path, name: str, age_ms: int = 0) -> Path:
+def delivered(folder: Path, name: str) -> Path:
     path = folder / name
     path.write_bytes(b"{}\n")
-    os.utime(path, ns=(0, (NOW - age_ms) * 1_000_000))
     return path
 
 
-def test_a_file_that_is_open_for_writing_is_left_alone_until_it_is_closed(tmp_path: Path) -> None:
-    spool, path = Spool(tmp_path), delivered(tmp_path, "bills.ndjson")
+def local(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
+    """Return a spool on a file system where the system refuses a lease on a file that is open for writing."""
+    monkeypatch.setattr(spool, "_file_system", lambda _: "ext4")
+    return Spool(folder)
+
+
+def remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
+    """Return a spool on a file system where a lease does not say who writes a file."""
+    monkeypatch.setattr(spool, "_file_system", lambda _: "nfs4")
+    return Spool(folder)
+
+
+def test_a_file_that_is_open_for_writing_is_left_alone_until_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     with path.open("ab"):
-        assert spool.waiting(NOW) == []
-    assert spool.waiting(NOW) == [path]
+        assert folder.waiting(NOW) == []
+        assert folder.waiting(NOW + SETTLE_MS) == []
+    assert folder.waiting(NOW + SETTLE_MS) == [path]
 
 
-def test_a_file_that_others_read_is_loaded(tmp_path: Path) -> None:
-    path = delivered(tmp_path, "bills.ndjson")
+def test_a_local_file_that_others_only_read_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     with path.open("rb"):
-        assert Spool(tmp_path).waiting(NOW) == [path]
+        assert folder.waiting(NOW) == [path]
 
 
-def test_if_the_system_cannot_tell_who_writes_a_file_is_left_alone_until_it_settles(
+@pytest.mark.parametrize("age_sec", [-3600, 0, 3600], ids=["clock ahead", "same clock", "clock behind"])
+def test_a_remote_file_is_complete_once_it_has_not_changed_whatever_the_clock_of_its_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_sec: int
+) -> None:
+    folder, path = remote(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+    os.utime(path, (0, path.stat().st_mtime - age_sec))
+    assert folder.waiting(NOW) == []
+    path.write_bytes(b"{}\n{}\n")
+    assert folder.waiting(NOW + SETTLE_MS) == []
+    assert folder.waiting(NOW + 2 * SETTLE_MS - 1) == []
+    assert folder.waiting(NOW + 2 * SETTLE_MS) == [path]
+
+
+def test_a_remote_file_is_complete_even_if_the_system_refuses_a_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, path = remote(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+    with path.open("ab"):
+        folder.waiting(NOW)
+        assert folder.waiting(NOW + SETTLE_MS) == [path]
+
+
+def test_a_file_of_another_user_is_complete_once_it_has_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("the file belongs to another user")
 
-    new = delivered(tmp_path, "new.ndjson", age_ms=SETTLE_MS - 1)
-    settled = delivered(tmp_path, "settled.ndjson", age_ms=SETTLE_MS)
-    from_the_future = delivered(tmp_path, "from-the-future.ndjson", age_ms=-60_000)
+    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    assert Spool(tmp_path).waiting(NOW) == [from_the_future, settled]
-    assert new in Spool(tmp_path).waiting(NOW + 1)
+    assert folder.waiting(NOW) == []
+    assert folder.waiting(NOW + SETTLE_MS) == [path]
 
 
-def test_a_file_that_stays_open_without_changes_is_stuck(tmp_path: Path) -> None:
-    spool, path = Spool(tmp_path), delivered(tmp_path, "bills.ndjson")
-    with path.open("ab"):
-        assert spool.stuck(NOW + STUCK_MS) == []
-        assert spool.stuck(NOW + STUCK_MS + 1) == [path]
-    assert spool.stuck(NOW + STUCK_MS + 1) == []
+def test_a_file_that_stays_open_without_changes_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+    with path.open("ab") as file:
+        folder.waiting(NOW)
+        assert folder.stuck(NOW + STUCK_MS - 1) == []
+        assert folder.stuck(NOW + STUCK_MS) == [path]
+        file.write(b"{}\n")
+        file.flush()
+        folder.waiting(NOW + STUCK_MS)
+        assert folder.stuck(NOW + STUCK_MS) == []
+
+
+def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = tmp_path.stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"22 1 0:0 / /other rw - ext4 /dev/a rw\n"
+        f"23 1 {os.major(device)}:{os.minor(device)} / /here rw,noatime shared:1 - cifs //server/share rw\n"
+    )
+    monkeypatch.setattr(spool, "MOUNTS", mounts)
+    assert spool._file_system(tmp_path) == "cifs"
+    monkeypatch.setattr(spool, "MOUNTS", tmp_path / "missing")
+    assert spool._file_system(tmp_path) is None

@@ -75,6 +75,7 @@ def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
         watcher = FolderWatch(settings, spool, options, stop)
         watcher.report(0, 0)
         while not stop.is_set:
+            watcher.name_stuck_files()
             if not watcher.take_files():
                 watcher.report_if_due()
                 stop.wait(POLL_SEC)
@@ -100,7 +101,7 @@ class FolderWatch:
         for link in self._spool.links():
             self._spool.quarantine(link, "This is a symbolic link. Deliver the file itself.")
             self.report(0, 1)
-        paths = self._spool.waiting(self._clock.now_ms())
+        paths = self._spool.waiting(self._steady_ms())
         if not paths:
             return False
         before = {path: version(path) for path in paths}
@@ -108,8 +109,11 @@ class FolderWatch:
         if report is None or report.interrupted:
             return True
         failed = reasons(report.records)
-        # A file that was changed during the load stays in the folder and is loaded again.
-        unchanged = [path for path in paths if version(path) == before[path]]
+        # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
+        now = self._steady_ms()
+        unchanged = [
+            path for path in paths if version(path) == before[path] and not self._spool.is_being_written(path, now)
+        ]
         for path in unchanged:
             if path in failed:
                 moved = self._spool.quarantine(path, failed[path])
@@ -123,11 +127,18 @@ class FolderWatch:
 
     def name_stuck_files(self) -> None:
         """Name each file that is not loaded because another program keeps it open for writing, once."""
-        for path in self._spool.stuck(self._clock.now_ms()):
-            if path not in self._stuck:
-                self._stuck.add(path)
-                name = printable_name(path.name)
-                click.echo(f"counterfoil: {name} is still open for writing, so it is not loaded yet.", err=True)
+        stuck = set(self._spool.stuck(self._steady_ms()))
+        for path in sorted(stuck - self._stuck):
+            name = printable_name(path.name)
+            click.echo(
+                f"counterfoil: {name} is not loaded yet, because a program still has it open for writing. "
+                "Let that program close the file, or stop it.",
+                err=True,
+            )
+        self._stuck = stuck
+
+    def _steady_ms(self) -> int:
+        return self._clock.steady_us() // 1000
 
     def _load(self, paths: list[Path]) -> LoadReport:
         records = self._spool.source(paths)
@@ -154,7 +165,6 @@ class FolderWatch:
 
     def report_if_due(self) -> None:
         if self._is_report_due():
-            self.name_stuck_files()
             self.report(0, 0)
 
     def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:

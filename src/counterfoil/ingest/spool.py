@@ -18,10 +18,17 @@ REASON_SUFFIX = ".reason.txt"
 # At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
 # be in an earlier file than its shop.
 MAX_FILES = 100
-# A file that was changed within this time counts as being written, if the system does not say who has it open.
+# If the system cannot say whether a file is open for writing, it is complete once it has not changed for this time.
 SETTLE_MS = 2_000
 # A file that is open for writing but has not changed for this long may belong to a program that has stopped working.
 STUCK_MS = 60_000
+# The system refuses a lease on a file of these file systems if a program has the file open for writing. On other file
+# systems, which may be on another machine, a lease does not say this.
+LOCAL_FILE_SYSTEMS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
+MOUNTS = Path("/proc/self/mountinfo")
+
+# A value that changes when a file changes.
+Version = tuple[int, int, int]
 
 
 class Spool:
@@ -35,6 +42,9 @@ class Spool:
             raise SourceError(f"there is no folder {folder} to watch. Create it, or check the path.")
         if self._quarantine.resolve() == folder.resolve():
             raise SourceError("the quarantine must not be the watched folder itself. Choose another folder.")
+        self._is_local = _file_system(folder) in LOCAL_FILE_SYSTEMS
+        # The version of each file, and when it was first seen, in milliseconds on the steady clock.
+        self._seen: dict[Path, tuple[Version | None, int]] = {}
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -56,19 +66,30 @@ class Spool:
         finally:
             os.close(descriptor)
 
-    def waiting(self, now_ms: int) -> list[Path]:
+    def waiting(self, steady_ms: int) -> list[Path]:
         """Return up to MAX_FILES complete files, sorted by name. Files that are still being written are left out."""
-        return list(islice((path for path in self._named() if not _is_being_written(path, now_ms)), MAX_FILES))
+        paths = list(self._named())
+        self._look_at(paths, steady_ms)
+        return list(islice((path for path in paths if not self.is_being_written(path, steady_ms)), MAX_FILES))
 
-    def stuck(self, now_ms: int) -> list[Path]:
+    def stuck(self, steady_ms: int) -> list[Path]:
         """Return the files that are open for writing, but have not changed for STUCK_MS."""
-        return [
-            path
-            for path in self._named()
-            if (found := version(path))
-            and found[2] // 1_000_000 < now_ms - STUCK_MS
-            and _is_being_written(path, now_ms)
-        ]
+        old = [path for path, (_, since_ms) in self._seen.items() if steady_ms - since_ms >= STUCK_MS]
+        return [path for path in old if self.is_being_written(path, steady_ms)]
+
+    def is_being_written(self, path: Path, steady_ms: int) -> bool:
+        """Return whether a program has this file open for writing or, if that is not known, whether it is changing."""
+        is_open = _is_open_for_writing(path) if self._is_local else None
+        if is_open is not None:
+            return is_open
+        return path in self._seen and steady_ms - self._seen[path][1] < SETTLE_MS
+
+    def _look_at(self, paths: Sequence[Path], steady_ms: int) -> None:
+        seen: dict[Path, tuple[Version | None, int]] = {}
+        for path in paths:
+            found, known = version(path), self._seen.get(path)
+            seen[path] = known if known and known[0] == found else (found, steady_ms)
+        self._seen = seen
 
     def _named(self) -> Iterator[Path]:
         """Yield the files whose names say that they are complete, sorted by name."""
@@ -106,7 +127,7 @@ class Spool:
         return moved
 
 
-def version(path: Path) -> tuple[int, int, int] | None:
+def version(path: Path) -> Version | None:
     """Return a value that changes when the file changes, or None if the file no longer exists."""
     with suppress(OSError):
         found = path.stat()
@@ -114,12 +135,10 @@ def version(path: Path) -> tuple[int, int, int] | None:
     return None
 
 
-def _is_being_written(path: Path, now_ms: int) -> bool:
-    """Return whether a process has this file open for writing.
+def _is_open_for_writing(path: Path) -> bool | None:
+    """Return whether a program has a local file open for writing, or None if the system does not say it.
 
-    The system tells this only about local files that belong to the user of this
-    process (or to any user, if this process belongs to root): it then refuses a
-    lease. Other files count as being written while they are changing.
+    The system says it only about files of the user that runs this process, and to root about all files.
     """
     try:
         with path.open("rb") as file:
@@ -129,8 +148,20 @@ def _is_being_written(path: Path, now_ms: int) -> bool:
     except BlockingIOError:
         return True
     except (OSError, AttributeError):  # Only Linux has leases.
-        found = version(path)
-        return found is not None and 0 <= now_ms - found[2] // 1_000_000 < SETTLE_MS
+        return None
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the file system that contains a folder, or None if it is not known."""
+    with suppress(OSError):
+        device = folder.stat().st_dev
+        number = f"{os.major(device)}:{os.minor(device)}"
+        for line in MOUNTS.read_text("utf-8", "replace").splitlines():
+            # The fields before the dash are numbered, and the type of the file system is the first field after it.
+            mount, _, about = line.partition(" - ")
+            if mount.split()[2] == number:
+                return about.split()[0]
+    return None
 
 
 def move(path: Path, folder: Path) -> Path | None:
