@@ -365,6 +365,14 @@ def test_shops_that_the_key_does_not_cover_leave_the_copy_as_it_was(copy: Copy, 
     assert_equal(copy)
 
 
+def test_a_copy_can_be_limited_to_a_closed_shop(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    other = r.branch(franchiseId=branch["franchiseId"])
+    service.load(other, r.bill(other), r.removal(other))
+    copy.pull(shops=[branch["id"]])
+    copy.pull(shops=[other["id"]])
+    assert copy.rows("SELECT DISTINCT shop_id FROM bills") == [(other["id"],)]
+
+
 def test_other_shops_replace_the_members_of_the_bases_that_are_no_longer_selected(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:

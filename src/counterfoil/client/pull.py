@@ -33,6 +33,8 @@ COMMIT_SEC = 5.0
 COMMIT_BYTES = 64 * 1024 * 1024
 NEXT_BATCH_SEC = 0.25
 MEMBER_LIMIT = 200
+# Asking for one day is the cheapest way to find out whether the key covers a shop.
+ANY_DAY = date(2000, 1, 1)
 MEMBER_PAGES_PER_BATCH = 25
 
 
@@ -78,7 +80,7 @@ class Puller:
         state = self.state = pull_state.decode(self._sink.state())
         try:
             self._check_origin(state)
-            self._check_shops()
+            self._check_shops(state)
             pull_state.select(state, self._options.since, self._options.shops)
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
@@ -126,18 +128,29 @@ class Puller:
                     pull_state.require_origin(known, origin_of(self._client))
             state.origin = origin_of(self._client)
 
-    def _check_shops(self) -> None:
-        """Raise `CopyMismatch` if the key and the copy have none of the given shops.
+    def _check_shops(self, state: State) -> None:
+        """Raise `CopyMismatch` if other shops were given, and the key covers none of them.
 
         This run would otherwise delete all bills of the copy, for example because an ID was mistyped.
         """
-        given = set(self._options.shops or ())
-        copied = self._sink.shop_ids() if given else set()
-        if copied and not given & copied and not given & {shop["shopId"] for shop in self._client.shops()}:
+        given = self._options.shops
+        if not given or not pull_state.changes_selection(state, self._options.since, given):
+            return
+        if self._sink.count_shops() and not any(map(self._covers, given)):
             raise CopyMismatch(
                 "the key covers none of the shops given with --shops, so nothing was changed. `counterfoil pull` "
                 "without --shops copies the same shops as before, and with --shops '*' all shops of the key."
             )
+
+    def _covers(self, shop_id: str) -> bool:
+        """Return whether the key can read the bills of a shop. The list of shops does not contain closed shops."""
+        try:
+            self._client.send(calls.bills(shop_id, first=ANY_DAY, last=ANY_DAY, limit=1))
+        except Refusal as refusal:
+            if refusal.status in (403, 404):
+                return False
+            raise
+        return True
 
     # --- the feed ------------------------------------------------------------------
 
