@@ -68,10 +68,11 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key, and its credential as the string that clients send."""
+    """A key, and its credential as the string that clients send. `replaces` is the key that it was rotated from."""
 
     key: Key
     text: str
+    replaces: Key | None = None
 
 
 def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: int, by: Actor) -> Issued:
@@ -117,7 +118,7 @@ def rotate(
     written = key_store.rotate(key_id, rotated)
     if written is None:
         raise _unknown_key(key_id)
-    return Issued(written.successor, credentials.format_key(credential))
+    return Issued(written.successor, credentials.format_key(credential), written.old)
 
 
 def _rotation(old: Key, credential: Credential, revoke_old_at: int | None, now_ms: int, by: Actor) -> KeyRotation:

@@ -271,14 +271,13 @@ def rotate(
             )
         except AlreadyRotated as error:
             raise KeyIssuingError(f"{error} To issue another successor, run the command with --again.") from error
-        old = key_issuing.find(key_store, keyid)
     _print_issued(issued, as_json)
     if known:
         print_note(f"this key was rotated before. Other active successors: {', '.join(sorted(known))}.")
     if as_json:
         return
     # An earlier command may have scheduled the revocation.
-    ends_at = old.revokes_at if revoke_old_at is None else revoke_old_at
+    ends_at = issued.replaces.revokes_at if issued.replaces else None
     if ends_at is not None:
         click.echo(f"The old key {keyid} works until {_format_time(ends_at)}.")
     else:
