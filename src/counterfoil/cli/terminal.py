@@ -71,8 +71,8 @@ def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object
 def _min_width(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> int:
     """Return the width that a drawn table needs at least. In a narrower one, words would be cut or left out."""
     needed = 0
-    for column, values in zip(columns, zip(*cells, strict=True), strict=True):
-        widest = max(display_width(text) for text in (column.name, *values))
+    for position, column in enumerate(columns):
+        widest = max(display_width(text) for text in (column.name, *(row[position] for row in cells)))
         needed += widest if column.no_wrap else min(widest, MIN_COLUMN_WIDTH)
     return needed + DRAWN_GAP * len(columns)
 

@@ -6,7 +6,7 @@ of loaders, commands and the supervisor are in admin_connections.py.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from threading import Thread
@@ -23,13 +23,10 @@ GATE_SEC = 1.5
 # A connection that was idle for longer than this is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
 
-# Citus can route a statement to its shard only if the plan contains the values, not placeholders. It also hides shards
-# in every query of pg_class. With that filter, the query in which asyncpg looks up types takes about a second of CPU
-# time for each new connection.
-_PLAN_FOR_CITUS = """
-    SELECT set_config('plan_cache_mode', 'auto', false), set_config('citus.override_table_visibility', 'off', false)
-    FROM pg_extension WHERE extname = 'citus'
-"""
+# Settings for connections to Citus. Citus can route a statement to its shard only if the plan contains the values, not
+# placeholders. It also hides shards in every query of pg_class. With that filter, the query in which asyncpg looks up
+# types takes about a second of CPU time for each new connection.
+_CITUS_SETTINGS = {"plan_cache_mode": "auto", "citus.override_table_visibility": "off"}
 
 # Errors that the statement did not cause: the server is unreachable, stopping or starting, or has too many connections.
 _UNREACHABLE = (
@@ -82,9 +79,11 @@ async def open_connection(
         server_settings=settings,
         **server,
     )
-    if "plan_cache_mode" in settings:
+    on_citus = _without_options(_CITUS_SETTINGS, url)
+    if on_citus:
+        changes = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in on_citus.items())
         try:
-            await connection.execute(_PLAN_FOR_CITUS)
+            await connection.execute(f"SELECT {changes} FROM pg_extension WHERE extname = 'citus'")  # noqa: S608
         except BaseException:
             connection.terminate()
             raise
@@ -92,11 +91,15 @@ async def open_connection(
 
 
 def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
-    """Return the session settings, except those that the address already sets in `options`."""
     settings = SESSION_SETTINGS | {
         "statement_timeout": str(limits.statement_timeout_ms),
         "plan_cache_mode": "force_generic_plan",
     }
+    return _without_options(settings, url)
+
+
+def _without_options(settings: Mapping[str, str], url: str) -> dict[str, str]:
+    """Return the settings, except those that the address already sets in `options`."""
     options = parameter(url, "options")
     return {name: value for name, value in settings.items() if f"{name}=" not in options}
 

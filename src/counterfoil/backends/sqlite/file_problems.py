@@ -8,6 +8,7 @@ from counterfoil.backends.sqlite.schema import Name
 
 # SQLite creates a file of this size (`-shm`) when it opens a database.
 SHARED_MEMORY_BYTES = 32_768
+_FULL_DISK_ERRORS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL)
 
 
 def is_damage(error: BaseException | None) -> bool:
@@ -27,10 +28,9 @@ def is_damaged(name: Name, reason: object) -> str:
     return f"{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
 
 
-def cannot_be_read(folder: Path, name: Name, error: object) -> str:
-    """Return the message for an error that `is_damage` recognises. On a full disk, such an error is not damage."""
-    is_input_output = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
-    if is_input_output and _is_disk_full(folder):
+def cannot_be_read(folder: Path, name: Name, error: BaseException | None) -> str:
+    """Return the message for a file that SQLite cannot read. On a full disk, its errors do not mean damage."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _FULL_DISK_ERRORS and _is_disk_full(folder):
         return f"{name}.sqlite3 cannot be opened, because the disk is full ({error}): free up disk space."
     return is_damaged(name, error)
 
