@@ -4,8 +4,8 @@
 
 Fills an embedded store, or with --postgresql a database on a server that this
 program starts, and measures each kind of search. With --upgrade, the records are
-written in the last schema without request IDs, and the migration and the indexing
-afterwards are measured too. Prints one line of JSON. For each search, it contains
+written in the last schema version that had no request IDs, and the migration and
+the indexing that follows are measured too. Prints one line of JSON. For each search, it contains
 the fastest and the median time of ten runs, in milliseconds. The folder can be
 deleted afterwards.
 """

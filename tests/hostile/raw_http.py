@@ -41,9 +41,9 @@ class Line:
         self._used_at = [time.monotonic()] * 2
 
     def idle_sec(self) -> float:
-        """Return the maximum time, in seconds, for which the connection may have been idle before the last send.
+        """Return an upper bound, in seconds, on how long the connection was idle before the last send.
 
-        This is the time since the send before that one, or since the connection was opened.
+        This is the time since the previous send, or since the connection was opened.
         """
         return time.monotonic() - self._used_at[0]
 

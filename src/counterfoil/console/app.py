@@ -111,8 +111,8 @@ class ConsoleApp:
     def _sign_in(self, request: ConsoleRequest, session: Session | None) -> ConsoleResponse:
         """Show the form, or begin a session, which replaces an earlier session of the same browser.
 
-        An operator who has already signed in with a link gets the form too, so that opening another link uses it up.
-        After a redirect, the token of that link would still work.
+        An operator who is already signed in with a link gets the form too, so that opening a second link uses it up.
+        If this method redirected instead, the second link would remain valid.
         """
         if session and session.is_proxied:
             return redirect("/#")

@@ -197,8 +197,8 @@ class TableImport:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
             detail = (
-                f"has a row next to line {unread.line} of {unread.file}, "
-                "which could not be read and may belong to this bill"
+                f"may be incomplete: line {unread.line} of {unread.file}, next to one of its rows, "
+                "could not be read and may belong to it"
             )
             yield RejectedRow(first.sheet.name, first.line, unread.reason, detail, group.key)
             return

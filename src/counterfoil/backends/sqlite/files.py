@@ -49,8 +49,8 @@ LOCKED = -1
 MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
-# When the log has this many pages, the next commit moves them into the main file and waits for the disk. For `usage`
-# that would delay a request, so a running supervisor moves them earlier.
+# The number of pages at which SQLite checkpoints the write-ahead log during a commit, which waits for the disk. For
+# `usage` that would delay a request, so a running supervisor checkpoints the log earlier.
 LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
 # A log longer than this is restarted: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
