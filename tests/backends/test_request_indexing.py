@@ -15,8 +15,9 @@ from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
 from counterfoil.backends.postgres.schema import scripts as server_scripts
 from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
+from counterfoil.backends.sqlite.request_records import INDEXED_ROWS
 from counterfoil.backends.sqlite.schema import scripts
-from counterfoil.backends.sqlite.usage import INDEXED_ROWS, SqliteUsage
+from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RequestFilter
 
@@ -70,8 +71,8 @@ def test_a_folder_indexes_the_newest_records_first(
     reads = SqliteOperatorReads(tmp_path)
     check_other_searches(reads)
     assert of_key(reads) == []
-    monkeypatch.setattr("counterfoil.backends.sqlite.usage.INDEXING_SEC", 0.001)
-    monkeypatch.setattr("counterfoil.backends.sqlite.usage.PAUSE_SEC", 0.01)
+    monkeypatch.setattr("counterfoil.backends.sqlite.request_records.INDEXING_SEC", 0.001)
+    monkeypatch.setattr("counterfoil.backends.sqlite.request_records.PAUSE_SEC", 0.01)
     indexed = []
     while upgraded.index_requests():
         indexed.append(of_key(reads))

@@ -12,7 +12,7 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 CHECKPOINT_SEC = 2.0
-USAGE_CHECKPOINT_SEC = 0.5
+USAGE_SEC = 0.5
 PRUNE_SEC = 3600.0
 # Maximum number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
 TOTALS_AT_ONCE = 10
@@ -72,7 +72,8 @@ class Chores:
             self._run("totals", TOTALS_SEC, lambda: self._ledger.compute_totals(TOTALS_AT_ONCE))
 
     def _run_usage_chores(self) -> None:
-        while not self._stop.wait(USAGE_CHECKPOINT_SEC):
+        while not self._stop.wait(USAGE_SEC):
+            self._run("move_requests", 0, self._usage.move_recent)
             self._run("usage_checkpoint", 0, self._usage.checkpoint)
             self._run("prune", PRUNE_SEC, self._prune)
             self._run("index_requests", 0, self._usage.index_requests)

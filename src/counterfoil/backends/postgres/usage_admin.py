@@ -72,6 +72,9 @@ class PostgresUsageAdmin:
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
 
+    def move_recent(self) -> None:
+        """Do nothing: on PostgreSQL, records are written to their table at once."""
+
     def index_requests(self) -> bool:
         """Do nothing: on PostgreSQL, `counterfoil migrate` builds the indexes."""
         return False

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from counterfoil.backends.sqlite import request_records
 from counterfoil.backends.sqlite.files import (
     MOVED_TO,
     WAIT_SEC,
@@ -23,7 +24,6 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
-from counterfoil.backends.sqlite.usage import MOVE_RECENT
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, CopiedTable, Row
 from counterfoil.ports import Clock, StoreUnavailable
 
@@ -150,8 +150,7 @@ class SqliteCopySource:
                     connection = self._connections[name]
                     connection.execute(f"PRAGMA busy_timeout = {WAIT_SEC[name] * 1000:.0f}")
                     connection.execute("BEGIN IMMEDIATE")
-                for statement in MOVE_RECENT:
-                    self._connections["usage"].execute(statement)
+                request_records.move(self._connections["usage"], request_records.EVERYTHING)
                 self._settle_shift()
                 yield self._horizon()
             finally:

@@ -6,7 +6,6 @@ killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import sqlite3
-import time
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
+from counterfoil.backends.sqlite import request_records
 from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
-    PAUSE_SEC,
     WAIT_SEC,
     checkpoint,
     read_write,
@@ -24,6 +23,7 @@ from counterfoil.backends.sqlite.files import (
     translated,
     writing,
 )
+from counterfoil.backends.sqlite.request_records import MOVED_AT_ONCE
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import (
     DAILY_TOTAL_DAYS,
@@ -44,16 +44,6 @@ if TYPE_CHECKING:
 
 # Pending records and counts are written after this time. An admission may write the records earlier.
 RECORDS_SEC = 0.25
-# An admission also moves recent records to `requests`, once there are this many or this much time has passed. Adding
-# a record to `requests` changes a page in each of three to five indexes, and records that are added together share most
-# of these pages.
-RECENT_RECORDS = 128
-RECENT_US = 100_000
-PRUNE_ROWS = 5_000
-# Records written by earlier versions are indexed INDEXED_ROWS at a time, in transactions that take a few milliseconds
-# each. One call keeps running such transactions for INDEXING_SEC.
-INDEXED_ROWS = 500
-INDEXING_SEC = 0.1
 # After every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
@@ -80,20 +70,6 @@ DAY_OF_ALL = """
     SELECT key_id, day, count FROM admissions AS latest
     WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
 """
-_RECORD = """
-    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, ''))
-"""
-_RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
-_COUNT_RECENT = "SELECT count(*) FROM recent_requests"
-MOVE_RECENT = (
-    """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
-    FROM recent_requests ORDER BY rowid
-    """,
-    "DELETE FROM recent_requests",
-)
 _COUNT_ERRORS = """
     INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
     ON CONFLICT (key_id, day, error) DO UPDATE SET count = count + excluded.count
@@ -110,22 +86,11 @@ _RECORD_PASSES = """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
-# The next four statements index the records that were written by earlier versions, newest first: see migration
-# 0004_operator_reads.sql.
-_UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
-_INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
-_INDEXED_FROM = "UPDATE request_indexing SET below = ?"
-_ALL_INDEXED = "DELETE FROM request_indexing"
-_PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
 _PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < ?"
 _PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
 # Deletes the last admissions of keys that have not been used for 400 days.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
-_DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, nullif(request_id, '')
-    FROM requests WHERE personal_base IS NOT NULL AND (?1 IS NULL OR key_id = ?1) ORDER BY at DESC, number DESC LIMIT ?2
-"""
 
 
 # The key of a request that waits for admission, and the asyncio future that receives the decision.
@@ -142,14 +107,12 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
-        # This process's count of the records in `recent_requests`, and the time when it last moved them.
-        self._recent, self._moved_us = 0, 0
+        # The number of records that this process has written to `recent_requests` since `_flush_later` last ran.
+        self._recent = 0
         self._tally = RequestTally()
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
-            # A process that was killed may have left records in `recent_requests`.
-            (self._recent,) = self._connection.execute(_COUNT_RECENT).fetchone()
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -201,17 +164,14 @@ class SqliteUsage:
     def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, BRIEFLY_SEC):
             # Read the clocks under the lock, so that admissions are stored in chronological order.
-            steady_us = self._clock.steady_us()
-            now, today = steady_us + self._shift, thai_day(self._clock.now_ms())
-            verdicts = [self._admit_one(key, now, today, as_number(today)) for key in keys]
-            move_due = self._recent >= RECENT_RECORDS or steady_us >= self._moved_us + RECENT_US
-            if move_due and self._recent:
-                self._move_recent()
-            records = self._write_records(_RECORD_NOW if move_due else _RECORD_RECENT)
-        self._drop_records(records)
-        self._recent += records
-        if move_due:
-            self._recent, self._moved_us = 0, steady_us
+            now, today = self._clock.steady_us() + self._shift, thai_day(self._clock.now_ms())
+            day = as_number(today)
+            verdicts = [self._admit_one(key, now, today, day) for key in keys]
+            written = len(self._records)
+            if written:
+                request_records.write_recent(self._connection, self._records)
+        del self._records[:written]
+        self._recent += written
         return verdicts
 
     def _admit_one(self, key: Key, now: int, today: date, day: int) -> Admitted | TooFast:
@@ -291,7 +251,7 @@ class SqliteUsage:
         def write() -> None:
             # An admission may have written the record while this call waited for the lock.
             if record in self._records:
-                self.flush(BRIEFLY_SEC)
+                self._save(BRIEFLY_SEC, moved=0)
 
         try:
             await retry_while_locked(write)
@@ -300,46 +260,45 @@ class SqliteUsage:
             self._records.remove(record)
             raise
 
-    def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Move recent records to `requests`, and write pending records and counts. If this fails, nothing changes."""
-        if not self._records and not self._tally and not self._recent:
+    def flush(self) -> None:
+        """Write pending records and counts, and move all recent records to `requests`. On failure, nothing changes."""
+        self._save(WAIT_SEC["usage"], moved=request_records.EVERYTHING)
+
+    def move_recent(self) -> None:
+        """Move recent records to `requests`, in short transactions."""
+        request_records.move_in_parts(self._connection)
+
+    def _save(self, wait_sec: float, *, moved: int) -> None:
+        """Move up to `moved` recent records to `requests`, and write pending records and counts."""
+        if not self._records and not self._tally and not (moved and request_records.has_recent(self._connection)):
             return
         with translated(), writing(self._connection, wait_sec):
-            self._move_recent()
-            records = self._write_records(_RECORD_NOW)
+            if moved:
+                request_records.move(self._connection, moved)
+            written = len(self._records)
+            request_records.write_indexed(self._connection, self._records)
             self._write_tally()
-        self._drop_records(records)
-        self._recent = 0
+        del self._records[:written]
         self._tally = RequestTally()
 
     def _flush_later(self) -> None:
         self._flush_due = False
+        # If there are many records, leave them to the supervisor, because requests would have to wait.
+        moved = MOVED_AT_ONCE if self._recent <= MOVED_AT_ONCE else 0
+        self._recent = 0
         try:
             # No request depends on these records, so do not block the event loop waiting for the lock.
-            self.flush(wait_sec=0)
+            self._save(0, moved=moved)
         except StoreUnavailable:
             # The next admission writes the records, or reports that the store is unavailable. The counts stay pending
             # until the next flush.
             return
-
-    def _write_records(self, statement: str) -> int:
-        if not self._records:
-            return 0
-        self._connection.executemany(statement, map(astuple, self._records))
-        return len(self._records)
-
-    def _move_recent(self) -> None:
-        for statement in MOVE_RECENT:
-            self._connection.execute(statement)
 
     def _write_tally(self) -> None:
         errors = ((*counted, count) for counted, count in self._tally.errors.items())
         self._connection.executemany(_COUNT_ERRORS, errors)
         passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
         self._connection.executemany(_RECORD_PASSES, passes)
-
-    def _drop_records(self, written: int) -> None:
-        del self._records[:written]
 
     # --- for the operator --------------------------------------------------------
 
@@ -351,59 +310,23 @@ class SqliteUsage:
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
         """Return the latest disclosures to one key or to all keys, newest first."""
         self.flush()
-        with translated():
-            rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
-        return [
-            RequestRecord(
-                at=at,
-                key_id=key_id,
-                route=route,
-                status=status,
-                error=error,
-                took_us=took_us,
-                personal_base=base,
-                personal_members=members,
-                request_id=request_id,
-            )
-            for at, key_id, route, status, error, took_us, base, members, request_id in rows
-        ]
+        return request_records.disclosures(self._connection, most, key_id)
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
 
     def index_requests(self) -> bool:
         """Index some records that earlier versions wrote. Return whether there may be more of them."""
-        stop = time.monotonic() + INDEXING_SEC
-        while time.monotonic() < stop:
-            with translated():
-                found = self._connection.execute(_UNINDEXED).fetchone()
-            if not found:
-                return False
-            below, are_left = found
-            with translated(), writing(self._connection, WAIT_SEC["usage"]):
-                if are_left:
-                    self._connection.execute(_INDEX_REQUESTS, (below - INDEXED_ROWS, below))
-                    self._connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
-                else:
-                    self._connection.execute(_ALL_INDEXED)
-            # Pause while the lock is free, so that waiting requests can take it.
-            time.sleep(PAUSE_SEC)
-        return True
+        return request_records.index_old(self._connection)
 
     def prune(self) -> tuple[int, int]:
         """Delete request records older than 90 days, and counts and pass progress older than 400 days.
 
         Return the number of records and the number of daily totals deleted.
         """
-        self.flush()
+        self.move_recent()
         now = self._clock.now_ms()
-        records = 0
-        while True:
-            with translated(), writing(self._connection, WAIT_SEC["usage"]):
-                cursor = self._connection.execute(_PRUNE_REQUESTS, (now - REQUEST_RECORD_DAYS * DAY_MS, PRUNE_ROWS))
-            records += cursor.rowcount
-            if cursor.rowcount < PRUNE_ROWS:
-                break
+        records = request_records.delete_before(self._connection, now - REQUEST_RECORD_DAYS * DAY_MS)
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
