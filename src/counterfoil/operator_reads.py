@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import date_of
-from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.load_progress import RejectedLine, decode_seen_at
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
@@ -30,7 +30,7 @@ QUERY_SEC = 5.0
 # A search with conditions that no index covers reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
-# An unfinished load that has not written anything for this long counts as stopped.
+# An unfinished load that has not written anything for this long counts as stopped, because it may have been killed.
 STALLED_MS = 120_000
 # Requests with a known key that end with these errors were not admitted, so they do not count against the quota.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
@@ -164,7 +164,8 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: its source, its progress, and the number of rejected lines by reason.
 
     `rejects_file` is the name of the rejects file, which is in the folder `rejects`
-    of the store unless `load --rejects` named a different file.
+    of the store unless `load --rejects` named a different file. `is_stopped` says
+    that the load has recorded that it ended with an error.
     """
 
     number: int
@@ -177,13 +178,17 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejected: int
     reasons: dict[str, int]
     rejects_file: str | None
+    is_stopped: bool
 
 
 def load_state(load: LoadRow, now: int) -> str:
-    """Return `finished` or `running`, or `stopped` if an unfinished load has not written anything for STALLED_MS."""
+    """Return `finished`, `running` or `stopped`.
+
+    An unfinished load counts as stopped if it ended with an error, or if it has not written anything for STALLED_MS.
+    """
     if load.finished_at is not None:
         return "finished"
-    return "stopped" if now - load.seen_at > STALLED_MS else "running"
+    return "stopped" if load.is_stopped or now - load.seen_at > STALLED_MS else "running"
 
 
 class BillsOfDay(Struct, frozen=True):
@@ -423,8 +428,10 @@ def shop_names(bodies: Iterable[Row]) -> list[ShopName]:
 
 
 def load_row(row: Row) -> LoadRow:
-    values = dict(zip(LoadRow.__struct_fields__, row, strict=True))
-    return LoadRow(**values | {"reasons": json.decode(values["reasons"], type=dict[str, int])})
+    values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
+    seen_at, is_stopped = decode_seen_at(values["seen_at"])
+    reasons = json.decode(values["reasons"], type=dict[str, int])
+    return LoadRow(**values | {"seen_at": seen_at, "is_stopped": is_stopped, "reasons": reasons})
 
 
 def rejected_line(row: Row) -> RejectedLine:

@@ -22,7 +22,7 @@ from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, WatchedFolder
 from counterfoil.domain.key_rotation import KeyRotation, RotateKey
-from counterfoil.domain.load_progress import LoadProgress
+from counterfoil.domain.load_progress import LatestLoad, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -305,6 +305,9 @@ class Ledger(Protocol):
 
     def begin_load(self, source: str) -> LoadProgress: ...
 
+    def stop_load(self, number: int) -> None:
+        """Record that a load has ended with an error. A load that has finished is not changed."""
+
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         """Apply the changes. A bill that was read under outdated facts is not written; its outcome is `FACTS_MOVED`."""
 
@@ -347,16 +350,6 @@ class ServerState(Struct, frozen=True):
     @property
     def is_primary(self) -> bool:
         return self.role is ServerRole.PRIMARY
-
-
-class LatestLoad(Struct, frozen=True):
-    """The progress of the latest load. `idle_ms` is the time since it last wrote a batch."""
-
-    lines: int
-    changed: int
-    rejected: int
-    finished: bool
-    idle_ms: int
 
 
 class StoreExtent(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Tests for `counterfoil doctor`."""
 
+import gzip
 import json
 import socket
 import sqlite3
@@ -188,6 +189,17 @@ def test_the_time_since_the_last_write_distinguishes_a_running_load_from_an_inte
     found = checks(loaded)["load"][0]
     assert found["status"] == status
     assert found["says"].startswith(says)
+
+
+def test_a_load_that_ended_with_an_error_is_reported_at_once(loaded: Command, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.ndjson.gz"
+    damaged.write_bytes(gzip.compress(b"\n".join(SHOPS))[:-1])
+    loaded("load", damaged, status=1)
+    assert loaded.json("loads")[0]["state"] == "stopped"
+    assert loaded.json("status", status=1)["latestLoad"]["stopped"] is True
+    found = checks(loaded)["load"][0]
+    assert found["status"] == "warn"
+    assert found["says"].startswith("The latest load did not finish: it stopped after")
 
 
 def test_read_only_commands_leave_no_file_behind(loaded: Command, store: Path) -> None:

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
 from counterfoil.domain.changes import Change, Outcome
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import open_source
+from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.machine.clock import SystemClock
+from counterfoil.operator_reads import load_state
+from counterfoil.ports import StoreUnavailable
 from ingest.loaders import (
     IterableSource,
     lines_of_a_world,
@@ -129,18 +132,42 @@ def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, cloc
     assert (seen.lines, seen.changed, seen.rejected, seen.finished) == (7, 6, 1, True)
 
 
-def test_an_interrupted_load_is_not_finished(store: Store, clock: ManualClock) -> None:
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError("disk full"), SourceError("damaged")])
+def test_a_load_that_ends_with_an_error_is_stopped_at_once(
+    store: Store, clock: ManualClock, failure: BaseException
+) -> None:
     def broken() -> Iterator[Any]:
         yield shop()
         yield bill()
-        raise KeyboardInterrupt
+        raise failure
 
-    try:
+    with pytest.raises(type(failure)):
         load(store, clock, IterableSource(broken()), batch=1)
-    except KeyboardInterrupt:
-        seen = store.latest_load(clock.now_ms())
+    seen = store.latest_load(clock.now_ms())
     assert seen is not None
-    assert (seen.lines, seen.finished) == (2, False)
+    assert (seen.lines, seen.finished, seen.is_stopped) == (2, False, True)
+    (listed,) = store.operator_reads().loads(10)
+    assert load_state(listed, clock.now_ms()) == "stopped"
+
+
+class LedgerOnALostDisk(SqliteLedger):
+    """A ledger that can no longer write anything once a load has begun."""
+
+    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002
+        raise StoreUnavailable("the disk is lost")
+
+    def stop_load(self, number: int) -> None:  # noqa: ARG002
+        raise StoreUnavailable("the disk is still lost")
+
+
+def test_a_load_into_a_store_that_cannot_be_written_reports_the_first_error(tmp_path: Path, clock: ManualClock) -> None:
+    ledger = LedgerOnALostDisk(tmp_path, clock, PSEUDONYMS.fingerprint())
+    pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(Path("/dev/null")), 500)
+    with pytest.raises(StoreUnavailable, match="the disk is lost"):
+        pipeline.load(IterableSource([shop()]))
+    ledger.close()
+    (listed,) = SqliteOperatorReads(tmp_path).loads(10)
+    assert load_state(listed, clock.now_ms()) == "running"
 
 
 def test_an_empty_load_is_finished_at_once(store: Store, clock: ManualClock) -> None:

@@ -38,6 +38,7 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.load_progress import LatestLoad
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
@@ -50,7 +51,6 @@ from counterfoil.ports import (
     Inspection,
     KeyLookup,
     KeyStore,
-    LatestLoad,
     Ledger,
     Meter,
     RequestLog,

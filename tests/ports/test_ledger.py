@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import Outcome, PutBill
-from counterfoil.domain.load_progress import LoadProgress
+from counterfoil.domain.load_progress import LatestLoad, LoadProgress
 from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.operator_reads import load_state
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from new_processes import new_processes
 from ports import other_processes
@@ -740,6 +741,30 @@ def test_a_load_reports_its_progress(open_store: OpenStore, store: Store, clock:
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
     assert seen.finished
+
+
+def test_a_load_that_was_marked_as_stopped_keeps_its_counts_and_the_time_at_which_it_stopped(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
+    number = open_store.ledger.begin_load("bills.ndjson").number
+    open_store.ledger.apply([], LoadProgress(number, lines=3, changed=1, rejected=2))
+    clock.advance(2)
+    open_store.ledger.stop_load(number)
+    stopped_at = clock.now_ms()
+    clock.advance(5)
+    assert store.latest_load(clock.now_ms()) == LatestLoad(3, 1, 2, finished=False, idle_ms=5000, is_stopped=True)
+    (listed,) = store.operator_reads().loads(10)
+    assert (listed.seen_at, listed.is_stopped, listed.lines) == (stopped_at, True, 3)
+    assert load_state(listed, clock.now_ms()) == "stopped"
+
+
+def test_a_load_that_has_finished_cannot_be_marked_as_stopped(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
+    number = open_store.ledger.begin_load("bills.ndjson").number
+    open_store.ledger.apply([], LoadProgress(number, finished=True))
+    open_store.ledger.stop_load(number)
+    assert store.latest_load(clock.now_ms()) == LatestLoad(0, 0, 0, finished=True, idle_ms=0)
 
 
 def test_the_latest_of_several_loads_is_shown(open_store: OpenStore, store: Store, clock: ManualClock) -> None:

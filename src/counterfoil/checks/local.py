@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from counterfoil import bootstrap
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.counted import counted
+from counterfoil.domain.load_progress import LatestLoad
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
-from counterfoil.ports import LatestLoad
 from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
@@ -152,16 +152,18 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
         return
     retry_advice = "Run the same `counterfoil load` again; records that are already loaded are skipped."
     lines, age = counted(load.lines, "line"), format_duration(load.idle_ms)
+    stopped = f"The latest load did not finish: it stopped after {lines}, {age} ago."
     if load.finished:
         yield Finding("load", "ok", f"The latest load finished ({lines}).")
+    elif load.is_stopped:
+        yield Finding("load", "warn", stopped, retry_advice)
     elif motion == "ahead":
         message = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
         yield Finding(
             "load", "warn", message, f"If it is no longer running, {retry_advice[0].lower()}{retry_advice[1:]}"
         )
     elif load.idle_ms > STALLED_LOAD_MS:
-        message = f"The latest load did not finish: it stopped after {lines}, {age} ago."
-        yield Finding("load", "warn", message, retry_advice)
+        yield Finding("load", "warn", stopped, retry_advice)
     elif load.idle_ms > QUIET_LOAD_MS:
         message = f"A load is waiting or was stopped: {lines} so far, nothing written for {age}."
         yield Finding("load", "ok", message, "Run `counterfoil doctor` again in two minutes.")

@@ -17,8 +17,9 @@ from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
 from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
+from counterfoil.domain.load_progress import LatestLoad
 from counterfoil.machine.addresses import reachable_host
-from counterfoil.ports import DiskUse, Inspection, LatestLoad, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import DiskUse, Inspection, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
 READY_SEC = 5.0

@@ -80,6 +80,7 @@ def _view(found: Overview, meter: str) -> dict[str, object]:
             "changed": load.changed,
             "rejected": load.rejected,
             "finished": load.finished,
+            "stopped": load.is_stopped,
             "idleMs": load.idle_ms,
         },
         "loadAlarms": alarm_view(seen.alarms),

@@ -56,3 +56,33 @@ class LoadProgress(Struct):
         """Yield a database row for each rejected line that is not stored yet."""
         for place, line in enumerate(self.new_rejects, self.stored_rejects):
             yield self.number, place, line.source, line.line, line.reason, json.encode(line.fields).decode()
+
+
+class LatestLoad(Struct, frozen=True):
+    """The progress of the latest load. `idle_ms` is the time since it last wrote to the store.
+
+    `is_stopped` says that the load has recorded that it ended with an error. A load that was killed records nothing.
+    """
+
+    lines: int
+    changed: int
+    rejected: int
+    finished: bool
+    idle_ms: int
+    is_stopped: bool = False
+
+
+def latest_load(row: tuple[Any, ...], now_ms: int) -> LatestLoad:
+    """Return the load of a database row with its counts, `finished_at` and `seen_at`."""
+    lines, changed, rejected, finished_at, stored = row
+    seen_at, is_stopped = decode_seen_at(stored)
+    return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at), is_stopped)
+
+
+def decode_seen_at(stored: int) -> tuple[int, bool]:
+    """Return when a load last wrote to the store, and whether it has recorded that it ended with an error.
+
+    The column `seen_at` of such a load is negative. So no column was added, and earlier versions of Counterfoil
+    also show the load as stopped.
+    """
+    return abs(stored), stored < 0

@@ -31,6 +31,9 @@ class CheckingLedger:
     def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002 - a check is not recorded as a load
         return LoadProgress(0)
 
+    def stop_load(self, number: int) -> None:
+        """Do nothing: a check is not recorded as a load."""
+
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002
         for change in changes:
             if isinstance(change, PutShop):

@@ -9,7 +9,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,7 +42,7 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 from counterfoil.ingest.sources import Source, SourceError, printable_name
-from counterfoil.ports import Ledger
+from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 
 REWRITE_BATCH = 500
 # Write a batch early once its lines have this many bytes, because the whole batch is held in memory.
@@ -187,12 +187,22 @@ class Pipeline:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
         summary = Summary(source=source.name)
         self._rewrite_bills()
-        self._progress = progress = self._ledger.begin_load(source.name)
+        self._progress = self._ledger.begin_load(source.name)
+        try:
+            self._load(source, summary)
+        except BaseException:
+            # If the store cannot be written, the load is shown as stopped only after a while, as if it were killed.
+            with suppress(StoreUnavailable, StoreMismatch):
+                self._ledger.stop_load(self._progress.number)
+            raise
+        return summary
+
+    def _load(self, source: Source, summary: Summary) -> None:
         for batch in self._batches(source, summary):
             self._write(batch, summary)
             self._rejects.flush()
             self._on_progress(summary)
-        progress.finished = self._damage is None or self._finishes_damaged
+        self._progress.finished = self._damage is None or self._finishes_damaged
         self._apply([], summary)
         summary.alarms = self._compare(summary.counts())
         self._rejects.close()
@@ -200,7 +210,6 @@ class Pipeline:
         self._on_progress(summary)
         if self._damage:
             raise self._damage
-        return summary
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
         """Store the counts of this load. Return the alarms if the load completed a group of loads."""

@@ -22,8 +22,8 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, WatchedFolder
+from counterfoil.domain.load_progress import LatestLoad, latest_load
 from counterfoil.ports import (
-    LatestLoad,
     Permissions,
     ServerRole,
     ServerState,
@@ -106,10 +106,7 @@ class PostgresInspection:
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         row = self._row(_LATEST_LOAD)
-        if not row:
-            return None
-        lines, changed, rejected, finished_at, seen_at = row
-        return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
+        return latest_load(row, now_ms) if row else None
 
     def intake(self) -> Intake:
         row = self._row(_INTAKE)

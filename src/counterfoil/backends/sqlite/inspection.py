@@ -19,8 +19,9 @@ from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, WatchedFolder
+from counterfoil.domain.load_progress import LatestLoad, latest_load
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import DiskUse, LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
@@ -94,10 +95,7 @@ class SqliteInspection:
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         row = self._row(_LATEST_LOAD)
-        if not row:
-            return None
-        lines, changed, rejected, finished_at, seen_at = row
-        return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
+        return latest_load(row, now_ms) if row else None
 
     def intake(self) -> Intake:
         row = self._row(_INTAKE)

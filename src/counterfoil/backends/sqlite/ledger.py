@@ -26,6 +26,8 @@ from counterfoil.ports import Clock, StoreMismatch
 SHOP_SHIFT = 40
 # Number of rows that one statement looks up by key. One statement per row would take three times as long.
 KEYS_AT_ONCE = 100
+# A failed load waits this long for the write lock before it gives up recording that it has stopped.
+STOP_SEC = 5.0
 
 _HORIZON = "SELECT at FROM horizon"
 _SET_HORIZON = "UPDATE horizon SET at = ?"
@@ -101,6 +103,8 @@ _REMOVALS = """
 _REMEMBER_REMOVAL = "INSERT OR REPLACE INTO removals (shop, kind, id, rev) VALUES (?, ?, ?, ?)"
 
 _BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
+# The negative sign marks the load as stopped: see `decode_seen_at`.
+_STOP_LOAD = "UPDATE loads SET seen_at = -? WHERE number = ? AND finished_at IS NULL"
 _SAVE_LOAD = """
     UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?
     WHERE number = ?
@@ -149,6 +153,10 @@ class SqliteLedger:
             self._connection.execute(_FORGET_LOADS, (number,))
             self._connection.execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
+
+    def stop_load(self, number: int) -> None:
+        with translated(), writing(self._connection, STOP_SEC):
+            self._connection.execute(_STOP_LOAD, (self._clock.now_ms(), number))
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         ready = prepared(changes)
