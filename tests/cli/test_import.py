@@ -109,6 +109,35 @@ def test_rejected_rows_are_reported_and_written_to_a_private_file(
     assert "already exists" in again.output
 
 
+def test_rejected_rows_are_listed_with_the_load_without_their_values(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    file = export(tmp_path, "A1,nonsense,1", "B1,14/11/2026 18:05,1", ",14/11/2026 18:05,1")
+    counterfoil("import", "--format", "csv", "--mapping", mapping, file, "--load", "--batch", "1", status=3)
+    (load,) = counterfoil.json("loads")
+    assert (load["lines"], load["changed"], load["rejected"], load["rejectsFile"]) == (4, 2, 2, None)
+    assert load["reasons"] == {"import_unreadable_value": 1, "import_no_id": 1}
+    printed = counterfoil("loads", load["number"]).stdout
+    assert {tuple(line.split()[:2]) for line in printed.splitlines()[1:]} == {
+        ("2", "import_unreadable_value"),
+        ("4", "import_no_id"),
+    }
+    assert "nonsense" not in printed
+    assert counterfoil.json("status", status=1)["latestLoad"]["rejected"] == 2
+
+
+def test_an_import_that_rejects_every_row_is_listed_with_the_first_thousand(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    file = export(tmp_path, *(f"A{number},nonsense,1" for number in range(1_200)))
+    told = counterfoil.json("import", "--format", "csv", "--mapping", mapping, file, "--load", status=3)
+    assert (told["import"]["rejected"], len(told["import"]["rejects"])) == (1_200, 20)
+    (load,) = counterfoil.json("loads")
+    # The record of the shop, which the mapping describes, is a line too.
+    assert (load["lines"], load["changed"], load["rejected"]) == (1_201, 1, 1_200)
+    assert len(counterfoil.json("loads", load["number"])["rejects"]) == 1_000
+
+
 def test_an_output_file_is_written_completely_or_not_at_all(
     counterfoil: Command, tmp_path: Path, mapping: Path
 ) -> None:

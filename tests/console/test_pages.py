@@ -13,6 +13,7 @@ from cli.command import Command
 from console.running_console import Operator, RunningConsole
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
+from counterfoil.domain.load_progress import RejectedLine
 from records import NEW_YEAR, base, bill, bills, branch, member
 
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
@@ -380,6 +381,20 @@ def test_a_rejects_file_outside_the_store_is_named_without_a_path(console: Runni
     page = alice.page("/loads/1")
     assert "then load the rejects file rejects.ndjson." in page
     assert str(console.settings.store / "rejects") not in page
+
+
+def test_a_row_that_an_import_rejected_has_its_own_advice_and_no_text_to_reveal(
+    console: RunningConsole, alice: Operator
+) -> None:
+    progress = console.service.ledger.begin_load("export.csv")
+    progress.lines, progress.rejected, progress.reasons = 2, 1, {"import_no_id": 1}
+    progress.add_reject(RejectedLine("export.csv", 4, "import_no_id"))
+    console.service.ledger.apply([], progress)
+    page = alice.page("/loads/1")
+    assert "has no valid bill ID" in page
+    assert "Fix the mapping or the export, then import it again." in page
+    assert "load the rejects file" not in page
+    assert "/loads/1/reveal" not in page
 
 
 def test_a_line_that_was_not_rejected_cannot_be_revealed(console: RunningConsole, alice: Operator) -> None:

@@ -20,6 +20,7 @@ from counterfoil.domain.audit import field_changes
 from counterfoil.domain.intake import IntakeAlarm, Measure, WatchedFolder, describe
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.http.reference.guides import action
+from counterfoil.importing.results import LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ports import Permissions
 from records import branch
@@ -388,7 +389,7 @@ def test_every_error_code_has_its_message_and_advice_in_thai(problem: object) ->
 
 def test_every_reason_for_a_rejected_line_is_in_thai() -> None:
     english = {name.partition(".")[2]: texts[0] for name, texts in TABLE.items() if name.startswith("reject.")}
-    assert english == REASONS
+    assert english == REASONS | LOAD_REASONS
 
 
 def test_every_field_of_an_audit_entry_has_a_thai_name() -> None:

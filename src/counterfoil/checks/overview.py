@@ -210,7 +210,7 @@ def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Fi
         yield from local.latest_load(load, local.horizon_motion(horizon, now))
     about = f"{counted(load.lines, 'line')}, {load.changed:,} changed, {load.rejected:,} rejected"
     if load.rejected:
-        advice = "Read the reasons in the load's output, fix the cause, then load its rejects file."
+        advice = "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import."
         yield Finding("load", "warn", f"The latest load rejected lines ({about}).", advice)
     elif load.finished:
         yield Finding("load", "ok", f"Finished {format_duration(load.idle_ms)} ago: {about}.")

@@ -13,7 +13,8 @@ from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load_report import print_report, report_view
 from counterfoil.cli.load_run import LoadReport, new_rejects_path, open_for_check, run_load
 from counterfoil.cli.terminal import print_json
-from counterfoil.importing.results import Imported, ImportedRecord
+from counterfoil.domain.load_progress import RejectedLine, RejectedRows
+from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import RejectsFile, Summary
@@ -27,13 +28,20 @@ _encode = json.Encoder().encode
 class ImportedSource(Source):
     """Passes imported records to a load. Each line keeps the file name and line number that it has in the export."""
 
-    def __init__(self, name: str, records: Iterable[ImportedRecord]) -> None:
+    def __init__(self, name: str, records: Iterable[ImportedRecord], tally: ImportTally) -> None:
         super().__init__(name, None)
         self._records = records
+        self._tally = tally
 
     def lines(self) -> Iterator[SourceLine]:
         for one in self._records:
             yield SourceLine(one.file, one.line, _encode(one.record))
+
+    def rejected_rows(self) -> RejectedRows:
+        return RejectedRows(
+            {IMPORT_PREFIX + reason: count for reason, count in self._tally.rejected.items()},
+            [RejectedLine(row.file, row.line, IMPORT_PREFIX + row.reason) for row in self._tally.first_rejects],
+        )
 
 
 def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportTally, *, as_json: bool) -> None:
@@ -98,7 +106,7 @@ def load_records(
 ) -> LoadReport:
     """Load the records, or only check them. Print the summaries of the import and the load; return the report."""
     rejects = RejectExamples() if is_check else RejectsFile(new_rejects_path(settings, name))
-    report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
+    report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records, tally))
     run_load(settings, report)
     if as_json:
         print_json({**report_view(report), "import": tally_view(tally)})

@@ -9,6 +9,7 @@ from typing import IO
 import click
 from msgspec import Struct, field, json
 
+from counterfoil.domain.load_progress import MAX_REMEMBERED
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
 
 MAX_SHOWN = 20
@@ -62,7 +63,7 @@ def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportReje
                     tally.skipped[one.reason] += 1
                 case RejectedRow():
                     tally.rejected[one.reason] += 1
-                    if len(tally.first_rejects) < MAX_SHOWN:
+                    if len(tally.first_rejects) < MAX_REMEMBERED:
                         tally.first_rejects.append(one)
                     rejects.add(one)
     finally:
@@ -80,7 +81,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         say("skipped", f"{count:,}: {reason}")
     for reason, count in tally.rejected.items():
         say("rejected", f"{count:,}: the row {REJECT_REASONS[reason]}")
-    for row in tally.first_rejects:
+    for row in tally.first_rejects[:MAX_SHOWN]:
         bill = f", bill {row.bill}" if row.bill else ""
         say("", f"{row.file} line {row.line}{bill}: {row.detail}")
     total = tally.rejected.total()
@@ -104,6 +105,6 @@ def tally_view(tally: ImportTally) -> dict[str, object]:
         "skipped": dict(tally.skipped),
         "rejected": tally.rejected.total(),
         "reasons": dict(tally.rejected),
-        "rejects": tally.first_rejects,
+        "rejects": tally.first_rejects[:MAX_SHOWN],
         "rejectsFile": str(tally.rejects_file) if tally.rejects_file else None,
     }

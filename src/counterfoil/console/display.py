@@ -174,7 +174,7 @@ LATEST_LOAD = "/loads/latest"
 # Advice for the command line, and the name of the text that the console shows instead, because it has a page for the
 # same data.
 _CONSOLE_ADVICE = {
-    "Read the reasons in the load's output, fix the cause, then load its rejects file.": "read_reasons",
+    "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import.": "read_reasons",
     "Check their tills and deliveries. Run `counterfoil shops` to see all shops.": "check_tills",
     "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.": (
         "raise_quota"

@@ -1,11 +1,11 @@
 """The progress of a load, with the position of each rejected line and the reason, but not the line's content."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field, json
 
-# The store keeps at most this many rejected lines per load. The rejects file contains all of them.
+# The store keeps at most this many rejected lines per load. The rejects file contains all lines that the load rejected.
 MAX_REMEMBERED = 1_000
 
 
@@ -16,6 +16,13 @@ class RejectedLine(Struct, frozen=True):
     line: int
     reason: str
     fields: Sequence[str] = ()
+
+
+class RejectedRows(Struct, frozen=True):
+    """Rows of an export that an import could not convert into lines: the count by reason, and the first rows."""
+
+    reasons: Mapping[str, int] = {}
+    first: Sequence[RejectedLine] = ()
 
 
 class LoadProgress(Struct):

@@ -28,6 +28,10 @@ REJECT_REASONS = {
     NOT_AN_ORDER: "is not an order that can be read",
 }
 
+# The reasons as they are stored with a load, whose own reasons have some of the same names.
+IMPORT_PREFIX = "import_"
+LOAD_REASONS = {f"{IMPORT_PREFIX}{reason}": meaning for reason, meaning in REJECT_REASONS.items()}
+
 
 class ImportFailed(Exception):
     """The import cannot start or continue. The message says why and, if possible, what to do."""

@@ -17,7 +17,7 @@ from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
-from counterfoil.domain.load_progress import LoadProgress, RejectedLine
+from counterfoil.domain.load_progress import LoadProgress, RejectedLine, RejectedRows
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
@@ -182,11 +182,14 @@ class Pipeline:
         self._converters = Converters(pseudonyms, self._facts, processes, batch, running)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
+        self._rejected_rows: Callable[[], RejectedRows] = RejectedRows
+        self._rows_added = 0
 
     def load(self, source: Source) -> Summary:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
         summary = Summary(source=source.name)
         self._rewrite_bills()
+        self._rejected_rows = source.rejected_rows
         self._progress = self._ledger.begin_load(source.name)
         try:
             self._load(source, summary)
@@ -365,10 +368,15 @@ class Pipeline:
     def _apply(self, changes: list[Change], summary: Summary) -> list[Outcome]:
         """Write changes together with the progress of the load."""
         progress = self._progress
-        progress.lines = summary.lines
+        rows = self._rejected_rows()
+        for row in rows.first[self._rows_added :]:
+            progress.add_reject(row)
+        self._rows_added = len(rows.first)
+        reasons = summary.rejected + Counter(rows.reasons)
+        progress.lines = summary.lines + sum(rows.reasons.values())
         progress.changed = summary.changed
-        progress.rejected = summary.rejected.total()
-        progress.reasons = dict(summary.rejected)
+        progress.rejected = reasons.total()
+        progress.reasons = dict(reasons)
         progress.rejects_file = printable_name(self._rejects.path.name) if self._rejects.used else None
         outcomes = self._ledger.apply(changes, progress)
         progress.mark_stored()

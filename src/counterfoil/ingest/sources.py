@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.domain.counted import counted
+from counterfoil.domain.load_progress import RejectedRows
 from counterfoil.ingest.archives import (
     PACKINGS,
     ZSTD_START,
@@ -69,6 +70,10 @@ class Source:
     def lines(self) -> Iterator[SourceLine]:
         """Yield every line that can be read, then raise a SourceError if the source is damaged."""
         raise NotImplementedError
+
+    def rejected_rows(self) -> RejectedRows:
+        """Return the rows read so far that could not be converted into lines."""
+        return RejectedRows()
 
 
 class _Stream(Source):

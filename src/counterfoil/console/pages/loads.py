@@ -29,6 +29,7 @@ from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.operator_reads import LoadRow, load_state
 from counterfoil.web.html import Child, Html, element, markup
@@ -36,6 +37,7 @@ from counterfoil.web.html import Child, Html, element, markup
 MOST_LOADS, MOST_REJECTS = 100, 200
 # The store remembers at most this many rejected lines of a load. The rejects file has all of them.
 MOST_EXPORTED = 1_000
+MEANINGS = REASONS | LOAD_REASONS
 
 
 class LoadView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -151,7 +153,7 @@ def _reasons(visit: Visit, view: LoadsView) -> Html | None:
 
 
 def _meaning(t: Texts, reason: str) -> Html:
-    return markup(t("load.line_that"), text_or_english(t, f"reject.{reason}", REASONS.get(reason, "")))
+    return markup(t("load.line_that"), text_or_english(t, f"reject.{reason}", MEANINGS.get(reason, "")))
 
 
 def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
@@ -217,7 +219,7 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
             name_of(one.source),
             markup(element("code", one.reason), " ", element("small", _meaning(t, one.reason))),
             markup([[element("code", name_of(name)), " "] for name in one.fields]) if one.fields else "–",
-            _reveal_button(visit, load, one, form_token),
+            "–" if _is_of_import(one.reason) else _reveal_button(visit, load, one, form_token),
         )
         for one in view.rejects
     ]
@@ -229,10 +231,16 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
             fields(facts),
             notice(t("load.stopped_text"), "warn") if load.state == "stopped" else None,
             section(t("load.rejects"), table(shown, columns, rows, empty=t("load.no_rejects"))),
-            _advice(visit, load) if view.rejects else None,
+            element("p", t("load.fix_import"), class_="muted") if any(map(_is_of_import, load.reasons)) else None,
+            _advice(visit, load) if not all(map(_is_of_import, load.reasons)) else None,
         ),
         command=f"counterfoil loads {load.number}",
     )
+
+
+def _is_of_import(reason: str) -> bool:
+    """Return whether `counterfoil import` rejects rows for this reason. The load's rejects file does not have them."""
+    return reason.startswith(IMPORT_PREFIX)
 
 
 def _advice(visit: Visit, load: LoadView) -> Html:
@@ -287,7 +295,7 @@ def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:
     with visit.store.reads() as reads:
         found = reads.rejects(view.load.number, MOST_EXPORTED)
     rows: list[tuple[object, ...]] = [
-        (one.source, one.line, one.reason, REASONS.get(one.reason, ""), " ".join(one.fields)) for one in found
+        (one.source, one.line, one.reason, MEANINGS.get(one.reason, ""), " ".join(one.fields)) for one in found
     ]
     return CsvExport(f"load-{view.load.number}-rejects", ("source", "line", "reason", "meaning", "fields"), rows)
 

@@ -255,8 +255,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "message.run_load": ("Run `counterfoil load`.", "รัน `counterfoil load` เพื่อนำเข้า"),
     "message.load_rejected": ("The latest load rejected lines ({about}).", "การนำเข้าล่าสุดปฏิเสธบางบรรทัด ({about})"),
     "message.load_rejects": (
-        "Read the reasons in the load's output, fix the cause, then load its rejects file.",
-        "ดูสาเหตุ แก้ไข แล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธ",
+        "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import.",
+        "ดูสาเหตุ แก้ไข แล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธหรือทำการ import อีกครั้ง",
     ),
     "message.load_finished_ago": ("Finished {span} ago: {about}.", "เสร็จเมื่อ {span}ที่แล้ว: {about}"),
     "message.load_finished": ("The latest load finished ({lines}).", "การนำเข้าล่าสุดเสร็จแล้ว ({lines})"),

@@ -126,6 +126,16 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Values are hidden, because they may contain personal data. Fix the cause, then load the rejects file.",
         "ค่าถูกซ่อนไว้เพราะอาจมีข้อมูลส่วนบุคคล แก้ไขสาเหตุแล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธ",
     ),
+    "load.fix_import": (
+        (
+            "Rows whose reason begins with import_ were rejected by counterfoil import. Fix the mapping or the export, "
+            "then import it again. To see the values, use --rejects FILE."
+        ),
+        (
+            "แถวที่สาเหตุขึ้นต้นด้วย import_ ถูกปฏิเสธโดย counterfoil import ให้แก้ไขแมปปิงหรือไฟล์ส่งออก แล้วนำเข้าอีกครั้ง "
+            "หากต้องการดูค่า ให้ใช้ --rejects FILE"
+        ),
+    ),
     "load.fix_elsewhere": (
         (
             "Values are hidden, because they may contain personal data. Fix the cause, then load the rejects file "

@@ -124,6 +124,46 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "has a value that cannot be read (--strict)",
         "มีค่าที่อ่านไม่ได้ (--strict)",
     ),
+    "reject.import_bad_row": (
+        "cannot be split into the columns of the header row, or is not text in the file's encoding",
+        "แบ่งเป็นคอลัมน์ตามแถวหัวตารางไม่ได้ หรือไม่ใช่ข้อความในการเข้ารหัสของไฟล์",
+    ),
+    "reject.import_no_id": (
+        "has no valid bill ID",
+        "ไม่มีรหัสบิลที่ใช้ได้",
+    ),
+    "reject.import_no_shop": (
+        "does not say which shop the bill belongs to",
+        "ไม่ได้ระบุว่าบิลเป็นของร้านใด",
+    ),
+    "reject.import_no_time": (
+        "has no bill time",
+        "ไม่มีเวลาของบิล",
+    ),
+    "reject.import_unreadable_value": (
+        "has a value that is not in the expected format",
+        "มีค่าที่ไม่อยู่ในรูปแบบที่กำหนด",
+    ),
+    "reject.import_no_bill": (
+        "belongs to a bill that is not in the bills file",
+        "เป็นของบิลที่ไม่มีในไฟล์บิล",
+    ),
+    "reject.import_repeated_bill": (
+        "repeats the ID of an earlier bill in the same file",
+        "มีรหัสซ้ำกับบิลก่อนหน้าในไฟล์เดียวกัน",
+    ),
+    "reject.import_different_rows": (
+        "disagrees with another row of the same bill",
+        "ขัดแย้งกับแถวอื่นของบิลเดียวกัน",
+    ),
+    "reject.import_other_currency": (
+        "is in another currency",
+        "เป็นสกุลเงินอื่น",
+    ),
+    "reject.import_not_an_order": (
+        "is not an order that can be read",
+        "ไม่ใช่คำสั่งซื้อที่อ่านได้",
+    ),
     # --- fields of audit entries ---
     "audit_field.scope": ("scope", "ขอบเขต"),
     "audit_field.label": ("label", "ป้ายชื่อ"),

@@ -91,8 +91,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "finding.fail": ("problem", "ปัญหา"),
     "finding.open_load": ("Open the latest load.", "เปิดการนำเข้าล่าสุด"),
     "advice.read_reasons": (
-        "Read the reasons on the page of the load, fix the cause, then load the rejects file.",
-        "อ่านสาเหตุในหน้าของการนำเข้า แก้ไขสาเหตุ แล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธ",
+        "Read the reasons on the page of the load, fix the cause, then load the rejects file or repeat the import.",
+        "อ่านสาเหตุในหน้าของการนำเข้า แก้ไขสาเหตุ แล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธหรือทำการ import อีกครั้ง",
     ),
     "advice.check_tills": ("Check their tills and deliveries.", "ตรวจสอบเครื่องขายและการส่งข้อมูล"),
     "advice.raise_quota": (
