@@ -29,6 +29,10 @@ class KeyIssuingError(Exception):
     """The operation is not possible; the message says why."""
 
 
+class KeyRevoked(KeyIssuingError):
+    """The key is revoked, so it cannot be changed."""
+
+
 class KeyConflict(KeyIssuingError):
     """The key has changed since the operator last saw it, so nothing was done."""
 
@@ -147,12 +151,13 @@ def _rotation(old: Key, credential: Credential, revoke_old_at: int | None, now_m
 def update(
     key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor, seen: Key | None = None
 ) -> Key:
-    """Change a key and return it.
+    """Change a key and return it. If it is revoked, raise KeyRevoked.
 
     `seen` is the key as the operator last saw it. If the key has been changed since then, raise KeyConflict.
     """
 
     def updated(key: Key) -> Key:
+        require_not_revoked(key, now_ms)
         _require_unchanged(key, seen)
         return _validated(replace(key, **changes.changed_fields()))
 
@@ -210,6 +215,12 @@ def _apply_change(
     if changed is None:
         raise _unknown_key(key_id)
     return changed
+
+
+def require_not_revoked(key: Key, now_ms: int) -> None:
+    """Raise KeyRevoked if the key is revoked. A revocation that is only scheduled does not count."""
+    if key.is_revoked(now_ms):
+        raise KeyRevoked(f"key {key.key_id} is revoked, so it cannot be changed. Issue a new key instead.")
 
 
 def _require_unchanged(key: Key, seen: Key | None) -> None:

@@ -148,8 +148,35 @@ def test_a_revocation_is_permanent_and_idempotent(counterfoil: Command) -> None:
     assert counterfoil.json("keys", "revoke", key_id)["revokedAt"] == first["revokedAt"]
     assert "was already revoked" in counterfoil("keys", "revoke", key_id).stdout
     assert "issue a new key" in counterfoil("keys", "rotate", key_id, status=1).stderr
-    assert counterfoil.json("keys", "update", key_id, "--label", "x")["revoked"]
     assert counterfoil.json("keys", "list", "--active") == []
+
+
+def test_a_revoked_key_cannot_be_updated(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    counterfoil("keys", "revoke", key_id, "--yes")
+    before = counterfoil.json("keys", "show", key_id)
+    refused = counterfoil("keys", "update", key_id, "--per-min", "7", status=1)
+    assert refused.stderr == (
+        f"counterfoil: key {key_id} is revoked, so it cannot be changed. Issue a new key instead.\n"
+    )
+    assert counterfoil.json("keys", "show", key_id) == before
+
+
+def test_a_revoked_key_is_refused_before_the_operator_is_asked_about_recent_changes(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    monkeypatch.setenv("SUDO_USER", "bob")
+    counterfoil("keys", "update", key_id, "--per-min", "7")
+    counterfoil("keys", "revoke", key_id, "--yes")
+    monkeypatch.setenv("SUDO_USER", "alice")
+    assert "is revoked" in counterfoil("keys", "update", key_id, "--per-min", "8", status=1).stderr
+
+
+def test_a_key_whose_revocation_is_scheduled_can_be_updated(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    counterfoil("keys", "revoke", key_id, "--at", "2099-01-01T00:00+07:00", "--yes")
+    assert counterfoil.json("keys", "update", key_id, "--per-min", "7")["perMin"] == 7
 
 
 @pytest.mark.parametrize("action", [("show",), ("rotate",), ("revoke",), ("update", "--label", "x")])

@@ -186,6 +186,29 @@ def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
+        ("en", "Key {key_id} is revoked, so it cannot be changed. Issue a new key instead."),
+        ("th", "คีย์ {key_id} ถูกเพิกถอนแล้ว จึงเปลี่ยนไม่ได้ กรุณาออกคีย์ใหม่"),
+    ],
+    ids=["en", "th"],
+)
+def test_a_change_is_refused_if_the_scheduled_revocation_came_into_effect_first(
+    console: RunningConsole, key_id: str, language: str, sentence: str
+) -> None:
+    path = f"/keys/{key_id}"
+    alice = console.operator("alice", **{"accept-language": language})
+    key_store, now = console.service.key_store, console.clock.now_ms()
+    key_issuing.schedule_revocation(key_store, key_id, now + 5_000, now, Actor("bob", "cli", "back-office"))
+    fields = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    console.clock.advance(10)
+    refused = alice.send(f"{path}/change", fields)
+    assert refused.status_code == 409
+    assert sentence.format(key_id=key_id) in refused.text
+    assert key_issuing.find(key_store, key_id).label != "Alice"
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
         ("en", "Latest change: key revoked by bob (console)."),
         ("th", "การเปลี่ยนล่าสุด: เพิกถอนคีย์ โดย bob (คอนโซล)"),
     ],

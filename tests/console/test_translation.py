@@ -265,7 +265,7 @@ def test_frequent_errors_of_a_database_are_translated_and_others_are_quoted(mess
 
 def key_refusals() -> list[str]:
     tree = ast.parse((CHECKS.parent / "key_issuing.py").read_text("utf-8"))
-    return sorted(_messages(tree, {"KeyIssuingError"}, set()))
+    return sorted(_messages(tree, {"KeyIssuingError", "KeyRevoked"}, set()))
 
 
 def test_key_issuing_has_the_refusals_that_this_test_looks_for() -> None:

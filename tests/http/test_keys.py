@@ -190,13 +190,9 @@ def test_a_rotated_key_works_until_its_scheduled_end_and_its_successor_longer(se
 def test_a_revocation_is_not_undone_by_an_update(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
     key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
-    key_issuing.update(
-        shared_service.key_store,
-        key_id(key),
-        key_issuing.KeyChanges(per_min=5, personal_data=True),
-        shared_service.clock.now_ms(),
-        OPERATOR,
-    )
+    changes = key_issuing.KeyChanges(per_min=5, personal_data=True)
+    with pytest.raises(key_issuing.KeyRevoked):
+        key_issuing.update(shared_service.key_store, key_id(key), changes, shared_service.clock.now_ms(), OPERATOR)
     shared_service.clock.advance(1)
     assert shared_service.error("shops", key) == "key_revoked"
 

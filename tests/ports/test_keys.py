@@ -273,3 +273,22 @@ def test_an_update_is_refused_if_the_key_is_not_as_the_operator_saw_it(store: St
         key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=KEY)
     assert second.find("k_1") == changed
     assert key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=changed).per_min == 9
+
+
+def test_a_revoked_key_cannot_be_changed_even_if_it_was_revoked_in_the_meantime(store: Store) -> None:
+    with_keys(store, KEY)
+    key_store = store.key_store()
+    revoked = key_issuing.revoke(key_store, "k_1", 2, OPERATOR)
+    for seen in (None, KEY, revoked):
+        with pytest.raises(key_issuing.KeyRevoked, match="Issue a new key"):
+            key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 3, OPERATOR, seen=seen)
+    assert key_store.find("k_1") == revoked
+
+
+def test_a_key_can_be_changed_until_the_time_of_its_scheduled_revocation(store: Store) -> None:
+    with_keys(store, KEY)
+    key_store = store.key_store()
+    key_issuing.schedule_revocation(key_store, "k_1", 10, 2, OPERATOR)
+    assert key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 9, OPERATOR).per_min == 8
+    with pytest.raises(key_issuing.KeyRevoked):
+        key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 10, OPERATOR)

@@ -216,9 +216,9 @@ def update(
 ) -> None:
     """Change a key's label, limits or permissions. Its scope and secret never change.
 
-    Before it replaces a value that somebody else set within the last hour, the
-    command asks for confirmation. Without a terminal, it refuses unless --yes is
-    given.
+    A revoked key cannot be changed. Before the command replaces a value that
+    somebody else set within the last hour, it asks for confirmation. Without a
+    terminal, it refuses unless --yes is given.
     """
     changes = key_issuing.KeyChanges(
         label=label,
@@ -232,6 +232,8 @@ def update(
     settings, now, by = existing_store(ctx, store), _now(), operator()
     with _open_key_store(settings) as key_store:
         seen = key_issuing.find(key_store, keyid)
+        # Refuse a revoked key before the operator is asked anything.
+        key_issuing.require_not_revoked(seen, now)
         replaced = recent_values(settings, seen, changes, now, by)
         if not yes:
             confirm_replacement(replaced)

@@ -25,7 +25,16 @@ from counterfoil.console.pages.revealed import draw_issued
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.key_issuing import MAX_LIMIT, AlreadyRotated, Grant, Issued, KeyChanges, KeyConflict, KeyIssuingError
+from counterfoil.key_issuing import (
+    MAX_LIMIT,
+    AlreadyRotated,
+    Grant,
+    Issued,
+    KeyChanges,
+    KeyConflict,
+    KeyIssuingError,
+    KeyRevoked,
+)
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
@@ -181,6 +190,8 @@ def change(visit: Visit) -> ConsoleResponse:
                 key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor, seen=key)
         except KeyConflict:
             return _conflict(visit)
+        except KeyRevoked as error:
+            return _key_page(visit, 409, _refusal(visit, error), "bad")
         except KeyIssuingError as error:
             return _key_page(visit, 422, _refusal(visit, error), "bad")
         return _key_page(visit, 200, visit.t("change.done"), "good")

@@ -32,6 +32,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Key {key_id} is revoked and cannot be rotated; issue a new key instead.",
         "คีย์ {key_id} ถูกเพิกถอนแล้ว จึงหมุนเวียนไม่ได้ กรุณาออกคีย์ใหม่",
     ),
+    "refusal.change_revoked": (
+        "Key {key_id} is revoked, so it cannot be changed. Issue a new key instead.",
+        "คีย์ {key_id} ถูกเพิกถอนแล้ว จึงเปลี่ยนไม่ได้ กรุณาออกคีย์ใหม่",
+    ),
     "refusal.past": (
         "The time of a scheduled revocation must be in the future.",
         "เวลาที่กำหนดเพิกถอนต้องเป็นเวลาในอนาคต",
