@@ -1,7 +1,10 @@
 """Runs the real command on the test's store in this process. `PYTHON` is the command line for a separate process."""
 
 import json
+import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +42,14 @@ class Command:
 
     def json(self, *arguments: object, status: int = 0, stdin: bytes | None = None) -> Any:
         return json.loads(self(*arguments, "--json", status=status, stdin=stdin).stdout)
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Let every write beyond this size fail, as on a full disk, but with the error "File too large"."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -2,12 +2,13 @@
 
 import gzip
 import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from cli.command import Command
+from cli.command import PYTHON, Command, file_size_limit
 
 PLAN = ("--bills", "120", "--members", "40", "--shops", "18", "--until", "2026-09-30", "--seed", "5")
 
@@ -47,6 +48,27 @@ def test_an_unwritable_folder_is_reported_in_one_sentence(counterfoil: Command, 
     (tmp_path / "file").touch()
     result = counterfoil.bare("generate", *PLAN, "--out", tmp_path / "file", status=1)
     assert result.stderr.startswith("counterfoil: File exists")
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+def test_a_file_that_cannot_be_written_is_named_and_no_file_remains(
+    counterfoil: Command, tmp_path: Path, packing: str
+) -> None:
+    out = tmp_path / "world"
+    flags = {"": (), ".gz": ("--gzip",), ".zst": ("--zstd",)}[packing]
+    with file_size_limit(2_000):
+        result = counterfoil.bare("generate", *PLAN, "--out", out, *flags, status=1)
+    error = result.stderr.splitlines()[-1]
+    assert error.startswith("counterfoil: File too large: ")
+    assert error.rpartition(": ")[2] in {str(out / f"{kind}.ndjson{packing}") for kind in ("shops", "members", "bills")}
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("flag", [(), ("--gzip",), ("--zstd",)])
+def test_a_full_disk_under_standard_output_is_named(flag: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*PYTHON, "generate", *PLAN, *flag], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"counterfoil: No space left on device: standard output\n")
 
 
 @pytest.mark.parametrize(

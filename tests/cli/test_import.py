@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import PYTHON, Command
+from cli.command import PYTHON, Command, file_size_limit
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 BILLS = EXAMPLES / "bills.csv"
@@ -151,6 +151,46 @@ def test_an_output_file_is_written_completely_or_not_at_all(
     assert not list(tmp_path.glob("*.partial"))
     counterfoil.bare("import", "--format", "csv", "--mapping", mapping, file, "-o", out, "--date-order", "mdy")
     assert '"closedAt":"2026-01-02T18:05:00"' in out.read_text("utf-8")
+
+
+def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    out, rejects = tmp_path / "records.ndjson", tmp_path / "rejects.ndjson"
+    file = export(tmp_path, "B1,nonsense,1", *(f"A{number},14/11/2026 18:05,1" for number in range(1_000)))
+    arguments = ("import", "--format", "csv", "--mapping", mapping, file, "-o", out, "--rejects", rejects)
+    before = {path.name for path in tmp_path.iterdir()}
+    with file_size_limit(100_000):
+        error = counterfoil.bare(*arguments, status=1).stderr
+    assert error == f"counterfoil: File too large: {out}\n"
+    assert {path.name for path in tmp_path.iterdir()} == before
+    assert "1,000 converted" in counterfoil.bare(*arguments, status=3).output
+    full = counterfoil.bare("import", "--format", "csv", "--mapping", mapping, file, "-o", "/dev/full", status=1)
+    assert full.stderr == "counterfoil: No space left on device: /dev/full\n"
+
+
+def test_a_rejects_file_that_cannot_be_written_is_named_and_does_not_remain(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    rejects = tmp_path / "rejects.ndjson"
+    file = export(tmp_path, *(f"A{number},nonsense,1" for number in range(3_000)))
+    with file_size_limit(250_000):
+        error = counterfoil.bare(
+            "import", "--format", "csv", "--mapping", mapping, file, "--rejects", rejects, status=1
+        ).stderr
+    assert error == f"counterfoil: File too large: {rejects}\n"
+    assert not rejects.exists()
+
+
+def test_a_proposed_mapping_that_cannot_be_written_is_named_and_does_not_remain(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "mapping.toml"
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    with file_size_limit(10):
+        error = counterfoil.bare("import", "--infer", file, "-o", out, status=1).stderr
+    assert error == f"counterfoil: File too large: {out}\n"
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(

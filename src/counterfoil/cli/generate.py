@@ -17,6 +17,7 @@ from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.output_files import StandardOutput, draft_of, open_output
 from counterfoil.settings import SettingsError
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
@@ -124,10 +125,10 @@ def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: 
 
 
 def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
-    out = sys.stdout.buffer
+    out = StandardOutput()
     if compression and is_terminal(sys.stdout):
         raise SettingsError("compressed records cannot be shown on a terminal. Use --out DIR or redirect the output.")
-    with _compressing(out, compression) as output:
+    with _compressing(cast("IO[bytes]", out), compression) as output:
         for line in _lines_with_progress(plan, show_progress=not is_terminal(sys.stdout)):
             output.write(line + b"\n")
     out.flush()
@@ -138,21 +139,16 @@ def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[s
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
-    drafts = {kind: path.with_name(f"{path.name}.partial") for kind, path in paths.items()}
     written = dict.fromkeys(paths, 0)
-    try:
-        with ExitStack() as stack:
-            raw = {kind: stack.enter_context(draft.open("wb")) for kind, draft in drafts.items()}
-            files = {kind: stack.enter_context(_compressing(file, compression)) for kind, file in raw.items()}
-            for line in _lines_with_progress(plan, show_progress=True):
-                kind = line[KIND_OFFSET : line.index(b'"', KIND_OFFSET)]
-                files[kind].write(line + b"\n")
-                written[kind] += 1
-        for kind, draft in drafts.items():
-            draft.replace(paths[kind])
-    finally:
-        for draft in drafts.values():
-            draft.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        # The stack closes all files before it renames the first of them.
+        drafts = {kind: stack.enter_context(draft_of(path)) for kind, path in paths.items()}
+        raw = {kind: stack.enter_context(open_output(drafts[kind], name=path)) for kind, path in paths.items()}
+        files = {kind: stack.enter_context(_compressing(file, compression)) for kind, file in raw.items()}
+        for line in _lines_with_progress(plan, show_progress=True):
+            kind = line[KIND_OFFSET : line.index(b'"', KIND_OFFSET)]
+            files[kind].write(line + b"\n")
+            written[kind] += 1
     return {str(paths[kind]): count for kind, count in written.items()}
 
 

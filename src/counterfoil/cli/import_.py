@@ -184,8 +184,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     _check_options(ctx, request)
     _require_distinct_files(ctx, request)
     tally = ImportTally(rejects_file=request.rejects)
-    rejects = ImportRejects(request.rejects)
-    with _opened(request) as reading:
+    with ImportRejects(request.rejects) as rejects, _opened(request) as reading:
         if request.is_load:
             status = _load(ctx, request, reading, tally, rejects)
         else:

@@ -1,5 +1,6 @@
 """`counterfoil import --infer`: propose a mapping, and show a few bills as the API would serve them."""
 
+import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
+from counterfoil.machine.output_files import STANDARD_OUTPUT_NAME, names_file, open_output
 
 STANDARD_OUTPUT = "-"
 BILLS_SHOWN = 5
@@ -32,13 +34,10 @@ def propose_mapping(
     proposal = propose(files[0], next(iter(line_files), None), next(iter(payment_files), None), shop)
     text = proposal.text()
     if output == STANDARD_OUTPUT:
-        click.echo(text, nl=False)
+        with names_file(STANDARD_OUTPUT_NAME):
+            click.echo(text, nl=False)
     else:
-        try:
-            with Path(output).open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            raise ImportFailed(f"{output} already exists. Choose a new file name, or delete the file.") from None
+        _write_new_file(Path(output), text)
     content = tomllib.loads(text)
     _show_bills(proposal, content)
     _show_decisions(proposal)
@@ -48,6 +47,20 @@ def propose_mapping(
         _say(f"The mapping is in {output}. {then}")
         extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
         _say(f"  counterfoil import --format csv --mapping {output} {files[0]}{extra} --load")
+
+
+def _write_new_file(path: Path, text: str) -> None:
+    """Write the text to a file that must not exist yet. If it cannot be written completely, delete it."""
+    try:
+        file = open_output(path, flags=os.O_EXCL)
+    except FileExistsError:
+        raise ImportFailed(f"{path} already exists. Choose a new file name, or delete the file.") from None
+    try:
+        with file:
+            file.write(text.encode())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _unset_entries(content: dict[str, Any]) -> list[str]:

@@ -1,6 +1,5 @@
 """Writes imported records to a file or to standard output, or loads them into the store."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import Source
+from counterfoil.machine.output_files import StandardOutput, draft_of, open_output
 from counterfoil.settings import Settings
 
 STANDARD_OUTPUT = "-"
@@ -47,22 +47,19 @@ class ImportedSource(Source):
 def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportTally, *, as_json: bool) -> None:
     """Write the records as NDJSON, then print the summary."""
     if output == STANDARD_OUTPUT:
+        out = StandardOutput()
         for one in records:
-            sys.stdout.buffer.write(_encode(one.record) + b"\n")
-        sys.stdout.buffer.flush()
+            out.write(_encode(one.record) + b"\n")
+        out.flush()
         print_tally(tally, to_stderr=True)
         return
     path = Path(output)
     if path.exists() and not path.is_file():
         # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
-        _write_to(path, records)
+        _write_to(path, path, records)
     else:
-        draft = path.with_name(f"{path.name}.partial")
-        try:
-            _write_to(draft, records)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with draft_of(path) as draft:
+            _write_to(draft, path, records)
     if as_json:
         print_json(tally_view(tally))
     else:
@@ -80,8 +77,8 @@ def check_records(records: Iterable[ImportedRecord], tally: ImportTally, *, as_j
     click.echo("Nothing was written. Run the same command without --check to write the records.")
 
 
-def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
-    with path.open("wb") as file:
+def _write_to(path: Path, name: Path, records: Iterable[ImportedRecord]) -> None:
+    with open_output(path, name=name) as file:
         for one in records:
             file.write(_encode(one.record) + b"\n")
 

@@ -4,13 +4,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import click
 from msgspec import Struct, field, json
 
 from counterfoil.domain.load_progress import MAX_REMEMBERED
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
+from counterfoil.machine.output_files import open_output
 
 MAX_SHOWN = 20
 COLUMN = 10
@@ -28,7 +29,10 @@ class ImportTally(Struct):
 
 
 class ImportRejects:
-    """The file for rejected rows, created at the first reject. It quotes the export, so only its owner can read it."""
+    """The file for rejected rows, created at the first reject. It quotes the export, so only its owner can read it.
+
+    As a context manager, it deletes the file if the import fails, because the next import needs a new file.
+    """
 
     def __init__(self, path: Path | None) -> None:
         if path is not None and path.exists():
@@ -36,11 +40,23 @@ class ImportRejects:
         self._path = path
         self._file: IO[bytes] | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._file is None or self._path is None:
+            return
+        try:
+            self._file.close()
+        finally:
+            if error is not None:
+                self._path.unlink(missing_ok=True)
+
     def add(self, row: RejectedRow) -> None:
         if self._path is None:
             return
         if self._file is None:
-            self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+            self._file = open_output(self._path, flags=os.O_EXCL, mode=0o600)
         self._file.write(json.encode(row) + b"\n")
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, json
 
 from counterfoil.importing.results import ImportFailed
+from counterfoil.machine.output_files import names_file, open_output
 
 Watermark = datetime | int
 
@@ -63,11 +64,14 @@ class StateFile:
         else:
             saved = SavedState(fingerprint, number=watermark)
         draft = self._path.with_name(f"{self._path.name}.new")
-        with draft.open("wb") as file:
-            file.write(json.encode(saved) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
+        try:
+            with open_output(draft, name=self._path) as file, names_file(str(self._path)):
+                file.write(json.encode(saved) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def close(self) -> None:
         os.close(self._lock)

@@ -42,6 +42,7 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 from counterfoil.ingest.sources import Source, SourceError, printable_name
+from counterfoil.machine.output_files import open_output
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 
 REWRITE_BATCH = 500
@@ -134,11 +135,10 @@ class RejectsFile:
     def add(self, line: SourceLine, rejected: Rejected) -> None:
         if self._file is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            self._file = open_output(self.path, mode=0o600)
             # The path may also name a device or a pipe, whose permissions must not be changed.
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.fchmod(descriptor, 0o600)
-            self._file = os.fdopen(descriptor, "wb")
+            if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                os.fchmod(self._file.fileno(), 0o600)
         self._file.write(json.encode(make_reject(line.source, line.number, rejected, line.text)) + b"\n")
 
     @property

@@ -1,0 +1,75 @@
+"""Files that commands write. Every error that occurs while one is written names the file."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+STANDARD_OUTPUT_NAME = "standard output"
+
+
+@contextmanager
+def names_file(name: str) -> Iterator[None]:
+    """Give this file name to every OSError. The system names a file when it is opened, but not when it is written."""
+    try:
+        yield
+    except OSError as error:
+        raise _named(error, name) from error
+
+
+def open_output(path: Path, *, name: Path | None = None, flags: int = os.O_TRUNC, mode: int = 0o666) -> IO[bytes]:
+    """Create a file and open it for writing. Its errors name `name` if it is given, otherwise the path."""
+    shown = str(name or path)
+    with names_file(shown):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, mode)
+    return io.BufferedWriter(_NamedFile(descriptor, shown))
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file that replaces `path` at the end, or is deleted if the block fails."""
+    draft = path.with_name(f"{path.name}.partial")
+    try:
+        yield draft
+        with names_file(str(path)):
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+class StandardOutput:
+    """Standard output for bytes."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return sys.stdout.buffer.write(data)
+        except OSError as error:
+            raise _named(error, STANDARD_OUTPUT_NAME) from error
+
+    def flush(self) -> None:
+        with names_file(STANDARD_OUTPUT_NAME):
+            sys.stdout.buffer.flush()
+
+
+class _NamedFile(io.FileIO):
+    def __init__(self, descriptor: int, shown: str) -> None:
+        super().__init__(descriptor, "wb")
+        self._shown = shown
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _named(error, self._shown) from error
+
+    def close(self) -> None:
+        with names_file(self._shown):
+            super().close()
+
+
+def _named(error: OSError, name: str) -> OSError:
+    """Return the error with this file name. Its class is the same, because the error number determines the class."""
+    return OSError(error.errno, error.strerror or str(error), name)
