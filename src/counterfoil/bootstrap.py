@@ -300,6 +300,11 @@ def has_store(settings: Settings) -> bool:
     return inspection(settings).fingerprint() is not None if settings.database else files.exists(settings.store)
 
 
+def is_unfinished(settings: Settings) -> bool:
+    """Return whether the creation of an embedded store has failed. `counterfoil init` or a load completes it."""
+    return not settings.database and files.is_unfinished(settings.store)
+
+
 def require_store(settings: Settings) -> None:
     """Raise if an embedded store does not exist, so that a mistyped path does not create an empty one."""
     if not settings.database:

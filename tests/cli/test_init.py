@@ -1,10 +1,11 @@
 """Tests for `counterfoil init`, and for commands that must not create a store."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from cli.command import SHOPS, Command
+from cli.command import SHOPS, Command, file_size_limit
 
 DATABASES = {"books.sqlite3", "keys.sqlite3", "usage.sqlite3"}
 
@@ -43,3 +44,32 @@ def test_only_a_lost_file_is_created_again(counterfoil: Command, store: Path) ->
     assert "counterfoil init --recreate usage" in counterfoil("usage", status=1).stderr
     counterfoil("init", "--recreate", "usage")
     counterfoil("usage")
+
+
+# A new store needs a file of about 300 kB. With these limits, the creation fails at different steps.
+@pytest.mark.parametrize("size", [0, 4_000, 20_000, 100_000, 290_000])
+@pytest.mark.parametrize("command", [["init"], ["load", "-"], ["keys", "issue", "--shop", "sh_1"]], ids=" ".join)
+def test_a_store_that_could_not_be_created_on_a_full_disk_is_completed_by_the_same_command(
+    counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], size: int
+) -> None:
+    (store.parent / "secret").write_text("5" * 64, "utf-8")
+    monkeypatch.setenv("COUNTERFOIL_SECRET_FILE", str(store.parent / "secret"))
+    with monkeypatch.context() as full, file_size_limit(size):
+        real = os.statvfs(store.parent)
+        full.setattr(os, "statvfs", lambda _: os.statvfs_result((*real[:4], 0, *real[5:])))
+        failed = counterfoil(*command, stdin=SHOPS[0], status=1)
+    assert f"a store cannot be created in {store}, because the disk is full" in failed.stderr
+    for other in (["status"], ["keys", "list"], ["serve"]):
+        assert "run `counterfoil init` to complete it" in counterfoil(*other, status=1).stderr
+    assert "is incomplete" in counterfoil("doctor", status=1).stdout
+    counterfoil(*command, stdin=SHOPS[0])
+    assert counterfoil.json("audit")[-1]["act"] == "store_created"
+    assert "incomplete" not in counterfoil("doctor").stdout
+
+
+def test_a_secret_that_could_not_be_written_is_named_and_leaves_no_file(counterfoil: Command, store: Path) -> None:
+    with file_size_limit(0):
+        failed = counterfoil("load", "-", stdin=SHOPS[0], status=1)
+    assert f"{store / 'secret'}: File too large" in failed.stderr
+    assert [file.name for file in store.iterdir() if file.name.startswith("secret")] == []
+    counterfoil("load", "-", stdin=SHOPS[0])

@@ -174,7 +174,7 @@ def test_a_finding_names_all_permissions_of_a_login_in_both_languages(
 
 STORE_ERRORS = {"StoreUnavailable", "StoreUnreachable", "StoreBusy", "StoreMismatch", "kind"}
 # Functions that return the reason why a store cannot be used.
-STORE_REASONS = {"mismatch", "is_missing", "is_damaged", "cannot_be_read"}
+STORE_REASONS = {"mismatch", "is_missing", "is_damaged", "cannot_be_read", "no_store", "unfinished_store"}
 # Modules that distribute, fill, copy, back up or restore a store. Only commands print their errors.
 COMMANDS_ONLY = {"copy_source.py", "copy_target.py", "citus_layout.py", "ledger.py", "backup.py", "restore.py"}
 # Only `init --recreate` reports this error, and the console has no such command.

@@ -43,6 +43,8 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
             local.disk(settings),
             *local.ports(settings, "other"),
         ]
+    if bootstrap.is_unfinished(settings):
+        return [local.unfinished_store(settings), local.clock(None, now), local.disk(settings)]
     inspection = bootstrap.inspection(settings)
     problems = inspection.problems()
     moved = local.moved_store(settings, problems)

@@ -50,6 +50,15 @@ def missing_store(settings: Settings) -> Finding:
     )
 
 
+def unfinished_store(settings: Settings) -> Finding:
+    return Finding(
+        "store",
+        "fail",
+        f"The store in {settings.store} is incomplete, because it could not be created completely.",
+        "If the disk is full, free up disk space. Then run `counterfoil init`.",
+    )
+
+
 def store_that_is_a_file(settings: Settings) -> Finding:
     return Finding(
         "store",

@@ -1,7 +1,10 @@
 """Reads and creates the file with the deployment secret."""
 
+import contextlib
 import os
 from pathlib import Path
+
+from counterfoil.machine.output_files import open_output
 
 
 def read_or_create(file: Path) -> bytes:
@@ -19,12 +22,10 @@ def create(file: Path, secret: str) -> None:
     that processes which start at the same time read the same secret.
     """
     draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as out:
-        out.write(secret + "\n")
     try:
-        os.link(draft, file)
-    except FileExistsError:
-        pass
+        with open_output(draft, name=file, flags=os.O_EXCL, mode=0o600) as out:
+            out.write(f"{secret}\n".encode("ascii"))
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, file)
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Recognises a missing, damaged or unreadable file of a store, and says what the operator can do about it."""
 
+import errno
 import os
 import sqlite3
 from pathlib import Path
@@ -30,12 +31,42 @@ def is_damaged(name: Name, reason: object) -> str:
 
 def cannot_be_read(folder: Path, name: Name, error: BaseException | None) -> str:
     """Return the message for a file that SQLite cannot read. On a full disk, its errors do not mean damage."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _FULL_DISK_ERRORS and _is_disk_full(folder):
+    if is_disk_full(folder, error):
         return f"{name}.sqlite3 cannot be opened, because the disk is full ({error}): free up disk space."
     return is_damaged(name, error)
 
 
-def _is_disk_full(folder: Path) -> bool:
+def cannot_be_created(folder: Path, reason: object) -> str:
+    return (
+        f"a store cannot be created in {folder}, because the disk is full ({reason}): free up disk space, then run "
+        "the same command again."
+    )
+
+
+def no_store(folder: Path) -> str:
+    return (
+        f"there is no store at {folder}. Check --store or COUNTERFOIL_STORE; "
+        "to create a new store there, run `counterfoil init`."
+    )
+
+
+def unfinished_store(folder: Path) -> str:
+    return (
+        f"the store in {folder} is incomplete, because it could not be created completely: "
+        "run `counterfoil init` to complete it."
+    )
+
+
+def is_disk_full(folder: Path, error: BaseException | None) -> bool:
+    """Return whether the cause of an error is a full disk."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOSPC
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    # SQLite may delete its log after an error, so there may be free space again.
+    return code == sqlite3.SQLITE_FULL or (code in _FULL_DISK_ERRORS and _has_no_space(folder))
+
+
+def _has_no_space(folder: Path) -> bool:
     try:
         disk = os.statvfs(folder)
     except OSError:

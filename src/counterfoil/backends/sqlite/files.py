@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from counterfoil.backends.sqlite import file_problems
 from counterfoil.backends.sqlite.file_problems import cannot_be_read, is_missing
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
 from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
@@ -119,6 +120,16 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
     if _store_id(folder, name):
         return _settled(folder, name)
     require_whole(folder)
+    try:
+        return _created(folder, name)
+    except StoreUnavailable as error:
+        if file_problems.is_disk_full(folder, error.__cause__):
+            raise StoreUnavailable(file_problems.cannot_be_created(folder, error.__cause__)) from error
+        raise
+
+
+def _created(folder: Path, name: Name) -> sqlite3.Connection:
+    """Create the files that are missing, assign the store's ID to all files, and open one of them for writing."""
     for other in NAMES:
         if other != name and _store_id(folder, other) is None:
             _settled(folder, other).close()
@@ -141,8 +152,12 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
         raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
     with translated():
         connection = _connect(_uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
-        _settle_layout(connection, name)
-        _migrate(connection, name)
+        try:
+            _settle_layout(connection, name)
+            _migrate(connection, name)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
@@ -288,17 +303,32 @@ def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
 
 
 def exists(folder: Path) -> bool:
-    """Return whether the folder contains any file of a store."""
+    """Return whether the folder contains a store, even if a file of it was lost or cannot be read."""
+    return _has_files(folder) and not is_unfinished(folder)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Return whether the folder contains files of a store whose creation has failed, for example on a full disk.
+
+    No file has an ID then, and at least one file has no schema.
+    """
+    try:
+        store_ids = [_store_id(folder, name) for name in NAMES] if _has_files(folder) else []
+    except StoreUnavailable:
+        return False
+    return None in store_ids and not any(store_ids)
+
+
+def _has_files(folder: Path) -> bool:
     return any(path_of(folder, name).exists() for name in NAMES)
 
 
 def require_store(folder: Path) -> None:
-    """Raise if the folder contains no file of a store."""
-    if not exists(folder):
-        raise StoreMismatch(
-            f"there is no store at {folder}. Check --store or COUNTERFOIL_STORE; "
-            "to create a new store there, run `counterfoil init`."
-        )
+    """Raise if the folder contains no store, or one whose creation has failed."""
+    if not _has_files(folder):
+        raise StoreMismatch(file_problems.no_store(folder))
+    if is_unfinished(folder):
+        raise StoreMismatch(file_problems.unfinished_store(folder))
 
 
 def has_schema(folder: Path, name: Name) -> bool:

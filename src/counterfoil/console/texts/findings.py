@@ -120,6 +120,14 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Run `counterfoil init` to create it. If it should already exist, check --store or COUNTERFOIL_STORE.",
         "รัน `counterfoil init` เพื่อสร้าง ถ้าควรมีอยู่แล้ว ให้ตรวจสอบ --store หรือ COUNTERFOIL_STORE",
     ),
+    "message.store_unfinished": (
+        "The store in {store} is incomplete, because it could not be created completely.",
+        "ที่เก็บข้อมูลใน {store} ไม่ครบ เพราะสร้างไม่สำเร็จ",
+    ),
+    "message.complete_store": (
+        "If the disk is full, free up disk space. Then run `counterfoil init`.",
+        "ถ้าดิสก์เต็ม ให้เพิ่มพื้นที่ว่างบนดิสก์ แล้วรัน `counterfoil init`",
+    ),
     "message.store_is_file": (
         "{store} is a file, but a store must be a folder.",
         "{store} เป็นไฟล์ แต่ที่เก็บข้อมูลต้องเป็นโฟลเดอร์",

@@ -52,6 +52,13 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
             "`counterfoil serve` หรือ `counterfoil load` เพื่อปรับรุ่น"
         ),
     ),
+    "store_problem.unfinished": (
+        (
+            "the store in {folder} is incomplete, because it could not be created completely: "
+            "run `counterfoil init` to complete it."
+        ),
+        "ที่เก็บข้อมูลใน {folder} ไม่ครบ เพราะสร้างไม่สำเร็จ: รัน `counterfoil init` เพื่อสร้างให้ครบ",
+    ),
     "store_problem.no_store": (
         (
             "there is no store at {folder}. Check --store or COUNTERFOIL_STORE; to create a new store there, run "
