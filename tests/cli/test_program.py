@@ -229,6 +229,24 @@ def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
     assert errors == b""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("load --watch", "--watch needs a folder. Try `program load --help`."),
+        ("import -o", "-o needs a file name. Try `program import --help`."),
+        ("keys issue --shop sh_1 --per-min", "--per-min needs a number. Try `program keys issue --help`."),
+        ("init --recreate", "--recreate needs one of these values: books, keys, usage. Try `program init --help`."),
+        ("generate --until", "--until needs a value (YYYY-MM-DD). Try `program generate --help`."),
+        ("status --json=1", "Option '--json' does not take a value. Try `program status --help`."),
+        ("--config", "--config needs a file name. Try `program --help`."),
+    ],
+)
+def test_an_option_without_its_value_says_what_it_needs_and_points_to_the_help_of_its_command(
+    counterfoil: Command, arguments: str, message: str
+) -> None:
+    assert counterfoil.bare(*arguments.split(), status=2).stderr == f"counterfoil: {message}\n"
+
+
 def test_a_full_disk_under_the_output_is_reported() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*PYTHON, "schema", "bill"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)

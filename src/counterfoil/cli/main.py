@@ -18,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from counterfoil import API_VERSION, __version__
+from counterfoil.cli.usage_errors import CommandContext, usage_message, use_command_context
 from counterfoil.machine.colour import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -90,6 +91,8 @@ EXTRAS = {
 class Program(click.Group):
     """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
 
+    context_class = CommandContext
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
@@ -103,6 +106,7 @@ class Program(click.Group):
             gc.freeze()
             gc.enable()
         command: click.Command = module.command
+        use_command_context(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -200,8 +204,7 @@ def _report_usage_error(error: click.UsageError) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return USAGE_ERROR
-    command = error.ctx.command_path if error.ctx else "counterfoil"
-    return _print_error(f"{error.format_message()} Try `{command} --help`.", USAGE_ERROR)
+    return _print_error(usage_message(error), USAGE_ERROR)
 
 
 def _error_message(error: Exception) -> str:
