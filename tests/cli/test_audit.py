@@ -85,7 +85,7 @@ def test_older_entries_can_be_excluded(counterfoil: Command) -> None:
     assert acts(counterfoil, "--since", "2099-01-01T00:00+07:00") == []
     assert "no entries since the given time" in counterfoil("audit", "--since", "2099-01-01T00:00+07:00").stderr
     for wrong in ("yesterday", "2026-11-01", "", "7 days"):
-        assert "such as 12h, 7d or 2026" in counterfoil("audit", "--since", wrong, status=2).stderr
+        assert "Use a duration such as 12h or 7d, or a time" in counterfoil("audit", "--since", wrong, status=2).stderr
 
 
 def test_acts_on_the_whole_store_are_recorded(counterfoil: Command, store: Path, tmp_path: Path) -> None:

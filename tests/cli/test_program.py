@@ -247,6 +247,40 @@ def test_an_option_without_its_value_says_what_it_needs_and_points_to_the_help_o
     assert counterfoil.bare(*arguments.split(), status=2).stderr == f"counterfoil: {message}\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("load - --batch x", "Invalid value for '--batch': 'x' is not a whole number."),
+        ("generate --bills x", "Invalid value for '--bills': 'x' is not a whole number."),
+        ("generate --bills -1", "Invalid value for '--bills': -1 is not between 0 and 1,000,000,000."),
+        ("demo --port 65536", "Invalid value for '--port': 65536 is not between 0 and 65535."),
+        ("loads 0", "Invalid value for 'NUMBER': 0 is too small. The smallest value is 1."),
+        (
+            "generate --bills 1 --until x",
+            "Invalid value for '--until': 'x' is not a valid date. Use the format YYYY-MM-DD.",
+        ),
+        ("audit --since x", "Invalid value for '--since': 'x' is not a valid duration or time."),
+        (
+            "keys rotate 000000000000 --revoke-old-in x",
+            "Invalid value for '--revoke-old-in': 'x' is not a valid duration.",
+        ),
+        ("keys revoke 000000000000 --at x", "Invalid value for '--at': 'x' is not a valid time."),
+        ("audit x", "Invalid value for 'KEYID': this is not a valid key ID."),
+        ("schema x", "Invalid value for 'KIND': 'x' is not one of 'shop', 'base', 'member', 'bill'."),
+        ("schema", "Missing argument 'KIND'. Choose from: shop, base, member, bill."),
+        ("import --format csv missing", "Invalid value for 'FILE': the file 'missing' does not exist."),
+        ("import --format csv /", "Invalid value for 'FILE': '/' is a folder, not a file."),
+        ("status --store /dev/null/x/ y", "This command does not accept: y."),
+        ("keys issue --shop a b c", "This command does not accept: b c."),
+        ("load --watch /etc/passwd", "Invalid value for '--watch': '/etc/passwd' is a file, not a folder."),
+    ],
+)
+def test_an_unusable_value_is_reported_in_a_plain_sentence(counterfoil: Command, arguments: str, message: str) -> None:
+    result = counterfoil.bare(*arguments.split(), status=2)
+    assert result.stderr.startswith(f"counterfoil: {message} ")
+    assert f" Try `program {arguments.split(maxsplit=1)[0]}" in result.stderr
+
+
 def test_a_full_disk_under_the_output_is_reported() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*PYTHON, "schema", "bill"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -38,8 +38,10 @@ def since_time(value: str) -> int:
     try:
         return SystemClock().now_ms() - duration(value) if value[-1:] in "mhdw" else instant(value)
     except click.BadParameter as error:
-        examples = "12h, 7d or 2026-11-23T00:00+07:00"
-        raise click.BadParameter(f"not a valid duration or time with a time zone, such as {examples}.") from error
+        raise click.BadParameter(
+            f"{value!r} is not a valid duration or time. Use a duration such as 12h or 7d, or a time with its time "
+            "zone, such as 2026-11-23T00:00+07:00."
+        ) from error
 
 
 @click.command()

@@ -43,7 +43,7 @@ def key_id(value: str) -> str:
         )
     if not _KEY_ID.fullmatch(value):
         # The message does not quote the value, which may be a secret.
-        raise click.BadParameter(f"not a valid key ID; a key ID consists of {ID_LENGTH} letters and digits.")
+        raise click.BadParameter(f"this is not a valid key ID. A key ID consists of {ID_LENGTH} letters and digits.")
     return value
 
 
@@ -51,7 +51,9 @@ def duration(value: str) -> int:
     """Parse a duration such as `7d`, and return it in milliseconds."""
     found = _DURATION.fullmatch(value.strip())
     if not found:
-        raise click.BadParameter("not a valid duration; use a number and a unit, such as 30m, 12h, 7d or 2w.")
+        raise click.BadParameter(
+            f"{value!r} is not a valid duration. Use a number and a unit, such as 30m, 12h, 7d or 2w."
+        )
     return int(found[1]) * _UNITS_MS[found[2]]
 
 
@@ -62,7 +64,9 @@ def instant(value: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise click.BadParameter("not a valid time; include the time zone, for example 2026-11-23T00:00+07:00.")
+        raise click.BadParameter(
+            f"{value!r} is not a valid time. Include the time zone, for example 2026-11-23T00:00+07:00."
+        )
     return to_ms(moment)
 
 
