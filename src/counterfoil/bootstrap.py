@@ -311,6 +311,15 @@ def require_store(settings: Settings) -> None:
         files.require_store(settings.store)
 
 
+def store_id(settings: Settings) -> str | None:
+    """Return the ID of an embedded store, a random number. Return None for a database or an unreadable store."""
+    if settings.database:
+        return None
+    from counterfoil.backends.sqlite.inspection import SqliteInspection
+
+    return SqliteInspection(settings.store).store_id()
+
+
 def lost_files(settings: Settings) -> list[Name]:
     """Return the names of the files that an embedded store has lost."""
     return [] if settings.database else files.lost(settings.store)

@@ -110,6 +110,24 @@ def test_a_service_that_is_not_ready_fails_and_says_why(loaded: Command, admin_p
         assert "usage: the disk is full" in loaded("status", status=1).stdout
 
 
+def test_a_service_that_serves_another_store_is_not_mistaken_for_the_service_of_this_store(
+    loaded: Command, admin_port: int, tmp_path: Path
+) -> None:
+    other = Command(tmp_path / "other")
+    other("load", "-", stdin=SHOPS[0])
+    environment = {**os.environ, "COUNTERFOIL_PORT": str(free_port()), "COUNTERFOIL_LOG": "off"}
+    service = subprocess.Popen([*PYTHON, "serve", "--store", str(other.store)], env=environment)
+    try:
+        until(lambda: status_of(report(other), "service") == "ok", "the service is ready")
+        message = f"The service at 127.0.0.1:{admin_port} serves another store."
+        assert message in loaded("status", status=1).stdout
+        assert message in loaded("doctor").stdout
+        assert message not in other("doctor").stdout
+    finally:
+        service.terminate()
+        service.wait(20)
+
+
 def test_another_program_on_the_port_is_not_mistaken_for_the_service(loaded: Command, admin_port: int) -> None:
     with socket.create_server(("127.0.0.1", admin_port)) as stranger:
         stranger.listen()

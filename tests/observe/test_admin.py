@@ -144,3 +144,13 @@ def test_a_crashing_readiness_check_is_reported_without_its_details(capfd: pytes
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_only_a_client_on_this_machine_learns_the_id_of_the_store() -> None:
+    admin = Admin("127.0.0.1", 0, lambda: READY, list, store_id=lambda: "0badcafe")
+    try:
+        assert admin.store_header("/ready", "127.0.0.1") == [("counterfoil-store", "0badcafe")]
+        assert admin.store_header("/ready", "192.0.2.1") == []
+        assert admin.store_header("/metrics", "127.0.0.1") == []
+    finally:
+        admin.stop()

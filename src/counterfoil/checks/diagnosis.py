@@ -1,9 +1,11 @@
 """Runs all checks on a store, for `counterfoil doctor` and the console."""
 
+from collections.abc import Iterator
+
 from counterfoil import bootstrap
 from counterfoil.checks import cluster, intake, local
 from counterfoil.checks.local import Finding, PortUse
-from counterfoil.checks.overview import Overview, ask_ready
+from counterfoil.checks.overview import Overview, ask_ready, serves_another_store
 from counterfoil.settings import Settings
 
 # Checks that `status` runs too. `every_finding` leaves out the findings of `doctor` for these checks, because they are
@@ -62,12 +64,20 @@ def run_checks(settings: Settings, now: int) -> list[Finding]:
         local.horizon(horizon, now, served=not local.is_port_free(settings)),
         *local.latest_load(inspection.latest_load(now), motion),
         *intake.check_intake(settings, inspection, now),
-        *local.ports(settings, _PORT_USE[motion]),
+        *_ports(settings, _PORT_USE[motion]),
     ]
 
 
 # An embedded store has at most one service, so if its horizon is moving, that service probably uses the ports.
 _PORT_USE: dict[local.HorizonMotion, PortUse] = {"moving": "service", "still": "other", "ahead": "unknown"}
+
+
+def _ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
+    """Check the ports. If the service on the admin port serves another store, report that instead."""
+    answer = ask_ready(settings) if settings.admin_port else ""
+    is_other_store = not isinstance(answer, str) and serves_another_store(settings, answer)
+    for finding in local.ports(settings, use):
+        yield local.other_store_on_port(settings) if is_other_store and finding.check == "admin" else finding
 
 
 def _port_use_on_this_node(settings: Settings) -> PortUse:

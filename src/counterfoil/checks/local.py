@@ -343,6 +343,15 @@ def ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
             )
 
 
+def other_store_on_port(settings: Settings) -> Finding:
+    return Finding(
+        "admin",
+        "warn",
+        f"The service at {settings.admin_host}:{settings.admin_port} serves another store.",
+        "Check --store and admin_port. Each service on a machine needs its own admin_port.",
+    )
+
+
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

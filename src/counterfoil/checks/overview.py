@@ -18,7 +18,7 @@ from counterfoil.domain.calendar import iso_utc, thai_day
 from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
 from counterfoil.domain.load_progress import LatestLoad
-from counterfoil.machine.addresses import reachable_host
+from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.ports import DiskUse, Inspection, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
@@ -33,6 +33,8 @@ class Ready(Struct, frozen=True, rename="camel"):
 
     ready: bool
     not_ready: dict[str, str] = field(default_factory=dict)
+    # The ID of the store, from a header; None if the service does not say which store it serves.
+    store_id: str | None = None
 
 
 class KeyToday(Struct, frozen=True, rename="camel"):
@@ -125,10 +127,20 @@ def service_finding(settings: Settings, horizon: int | None, now: int) -> Findin
     if isinstance(answer, str):
         advice = "Run `counterfoil serve`, or check admin_host and admin_port."
         return Finding("service", "fail", f"No service responds at {address} ({answer}).", advice)
+    if serves_another_store(settings, answer):
+        advice = "Check --store and admin_port. Each service on a machine needs its own admin_port."
+        return Finding("service", "fail", f"The service at {address} serves another store.", advice)
     if answer.ready:
         return Finding("service", "ok", f"The service is ready at {settings.host}:{settings.port}.")
     reasons = "; ".join(f"{name}: {problem.rstrip('.')}" for name, problem in answer.not_ready.items())
     return Finding("service", "fail", f"The service is running but not ready: {reasons}.", "Check its log.")
+
+
+def serves_another_store(settings: Settings, answer: Ready) -> bool:
+    """Return whether both stores have an ID and the IDs differ. A restored copy of a store has the same ID."""
+    if not answer.store_id:
+        return False
+    return bootstrap.store_id(settings) not in (None, answer.store_id)
 
 
 def ask_ready(settings: Settings) -> Ready | str:
@@ -137,7 +149,9 @@ def ask_ready(settings: Settings) -> Ready | str:
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
     try:
         connection.request("GET", "/ready")
-        return json.decode(connection.getresponse().read(), type=Ready)
+        response = connection.getresponse()
+        answer = json.decode(response.read(), type=Ready)
+        return Ready(answer.ready, answer.not_ready, response.getheader(STORE_HEADER))
     except OSError as error:
         return (error.strerror or type(error).__name__).lower()
     except (http.client.HTTPException, DecodeError):

@@ -21,6 +21,10 @@ def url(host: str, port: int, path: str = "") -> str:
     return f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
 
 
+# The header of the admin listener's response to `/ready` that contains the ID of the store.
+STORE_HEADER = "counterfoil-store"
+
+
 def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from counterfoil.machine.addresses import STORE_HEADER, is_loopback
 from counterfoil.machine.host_names import HostNames
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -69,8 +70,10 @@ class Admin:
         ready: Callable[[], list[Readiness]],
         metrics: Callable[[], Iterable[Metric]],
         names: str = "",
+        store_id: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._ready = ready
+        self._store_id = store_id
         self.request_check = AdminRequestCheck(host, names)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_MetricsCollector(metrics))
@@ -96,6 +99,14 @@ class Admin:
             return self._answer(path)
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             return 500, JSON, json.encode({"failed": type(error).__name__})
+
+    def store_header(self, path: str, client: str) -> list[tuple[str, str]]:
+        """Return the header of `/ready` that names the store, for a client on this machine.
+
+        `status` and `doctor` use it to notice that the service on a port serves another store.
+        """
+        store_id = self._store_id() if path == "/ready" and is_loopback(client) else None
+        return [(STORE_HEADER, store_id)] if store_id else []
 
     def _answer(self, path: str) -> tuple[int, str, bytes]:
         match path.partition("?")[0]:
@@ -138,7 +149,8 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
             if refusal:
                 self._send(refusal.status, JSON, json.encode({"refused": refusal.message}))
             else:
-                self._send(*admin.answer(self.path))
+                header = admin.store_header(self.path, self.client_address[0])
+                self._send(*admin.answer(self.path), *header)
 
         def _send(self, status: int, kind: str, body: bytes, *headers: tuple[str, str]) -> None:
             self.send_response(status)

@@ -120,6 +120,7 @@ def _admin(settings: Settings, counters: Path) -> Admin | None:
         ready=partial(readiness, settings, counters, inspection),
         metrics=partial(metrics, settings, counters, inspection),
         names=settings.admin_names,
+        store_id=partial(bootstrap.store_id, settings),
     )
 
 

@@ -89,6 +89,11 @@ class SqliteInspection:
     def knows(self, scope: Scope) -> bool:
         return self._row(_KNOWN[scope.kind], scope.id) is not None
 
+    def store_id(self) -> str | None:
+        """Return the ID of the store, or None if it has no ID yet or cannot be read."""
+        row = self._row("PRAGMA application_id")
+        return f"{row[0]:08x}" if row and row[0] else None
+
     def horizon(self) -> int | None:
         row = self._row("SELECT at FROM horizon")
         return row[0] if row else None

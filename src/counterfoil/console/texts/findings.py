@@ -40,6 +40,14 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "No service responds at {address} ({reason}).",
         "ไม่มีบริการตอบที่ {address} ({reason})",
     ),
+    "message.other_store": (
+        "The service at {address} serves another store.",
+        "บริการที่ {address} ให้บริการที่เก็บข้อมูลอื่น",
+    ),
+    "message.own_admin_port": (
+        "Check --store and admin_port. Each service on a machine needs its own admin_port.",
+        "ตรวจสอบ --store และ admin_port แต่ละบริการในเครื่องเดียวกันต้องมี admin_port ของตนเอง",
+    ),
     "message.serve_or_admin": (
         "Run `counterfoil serve`, or check admin_host and admin_port.",
         "รัน `counterfoil serve` หรือตรวจสอบ admin_host และ admin_port",
