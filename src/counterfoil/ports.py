@@ -305,8 +305,8 @@ class Ledger(Protocol):
 
     def begin_load(self, source: str) -> LoadProgress: ...
 
-    def stop_load(self, number: int) -> None:
-        """Record that a load has ended with an error. A load that has finished is not changed."""
+    def stop_load(self, number: int, changed: int) -> None:
+        """Record that a load has ended with an error after it changed this many records, unless it has finished."""
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         """Apply the changes. A bill that was read under outdated facts is not written; its outcome is `FACTS_MOVED`."""

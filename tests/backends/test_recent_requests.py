@@ -89,6 +89,18 @@ def test_the_supervisor_moves_few_records_per_transaction(
     assert moved == [MOVED_AT_ONCE, 2 * MOVED_AT_ONCE]
 
 
+def test_old_records_are_deleted_a_few_per_transaction(
+    usage: SqliteUsage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.backends.sqlite.request_records.PRUNE_ROWS", 100)
+    served(usage, 250)
+    usage.flush()
+    left: list[int] = []
+    monkeypatch.setattr("time.sleep", lambda _: left.append(count(tmp_path, "requests")))
+    assert usage.prune() == (250, 0)
+    assert left == [150, 50]
+
+
 def test_a_disclosure_is_listed_at_once_and_moves_no_other_records(usage: SqliteUsage, tmp_path: Path) -> None:
     async def disclose() -> None:
         await usage.admit(KEY)

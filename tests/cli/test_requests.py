@@ -111,7 +111,9 @@ def test_no_match_is_mentioned(counterfoil: Command, key_id: str) -> None:
     assert (result.stdout, "no recorded request matches" in result.stderr) == ("", True)
 
 
-@pytest.mark.parametrize("options", [("--csv", "--json"), ("--follow", "--until", "1h"), ("--follow", "--limit", "50")])
+@pytest.mark.parametrize(
+    "options", [("--csv", "--json"), ("--follow", "--until", "1h"), ("--follow", "--limit", "50"), ("--follow", "r_1")]
+)
 def test_options_that_contradict_each_other_are_refused(
     counterfoil: Command, key_id: str, options: tuple[str, ...]
 ) -> None:

@@ -145,7 +145,7 @@ def test_a_load_that_ends_with_an_error_is_stopped_at_once(
         load(store, clock, IterableSource(broken()), batch=1)
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
-    assert (seen.lines, seen.finished, seen.is_stopped) == (2, False, True)
+    assert (seen.lines, seen.changed, seen.finished, seen.is_stopped) == (2, 2, False, True)
     (listed,) = store.operator_reads().loads(10)
     assert load_state(listed, clock.now_ms()) == "stopped"
 
@@ -156,7 +156,7 @@ class LedgerOnALostDisk(SqliteLedger):
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002
         raise StoreUnavailable("the disk is lost")
 
-    def stop_load(self, number: int) -> None:  # noqa: ARG002
+    def stop_load(self, number: int, changed: int) -> None:  # noqa: ARG002
         raise StoreUnavailable("the disk is still lost")
 
 

@@ -1,5 +1,6 @@
 """Tests for the supervisor's background tasks, on a real store."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,12 +9,16 @@ import pytest
 
 from counterfoil import bootstrap, settings
 from counterfoil.backends.sqlite.files import path_of, read_write, writing
+from counterfoil.backends.sqlite.request_records import has_recent, write_recent
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.observe.events import Event
 from counterfoil.serving.chores import Chores
 from counterfoil.settings import Settings
 from waiting import until
 
 ROWS = 200
+RECORD = RequestRecord(at=1, key_id="k_1", route="usage", status=200, error=None, took_us=1)
 
 
 @pytest.fixture
@@ -41,6 +46,26 @@ def test_the_supervisor_checkpoints_what_workers_write_to_the_usage_log(store: S
 def test_the_usage_log_is_checkpointed_while_a_load_writes_the_books(store: Settings) -> None:
     with closing(read_write(store.store, "books")) as loader, writing(loader, 10):
         test_the_supervisor_checkpoints_what_workers_write_to_the_usage_log(store)
+
+
+def test_recent_requests_are_moved_while_old_ones_are_deleted(store: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    deleting, may_end = threading.Event(), threading.Event()
+
+    def delete_slowly(usage: SqliteUsage) -> tuple[int, int]:
+        deleting.set()
+        may_end.wait(60)
+        return 0, 0
+
+    monkeypatch.setattr(SqliteUsage, "prune", delete_slowly)
+    monkeypatch.setattr("counterfoil.serving.chores.PRUNE_SEC", 0)
+    try:
+        until(deleting.is_set, "old requests are being deleted")
+        with closing(read_write(store.store, "usage")) as worker:
+            with writing(worker, 10):
+                write_recent(worker, [RECORD])
+            until(lambda: not has_recent(worker), "the record was moved")
+    finally:
+        may_end.set()
 
 
 def test_the_horizon_moves_while_nothing_is_loaded(store: Settings) -> None:

@@ -743,16 +743,16 @@ def test_a_load_reports_its_progress(open_store: OpenStore, store: Store, clock:
     assert seen.finished
 
 
-def test_a_load_that_was_marked_as_stopped_keeps_its_counts_and_the_time_at_which_it_stopped(
+def test_a_load_that_was_marked_as_stopped_has_its_counts_and_the_time_at_which_it_stopped(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     number = open_store.ledger.begin_load("bills.ndjson").number
     open_store.ledger.apply([], LoadProgress(number, lines=3, changed=1, rejected=2))
     clock.advance(2)
-    open_store.ledger.stop_load(number)
+    open_store.ledger.stop_load(number, 2)
     stopped_at = clock.now_ms()
     clock.advance(5)
-    assert store.latest_load(clock.now_ms()) == LatestLoad(3, 1, 2, finished=False, idle_ms=5000, is_stopped=True)
+    assert store.latest_load(clock.now_ms()) == LatestLoad(3, 2, 2, finished=False, idle_ms=5000, is_stopped=True)
     (listed,) = store.operator_reads().loads(10)
     assert (listed.seen_at, listed.is_stopped, listed.lines) == (stopped_at, True, 3)
     assert load_state(listed, clock.now_ms()) == "stopped"
@@ -763,7 +763,7 @@ def test_a_load_that_has_finished_cannot_be_marked_as_stopped(
 ) -> None:
     number = open_store.ledger.begin_load("bills.ndjson").number
     open_store.ledger.apply([], LoadProgress(number, finished=True))
-    open_store.ledger.stop_load(number)
+    open_store.ledger.stop_load(number, 2)
     assert store.latest_load(clock.now_ms()) == LatestLoad(0, 0, 0, finished=True, idle_ms=0)
 
 

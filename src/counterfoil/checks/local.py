@@ -165,7 +165,13 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
     if load.finished:
         yield Finding("load", "ok", f"The latest load finished ({lines}).")
     elif load.is_stopped:
-        yield Finding("load", "warn", stopped, retry_advice)
+        yield Finding(
+            "load",
+            "warn",
+            stopped,
+            "Correct the cause that its error message named. Then run the same `counterfoil load` again; records that "
+            "are already loaded are skipped.",
+        )
     elif motion == "ahead":
         message = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
         yield Finding(

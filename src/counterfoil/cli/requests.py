@@ -81,6 +81,8 @@ def command(
     """
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.", ctx)
+    if follow and requestid is not None:
+        raise click.UsageError("--follow shows new requests, so it cannot be combined with a request ID.", ctx)
     if follow and until is not None:
         raise click.UsageError("--follow runs until interrupted, so it cannot be combined with --until.", ctx)
     if follow and ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE:

@@ -31,7 +31,7 @@ class CheckingLedger:
     def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002 - a check is not recorded as a load
         return LoadProgress(0)
 
-    def stop_load(self, number: int) -> None:
+    def stop_load(self, number: int, changed: int) -> None:
         """Do nothing: a check is not recorded as a load."""
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002

@@ -196,7 +196,7 @@ class Pipeline:
         except BaseException:
             # If the store cannot be written, the load is shown as stopped only after a while, as if it were killed.
             with suppress(StoreUnavailable, StoreMismatch):
-                self._ledger.stop_load(self._progress.number)
+                self._ledger.stop_load(self._progress.number, summary.changed)
             raise
         return summary
 

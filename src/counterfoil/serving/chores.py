@@ -29,7 +29,11 @@ class Closable(Protocol):
 
 
 class Chores:
-    """Runs chores in two threads: one for the books, which may have to wait for a load, and one for usage."""
+    """Runs chores in three threads: for the books, for usage, and for deleting old usage data.
+
+    A load may block the books for up to a minute, and deleting old data may take minutes. Neither may delay the chores
+    for usage, because requests can be found only after their records were moved.
+    """
 
     def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
         self._settings = settings
@@ -38,6 +42,7 @@ class Chores:
         self._threads = [
             threading.Thread(target=self._run_book_chores, name="books", daemon=True),
             threading.Thread(target=self._run_usage_chores, name="usage", daemon=True),
+            threading.Thread(target=self._run_pruning, name="prune", daemon=True),
         ]
         self._due: dict[str, float] = {}
         self._failing: set[str] = set()
@@ -46,8 +51,9 @@ class Chores:
     def start(self) -> None:
         self._ledger = bootstrap.ledger(self._settings)
         self._usage = bootstrap.usage(self._settings)
-        self._cursors = bootstrap.cursors(self._settings)
-        self._open = (self._ledger, self._usage, self._cursors)
+        self._old_usage = bootstrap.usage(self._settings)
+        self._old_cursors = bootstrap.cursors(self._settings)
+        self._open = (self._ledger, self._usage, self._old_usage, self._old_cursors)
         self._run("horizon", 0, self._ledger.advance_horizon)
         for thread in self._threads:
             thread.start()
@@ -75,8 +81,11 @@ class Chores:
         while not self._stop.wait(USAGE_SEC):
             self._run("move_requests", 0, self._usage.move_recent)
             self._run("usage_checkpoint", 0, self._usage.checkpoint)
-            self._run("prune", PRUNE_SEC, self._prune)
             self._run("index_requests", 0, self._usage.index_requests)
+
+    def _run_pruning(self) -> None:
+        while not self._stop.wait(USAGE_SEC):
+            self._run("prune", PRUNE_SEC, self._prune)
 
     def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
         """Run a chore if it is due. Log when it starts to fail and when it works again."""
@@ -96,8 +105,8 @@ class Chores:
                 self._log(ServiceChanged(what=f"{name}_recovered"))
 
     def _prune(self) -> None:
-        records, days = self._usage.prune()
-        cursors = self._cursors.prune()
+        records, days = self._old_usage.prune()
+        cursors = self._old_cursors.prune()
         if records or days or cursors:
             deleted = f"{counted(records, 'request record')}, {counted(days, 'daily total')}"
             self._log(ServiceChanged(what="pruned", detail=f"{deleted}, {counted(cursors, 'expired cursor')}"))

@@ -167,7 +167,9 @@ _SAVE_LOAD = """
     WHERE number = %s
 """
 # The negative sign marks the load as stopped: see `decode_seen_at`.
-_STOP_LOAD = f"UPDATE loads SET seen_at = -coalesce(%s, {CLOCK}) WHERE number = %s AND finished_at IS NULL"  # noqa: S608
+_STOP_LOAD = f"""
+    UPDATE loads SET seen_at = -coalesce(%s, {CLOCK}), changed = %s WHERE number = %s AND finished_at IS NULL
+"""  # noqa: S608 - contains only a constant
 _REMEMBER_REJECT = """
     INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (%s, %s, %s, %s, %s, %s)
 """
@@ -226,9 +228,9 @@ class PostgresLedger:
             self._line().execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
 
-    def stop_load(self, number: int) -> None:
+    def stop_load(self, number: int, changed: int) -> None:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            connection.execute(_STOP_LOAD, (self._now_ms() if self._now_ms else None, number))
+            connection.execute(_STOP_LOAD, (self._now_ms() if self._now_ms else None, changed, number))
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         ready = prepared(changes)

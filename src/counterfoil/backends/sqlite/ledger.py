@@ -104,7 +104,7 @@ _REMEMBER_REMOVAL = "INSERT OR REPLACE INTO removals (shop, kind, id, rev) VALUE
 
 _BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
 # The negative sign marks the load as stopped: see `decode_seen_at`.
-_STOP_LOAD = "UPDATE loads SET seen_at = -? WHERE number = ? AND finished_at IS NULL"
+_STOP_LOAD = "UPDATE loads SET seen_at = -?, changed = ? WHERE number = ? AND finished_at IS NULL"
 _SAVE_LOAD = """
     UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?
     WHERE number = ?
@@ -154,9 +154,9 @@ class SqliteLedger:
             self._connection.execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
 
-    def stop_load(self, number: int) -> None:
+    def stop_load(self, number: int, changed: int) -> None:
         with translated(), writing(self._connection, STOP_SEC):
-            self._connection.execute(_STOP_LOAD, (self._clock.now_ms(), number))
+            self._connection.execute(_STOP_LOAD, (self._clock.now_ms(), changed, number))
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         ready = prepared(changes)

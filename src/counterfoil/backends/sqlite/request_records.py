@@ -18,7 +18,8 @@ from counterfoil.domain.request_records import RequestRecord
 MOVED_AT_ONCE = 128
 MOVING_SEC = 0.25
 EVERYTHING = 1 << 62
-PRUNE_ROWS = 5_000
+# Old records are deleted this many at a time, in transactions that take a few milliseconds each.
+PRUNE_ROWS = 500
 # Records written by earlier versions are indexed INDEXED_ROWS at a time, in transactions that take a few milliseconds
 # each. One call keeps running such transactions for INDEXING_SEC.
 INDEXED_ROWS = 500
@@ -121,6 +122,8 @@ def delete_before(connection: sqlite3.Connection, at: int) -> int:
         records += deleted
         if deleted < PRUNE_ROWS:
             return records
+        # Pause while the lock is free, so that waiting requests can take it.
+        time.sleep(PAUSE_SEC)
 
 
 def disclosures(connection: sqlite3.Connection, most: int, key_id: str | None) -> list[RequestRecord]:

@@ -324,7 +324,6 @@ class SqliteUsage:
 
         Return the number of records and the number of daily totals deleted.
         """
-        self.move_recent()
         now = self._clock.now_ms()
         records = request_records.delete_before(self._connection, now - REQUEST_RECORD_DAYS * DAY_MS)
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))

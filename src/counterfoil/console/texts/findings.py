@@ -284,6 +284,13 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Run the same `counterfoil load` again; records that are already loaded are skipped.",
         "รัน `counterfoil load` คำสั่งเดิมอีกครั้ง ระเบียนที่นำเข้าแล้วจะถูกข้าม",
     ),
+    "message.load_again_after": (
+        (
+            "Correct the cause that its error message named. Then run the same `counterfoil load` again; records that "
+            "are already loaded are skipped."
+        ),
+        "แก้ไขสาเหตุที่ข้อความแสดงข้อผิดพลาดระบุไว้ แล้วรัน `counterfoil load` คำสั่งเดิมอีกครั้ง ระเบียนที่นำเข้าแล้วจะถูกข้าม",
+    ),
     "message.load_again_if": (
         "If it is no longer running, {advice}",
         "ถ้าไม่ได้ทำงานอยู่แล้ว: {advice}",

@@ -98,8 +98,11 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "load.running": ("running", "กำลังนำเข้า"),
     "load.stopped": ("stopped", "หยุดกลางคัน"),
     "load.stopped_text": (
-        "This load did not finish. Run the same command again; records that are already loaded are skipped.",
-        "การนำเข้านี้ไม่เสร็จสมบูรณ์ ให้รันคำสั่งเดิมอีกครั้ง ระเบียนที่นำเข้าแล้วจะถูกข้าม",
+        (
+            "This load did not finish. If it printed an error message, correct the cause. Then run the same command "
+            "again; records that are already loaded are skipped."
+        ),
+        ("การนำเข้านี้ไม่เสร็จสมบูรณ์ ถ้ามีข้อความแสดงข้อผิดพลาด ให้แก้ไขสาเหตุก่อน แล้วรันคำสั่งเดิมอีกครั้ง ระเบียนที่นำเข้าแล้วจะถูกข้าม"),
     ),
     "load.reason": ("Reason", "สาเหตุ"),
     "load.means": ("Meaning", "ความหมาย"),
