@@ -26,7 +26,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-programs test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-meltano connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
+.PHONY: help demo test test-programs test-attacks test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-meltano connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -71,24 +71,27 @@ demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --j
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
-	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
+	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
 	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the Singer tap in Meltano (make test-meltano)."
-	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
+	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser), and the attack campaign (make test-attacks)."
 	@# Otherwise, every test process of a new clone compiles all modules.
 	@$(BIN)/python -m compileall -q -j 0 src
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not long and not programs and not browser' $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not long and not programs and not browser and not attacks' $(ARGS)
 
 test-programs: $(READY) ## run the tests that run whole programs or other tools
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'programs and not long' $(ARGS)
 
+test-attacks: $(READY) ## attack a service for about a minute: the short form of the campaign in hostile/
+	$(BIN)/python -m pytest -m 'attacks and not long' hostile $(ARGS)
+
 test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 	$(BIN)/python -m pytest -m browser tests/web tests/console $(ARGS)
 
 test-long: $(READY) ## run the tests that take minutes
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
+	COUNTERFOIL_TEST_EXPLORE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
 
 connectors: $(CONNECTORS_READY) ## install the connectors for dlt, Singer and Airbyte
 
@@ -118,7 +121,7 @@ ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI and Arazzo documents
 
 wheel: $(SHIP_READY) ## build the wheel and the source archive reproducibly into dist/
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
 
 check: $(READY) ## check formatting, lint, types, import contracts and known vulnerabilities
 	$(BIN)/ruff format --check .
@@ -129,7 +132,6 @@ check: $(READY) ## check formatting, lint, types, import contracts and known vul
 
 docs: $(READY) ## write the documents that are generated from the code
 	PYTHONPATH=tests $(BIN)/python -m upkeep.fields
-	PYTHONPATH=tests $(BIN)/python -m upkeep.manual
 
 format: $(READY) ## format the code
 	$(BIN)/ruff format .

@@ -1,1 +1,1 @@
-"""The benchmark, run by `make bench`, `make bench-quick` and `make bench-growth`. See docs/performance.md."""
+"""The benchmark, run by `make bench`, `make bench-quick` and `make bench-growth`. See docs/evidence/performance.md."""

@@ -1,11 +1,11 @@
-"""`python -m bench.publish`: render the plots of the last full run; write the targets to docs/performance.md."""
+"""`python -m bench.publish`: render the plots of the last full run; write the targets to its page in docs/evidence."""
 
 import re
 from pathlib import Path
 
 from bench.report import HEADS, RESULTS, draw, read, table, verdict_row
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "performance.md"
 PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)", re.DOTALL)
 
 

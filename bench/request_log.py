@@ -3,11 +3,9 @@
     PYTHONPATH=tests .venv/bin/python -m bench.request_log --records 10000000 --folder DIR
 
 Fills an embedded store, or with --postgresql a database on a server that this
-program starts, and measures each kind of search. With --upgrade, the records are
-written in the last schema version that had no request IDs, and the migration and
-the indexing that follows are measured too. Prints one line of JSON. For each search, it contains
-the fastest and the median time of ten runs, in milliseconds. The folder can be
-deleted afterwards.
+program starts, and measures each kind of search. Prints one line of JSON. For each
+search, it contains the fastest and the median time of ten runs, in milliseconds.
+The folder can be deleted afterwards.
 """
 
 import argparse
@@ -27,12 +25,9 @@ import psycopg
 import servers
 from counterfoil.backends.postgres.addresses import SCHEMA
 from counterfoil.backends.postgres.migrate import migrate
-from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
-from counterfoil.backends.postgres.schema import scripts as server_scripts
-from counterfoil.backends.sqlite.files import PAGE_BYTES, path_of, read_write
-from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
-from counterfoil.backends.sqlite.schema import scripts, statements
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.backends.postgres.reads import PostgresReads
+from counterfoil.backends.sqlite.files import path_of, read_write
+from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.domain.calendar import DAY_MS, thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RequestFilter
@@ -40,11 +35,10 @@ from counterfoil.operator_reads import OperatorReads, RequestFilter
 DAYS = 90
 KEYS = 30
 RUNS = 10
-PREVIOUS_USAGE, PREVIOUS_SERVER = 3, 8
 ROUTES = ("transactions", "transactions/{id}", "changes", "shops", "members", "members/{memberToken}")
 ERRORS = ("bad_query", "bad_cursor", "not_found", "shop_not_in_scope")
-COLUMNS = "at, key_id, route, status, error, took_us, personal_base, personal_members"
-PLACES = "?, ?, ?, ?, ?, ?, ?, ?"
+COLUMNS = "at, key_id, route, status, error, took_us, personal_base, personal_members, request_id"
+PLACES = "?, ?, ?, ?, ?, ?, ?, ?, ?"
 
 Row = tuple[object, ...]
 
@@ -77,7 +71,8 @@ class Records:
                 error = ERRORS[number % len(ERRORS)] if failed else None
                 took_us = 400 + int(chance * chance * 4_000) + (500_000 if number % 100_000 == 7 else 0)
                 base, members = ("mb_1", 5) if personal else (None, 0)
-                yield self.at(number), key, route, 400 if failed else 200, error, took_us, base, members
+                status, request_id = 400 if failed else 200, self.request_id(number)
+                yield self.at(number), key, route, status, error, took_us, base, members, request_id
 
 
 def say(text: str) -> None:
@@ -94,95 +89,56 @@ def timed(what: str, act: Callable[[], object], results: dict[str, float]) -> No
 # --- an embedded store -----------------------------------------------------------
 
 
-def fill_folder(folder: Path, records: Records, *, upgrade: bool, results: dict[str, float]) -> OperatorReads:
-    folder.mkdir(parents=True, exist_ok=True)
-    if not upgrade:
-        read_write(folder, "usage").close()
+def fill_folder(folder: Path, records: Records, results: dict[str, float]) -> OperatorReads:
+    read_write(folder, "usage").close()
     with closing(sqlite3.connect(path_of(folder, "usage"), isolation_level=None)) as connection:
-        connection.executescript(f"PRAGMA page_size = {PAGE_BYTES['usage']}; PRAGMA journal_mode = WAL;")
         connection.executescript("PRAGMA synchronous = OFF; PRAGMA cache_size = -500000")
         connection.execute("BEGIN")
-        if upgrade:
-            for _, _, script in scripts("usage")[:PREVIOUS_USAGE]:
-                for statement in statements(script):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {PREVIOUS_USAGE}")
         # Building the indexes after all rows are inserted is faster than updating them for each row.
         indexes = connection.execute(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'requests'"
         ).fetchall()
         for name, _ in indexes:
             connection.execute(f"DROP INDEX {name}")
-        timed("fillSec", lambda: _insert(connection, records, upgrade=upgrade), results)
+        timed("fillSec", lambda: _insert(connection, records), results)
         for _, created in indexes:
             connection.execute(created)
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    if upgrade:
-        timed("migrateSec", lambda: read_write(folder, "usage").close(), results)
-        with closing(SqliteUsage(folder, SystemClock())) as usage:
-            timed("indexSec", lambda: _repeat(usage.index_requests, usage.checkpoint), results)
-    return SqliteOperatorReads(folder)
+    return SqliteReads(folder)
 
 
-def _insert(connection: sqlite3.Connection, records: Records, *, upgrade: bool) -> None:
-    if upgrade:
-        connection.executemany(f"INSERT INTO requests ({COLUMNS}) VALUES ({PLACES})", records.rows())
-        return
-    rows = ((*row, records.request_id(number)) for number, row in enumerate(records.rows()))
-    connection.executemany(f"INSERT INTO requests ({COLUMNS}, request_id) VALUES ({PLACES}, ?)", rows)
-
-
-def _repeat(act: Callable[[], bool], between: Callable[[], None]) -> None:
-    while act():
-        between()
+def _insert(connection: sqlite3.Connection, records: Records) -> None:
+    connection.executemany(f"INSERT INTO requests ({COLUMNS}) VALUES ({PLACES})", records.rows())
 
 
 # --- a database ------------------------------------------------------------------
 
 
-def fill_database(records: Records, *, upgrade: bool, results: dict[str, float]) -> OperatorReads:
+def fill_database(records: Records, results: dict[str, float]) -> OperatorReads:
     server = servers.postgres(18)
     server.command("CREATE DATABASE request_log")
     url = server.url("request_log")
-    if upgrade:
-        _create_previous(url)
-    else:
-        migrate(url)
+    migrate(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"SET search_path TO {SCHEMA}".encode())
         for day in range(DAYS + 1):
             connection.execute("SELECT request_month(%s)", (records.first + day * DAY_MS,))
-        timed("fillSec", lambda: _copy(connection, records, upgrade=upgrade), results)
+        timed("fillSec", lambda: _copy(connection, records), results)
         connection.execute("VACUUM (ANALYZE) requests")
-    if upgrade:
-        timed("migrateAndIndexSec", lambda: migrate(url), results)
-    return PostgresOperatorReads(url)
+    return PostgresReads(url)
 
 
-def _create_previous(url: str) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute(f"CREATE SCHEMA {SCHEMA}; SET search_path TO {SCHEMA}".encode())
-        connection.execute(
-            "CREATE TABLE migrations (number integer PRIMARY KEY, file text NOT NULL, oldest integer NOT NULL, "
-            "at timestamptz NOT NULL DEFAULT now())"
-        )
-        for number, file, script in server_scripts()[:PREVIOUS_SERVER]:
-            connection.execute(script.encode())
-            connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", (number, file, number))
-
-
-def _copy(connection: psycopg.Connection[Row], records: Records, *, upgrade: bool) -> None:
-    columns = COLUMNS if upgrade else f"{COLUMNS}, request_id"
-    with connection.cursor().copy(f"COPY requests ({columns}) FROM STDIN".encode()) as copy:
-        for number, row in enumerate(records.rows()):
-            copy.write_row(row if upgrade else (*row, records.request_id(number)))
+def _copy(connection: psycopg.Connection[Row], records: Records) -> None:
+    with connection.cursor().copy(f"COPY requests ({COLUMNS}) FROM STDIN".encode()) as copy:
+        for row in records.rows():
+            copy.write_row(row)
 
 
 # --- searches --------------------------------------------------------------------
 
 
-def searches(reads: OperatorReads, records: Records, *, upgrade: bool) -> dict[str, Callable[[], object]]:
+def searches(reads: OperatorReads, records: Records) -> dict[str, Callable[[], object]]:
     busy, quiet, now = records.keys[0], records.keys[-1], records.now
     middle = (records.at(records.count // 2), 2**62)
     today = thai_day(now)
@@ -190,7 +146,7 @@ def searches(reads: OperatorReads, records: Records, *, upgrade: bool) -> dict[s
     def found(limit: int = 50, **wanted: object) -> Callable[[], object]:
         return lambda: reads.requests(RequestFilter(**wanted), limit)  # type: ignore[arg-type]
 
-    asked = {
+    return {
         "newest": found(),
         "a page in the middle": found(before=middle),
         "busy key": found(key_id=busy),
@@ -210,11 +166,9 @@ def searches(reads: OperatorReads, records: Records, *, upgrade: bool) -> dict[s
         "errors of busy key, 90 days": lambda: reads.errors(now - DAYS * DAY_MS, busy),
         "last used": reads.last_used,
         "last disclosed": reads.last_disclosed,
+        "request ID": found(request_id=records.request_id(records.count // 3)),
+        "unknown request ID": found(request_id="none"),
     }
-    if not upgrade:
-        one = records.request_id(records.count // 3)
-        asked |= {"request ID": found(request_id=one), "unknown request ID": found(request_id="none")}
-    return asked
 
 
 def main() -> None:
@@ -223,15 +177,11 @@ def main() -> None:
     store = parser.add_mutually_exclusive_group(required=True)
     store.add_argument("--folder", type=Path, help="new folder for the embedded store")
     store.add_argument("--postgresql", action="store_true", help="use a new PostgreSQL server")
-    parser.add_argument("--upgrade", action="store_true")
     asked = parser.parse_args()
     records, results = Records(asked.records, SystemClock().now_ms()), {"records": float(asked.records)}
-    if asked.postgresql:
-        reads = fill_database(records, upgrade=asked.upgrade, results=results)
-    else:
-        reads = fill_folder(asked.folder, records, upgrade=asked.upgrade, results=results)
+    reads = fill_database(records, results) if asked.postgresql else fill_folder(asked.folder, records, results)
     searched: dict[str, list[float]] = {}
-    for name, search in searches(reads, records, upgrade=asked.upgrade).items():
+    for name, search in searches(reads, records).items():
         searched[name] = _times_ms(search)
         say(f"{name}: {searched[name]} ms")
     print(json.dumps(results | {"milliseconds": searched}))

@@ -23,7 +23,9 @@ def pytest_configure() -> None:
     # These health checks would fail: a busy machine generates examples slowly, and all examples of a test share one
     # store.
     tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None)
+    # The daily suite tries the same examples each time, so that it fails only for a change; make test-long explores.
+    same = "COUNTERFOIL_TEST_EXPLORE" not in os.environ
+    settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None, derandomize=same)
     settings.load_profile("counterfoil")
     # A shell without job control starts background jobs with SIGINT ignored, and the commands that a test interrupts
     # would inherit that setting.

@@ -101,7 +101,7 @@ class RunningService:
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
-        self.clock = ManualClock()
+        self.clock: ManualClock = overrides.pop("clock", None) or ManualClock()
         self.events: list[Event] = []
         flags = {"store": str(folder / "store"), "secret": SECRET, **overrides}
         self.settings = settings.load(flags, environment={})

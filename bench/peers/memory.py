@@ -6,8 +6,8 @@ Every file in the folder is served under its name, and `/hello` returns a few by
 """
 
 import asyncio
+import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,4 +35,8 @@ class Memory:
 
 if __name__ == "__main__":
     port, folder = sys.argv[1:]
-    HttpServer("127.0.0.1", int(port), 1, 1, partial(Memory, Path(folder))).run()  # type: ignore[arg-type]
+    # A worker serves until the end of its standard input. This one has no supervisor, so the input never ends.
+    reader, _ = os.pipe()
+    os.dup2(reader, sys.stdin.fileno())
+    memory: Any = Memory(Path(folder))
+    HttpServer(memory, "127.0.0.1", int(port), 1, lambda: None).run()

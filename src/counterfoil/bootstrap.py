@@ -8,223 +8,120 @@ commands start faster and workers use less memory.
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Callable, Mapping
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from counterfoil import __version__
-from counterfoil.backends.sqlite import files
-from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.backends.sqlite.schema import Name
 from counterfoil.domain.audit import Actor, AuditEntry
-from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.machine.clock import SystemClock, random_ids, request_ids
-from counterfoil.observe.events import Event, ServiceChanged
-from counterfoil.ports import (
-    STOP_SAVE_SEC,
-    Books,
-    Clock,
-    Cursors,
-    Inspection,
-    KeyLookup,
-    Meter,
-    RequestLog,
-    StoreUnavailable,
-)
+from counterfoil.observe.events import Event
+from counterfoil.ports import Clock, ServingPorts, wrong_secret
 from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
-    from counterfoil.backends.postgres.audit import PostgresAudit
+    from counterfoil.backends.postgres.administration import (
+        PostgresAudit,
+        PostgresCursorAdmin,
+        PostgresKeyStore,
+        PostgresUsageAdmin,
+    )
     from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
-    from counterfoil.backends.postgres.key_store import PostgresKeyStore
     from counterfoil.backends.postgres.ledger import PostgresLedger
-    from counterfoil.backends.postgres.servers import Servers
-    from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
-    from counterfoil.backends.sqlite.audit import SqliteAudit
+    from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest
     from counterfoil.backends.sqlite.copy_source import SqliteCopySource
     from counterfoil.backends.sqlite.cursors import SqliteCursors
-    from counterfoil.backends.sqlite.keys import SqliteKeyStore
+    from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyStore
+    from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.restore import Restored
+    from counterfoil.backends.sqlite.schema import Name
+    from counterfoil.backends.sqlite.store import SqliteStore
     from counterfoil.backends.sqlite.usage import SqliteUsage
+    from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.pages import StaticPage
     from counterfoil.operator_reads import OperatorReads
 
 
+def store(settings: Settings, clock: Clock | None = None) -> SqliteStore | PostgresStore:
+    """Return the store, which opens its components. A test may pass its own clock."""
+
+    def fingerprint() -> str:
+        return pseudonyms(settings).fingerprint()
+
+    if not settings.database:
+        from counterfoil.backends.sqlite.store import SqliteStore
+
+        return SqliteStore(settings.store, clock, fingerprint)
+    from counterfoil.backends.postgres.addresses import ConnectionLimits
+    from counterfoil.backends.postgres.store import PostgresStore
+
+    limits = ConnectionLimits(**{name: getattr(settings, name) for name in ConnectionLimits.__struct_fields__})
+    return PostgresStore(settings.database, clock, fingerprint, settings.meter, settings.replica_lag_ms, limits)
+
+
+def operator_reads(settings: Settings) -> OperatorReads:
+    """Open a store read-only, for the operator's pages and commands."""
+    return store(settings).reads()
+
+
+def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
+    return store(settings, clock).ledger()
+
+
+def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore | PostgresKeyStore:
+    return store(settings, clock).key_store()
+
+
+def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
+    return store(settings).audit()
+
+
+def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
+    return store(settings, clock).usage()
+
+
+def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | PostgresCursorAdmin:
+    return store(settings, clock).cursors()
+
+
+def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:
+    return store(settings, clock).serving_ports(observe)
+
+
+def prepare(settings: Settings, clock: Clock | None = None) -> list[Name]:
+    """Create or migrate the files of an embedded store, or check the schema of a database.
+
+    In both cases, save the fingerprint of the secret if none is stored yet, and raise if another one is stored. Return
+    the names of the files that were replaced with older copies.
+    """
+    return store(settings, clock).prepare()
+
+
+# --- the deployment secret -------------------------------------------------------------
+
+
 def deployment_secret(settings: Settings) -> bytes:
-    # Open the inspection only if the secret is missing: on PostgreSQL, it imports psycopg, which workers do not need
+    # Open the store only if the secret is missing: on PostgreSQL, this imports psycopg, which workers do not need
     # otherwise.
-    return read_secret(settings, lambda: inspection(settings).is_built())
+    return read_secret(settings, lambda: operator_reads(settings).is_built())
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
     return Pseudonyms(deployment_secret(settings))
 
 
-# --- components for the operator and the supervisor ------------------------------------
-#
-# On PostgreSQL, stamps and admissions use the server's clock, unless a test passes its own clock.
+def require_secret(settings: Settings) -> None:
+    """Raise if the store was built with another secret. Nothing is written."""
+    if operator_reads(settings).fingerprint() not in (None, pseudonyms(settings).fingerprint()):
+        raise wrong_secret()
 
 
-def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
-    fingerprint = pseudonyms(settings).fingerprint()
-    if settings.database:
-        from counterfoil.backends.postgres.citus_ledger import open_ledger
-
-        return open_ledger(settings.database, fingerprint, clock.now_ms if clock else None)
-    return SqliteLedger(settings.store, clock or SystemClock(), fingerprint)
-
-
-def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore | PostgresKeyStore:
-    if settings.database:
-        from counterfoil.backends.postgres.key_store import PostgresKeyStore
-
-        return PostgresKeyStore(settings.database)
-    from counterfoil.backends.sqlite.keys import SqliteKeyStore
-
-    return SqliteKeyStore(settings.store, (clock or SystemClock()).now_ms)
-
-
-def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
-    if settings.database:
-        from counterfoil.backends.postgres.audit import PostgresAudit
-
-        return PostgresAudit(settings.database)
-    from counterfoil.backends.sqlite.audit import SqliteAudit
-
-    return SqliteAudit(settings.store)
-
-
-def operator_reads(settings: Settings) -> OperatorReads:
-    """Open a store read-only, for the operator's pages and commands."""
-    if settings.database:
-        from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
-
-        return PostgresOperatorReads(settings.database)
-    from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
-
-    return SqliteOperatorReads(settings.store)
-
-
-def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
-    if settings.database:
-        from counterfoil.backends.postgres.usage_admin import PostgresUsageAdmin
-
-        return PostgresUsageAdmin(settings.database, clock or SystemClock(), clock.steady_us if clock else None)
-    from counterfoil.backends.sqlite.usage import SqliteUsage
-
-    return SqliteUsage(settings.store, clock or SystemClock())
-
-
-def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | PostgresCursorAdmin:
-    if settings.database:
-        from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin
-
-        return PostgresCursorAdmin(settings.database, clock or SystemClock())
-    from counterfoil.backends.sqlite.cursors import SqliteCursors
-
-    return SqliteCursors(settings.store, clock or SystemClock())
-
-
-# --- components for a worker -----------------------------------------------------------
-
-
-def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None]) -> Servers:
-    from counterfoil.backends.postgres.addresses import ConnectionLimits
-    from counterfoil.backends.postgres.citus_reads import open_servers
-
-    limits = ConnectionLimits(**{name: getattr(settings, name) for name in ConnectionLimits.__struct_fields__})
-    now_ms = clock.now_ms if clock else None
-    return open_servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms, limits)
-
-
-def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
-    if clock is None:
-        return None
-    return lambda: (clock.steady_us(), thai_day(clock.now_ms()))
-
-
-class ServingPorts(Struct, frozen=True):
-    """The implementations of the ports (see ports.py) for a worker, and a function that closes them."""
-
-    books: Books
-    key_lookup: KeyLookup
-    meter: Meter
-    request_log: RequestLog
-    cursors: Cursors
-    close: Callable[[], None]
-
-
-def _embedded(settings: Settings, clock: Clock) -> ServingPorts:
-    from counterfoil.backends.sqlite.books import SqliteBooks
-    from counterfoil.backends.sqlite.cursors import SqliteCursors
-    from counterfoil.backends.sqlite.keys import SqliteKeyLookup
-    from counterfoil.backends.sqlite.open_files import OpenFiles
-    from counterfoil.backends.sqlite.usage import SqliteUsage
-
-    books = SqliteBooks(settings.store)
-    spent = SqliteUsage(settings.store, clock)
-    handed_out = SqliteCursors(settings.store, clock, beside=spent)
-    open_files = OpenFiles(settings.store, ("books", "usage"))
-    keys = SqliteKeyLookup(settings.store, clock, open_files.problem)
-
-    def close() -> None:
-        for part in (keys, spent, handed_out, books):
-            with contextlib.suppress(StoreUnavailable):
-                part.close()
-
-    return ServingPorts(books, keys, spent, spent, handed_out, close)
-
-
-def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> ServingPorts:
-    from counterfoil.backends.postgres.books import PostgresBooks
-    from counterfoil.backends.postgres.cursors import PostgresCursors
-    from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
-    from counterfoil.backends.postgres.usage import PostgresUsage
-
-    servers = _servers(settings, clock, observe)
-    node_clock = clock or SystemClock()
-    spent = PostgresUsage(servers, _instant(clock))
-    stored = PostgresCursors(servers, node_clock)
-    meter: Meter = spent
-    handed_out: Cursors = stored
-    log: RequestLog = spent
-    closing: list[Callable[[float], None]] = [spent.close]
-    if settings.meter:
-        from counterfoil.backends.redis.bridge import Bridge
-        from counterfoil.backends.redis.client import key_prefix
-        from counterfoil.backends.redis.meter import RedisMeter
-
-        prefix = key_prefix(pseudonyms(settings).fingerprint())
-        shared = RedisMeter(settings.meter, prefix, spent, observe, servers, _instant(clock))
-        closing.insert(0, shared.close)
-        meter = shared
-        if servers.several:
-            handed_out = log = bridge = Bridge(settings.meter, prefix, stored, spent, node_clock)
-            closing.insert(0, bridge.close)
-
-    def close() -> None:
-        give_up = time.monotonic() + STOP_SAVE_SEC
-        for position, part in enumerate(closing):
-            # Divide the remaining time equally among the components that are still open.
-            within = (give_up - time.monotonic()) / (len(closing) - position)
-            try:
-                part(within)
-            except StoreUnavailable as error:
-                observe(ServiceChanged(what="save_failed", detail=str(error)))
-
-    return ServingPorts(PostgresBooks(servers), PostgresKeyLookup(servers, node_clock), meter, log, handed_out, close)
-
-
-def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:
-    return _shared(settings, observe, clock) if settings.database else _embedded(settings, clock or SystemClock())
+# --- the service -------------------------------------------------------------------------
 
 
 class Service(Struct, frozen=True):
@@ -282,62 +179,21 @@ def service(
     return Service(app, parts.close)
 
 
-def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Create or migrate the files of an embedded store, or check the schema of a database.
-
-    In both cases, save the fingerprint of the secret if none is stored yet, and raise if another one is stored.
-    """
-    if not settings.database:
-        files.require_whole(settings.store)
-        # The key store compares its revocations with those in the usage file, which is therefore migrated first.
-        usage(settings, clock).close()
-        key_store(settings, clock).close()
-    ledger(settings, clock).close()
-
-
-def has_store(settings: Settings) -> bool:
-    """Return whether a store exists: files in the folder, or a database that was initialised."""
-    return inspection(settings).fingerprint() is not None if settings.database else files.exists(settings.store)
-
-
-def is_unfinished(settings: Settings) -> bool:
-    """Return whether the creation of an embedded store has failed. `counterfoil init` or a load completes it."""
-    return not settings.database and files.is_unfinished(settings.store)
-
-
-def require_store(settings: Settings) -> None:
-    """Raise if an embedded store does not exist, so that a mistyped path does not create an empty one."""
-    if not settings.database:
-        files.require_store(settings.store)
-
-
-def store_id(settings: Settings) -> str | None:
-    """Return the ID of an embedded store, a random number. Return None for a database or an unreadable store."""
-    if settings.database:
-        return None
-    from counterfoil.backends.sqlite.inspection import SqliteInspection
-
-    return SqliteInspection(settings.store).store_id()
-
-
-def lost_files(settings: Settings) -> list[Name]:
-    """Return the names of the files that an embedded store has lost."""
-    return [] if settings.database else files.lost(settings.store)
+# --- commands for one back end --------------------------------------------------------------
 
 
 def recreate(settings: Settings, name: str) -> None:
     """Replace a lost file of an embedded store with an empty one."""
+    from counterfoil.backends.sqlite import files
+
     files.recreate(settings.store, name)
 
 
-def migrate(settings: Settings, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
-    """Migrate the schema. Return the names of the migrations that were run, or an empty list for an embedded store."""
-    if not settings.database:
-        prepare(settings)
-        return []
-    from counterfoil.backends.postgres import migrate
+def share(settings: Settings) -> None:
+    """Share the books of an embedded store with the group of its folder."""
+    from counterfoil.backends.sqlite import files
 
-    return migrate.migrate(settings.database, describe)
+    files.share(settings.store)
 
 
 def distribute(settings: Settings) -> list[str]:
@@ -364,8 +220,11 @@ def run_statement(database: str, text: str) -> None:
 def copy_source(folder: Path, clock: Clock | None = None) -> SqliteCopySource:
     """Open an embedded store to copy from."""
     from counterfoil.backends.sqlite.copy_source import SqliteCopySource
+    from counterfoil.backends.sqlite.store import settle_older_files
 
-    return SqliteCopySource(folder, clock or SystemClock())
+    source = SqliteCopySource(folder, clock or SystemClock())
+    settle_older_files(folder, clock or SystemClock())
+    return source
 
 
 def copy_target(database: str) -> PostgresCopyTarget:
@@ -392,18 +251,8 @@ def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock
     return restoring.restore(settings.store, source, secret, now_ms, by, replace=replace)
 
 
-def meter_problem(settings: Settings) -> str | None:
+def meter_problem(settings: Settings) -> Message | None:
     """Return the reason why the shared meter cannot be used, or None if it can."""
-    from counterfoil.backends.redis import inspection as meter
+    from counterfoil.backends.redis import client
 
-    return meter.problem(settings.meter)
-
-
-def inspection(settings: Settings) -> Inspection:
-    if settings.database:
-        from counterfoil.backends.postgres.inspection import PostgresInspection
-
-        return PostgresInspection(settings.database)
-    from counterfoil.backends.sqlite.inspection import SqliteInspection
-
-    return SqliteInspection(settings.store)
+    return client.problem(settings.meter)

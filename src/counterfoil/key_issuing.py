@@ -5,7 +5,7 @@ A secret is returned only once, in `Issued`, and only its hash is stored. Every
 change leaves an entry in the audit log.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from unicodedata import category
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Sco
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
 from counterfoil.domain.key_rotation import KeyRotation
+from counterfoil.domain.messages import Message, MessageError
 from counterfoil.domain.pos_values import MAX_ID_BYTES
 from counterfoil.ports import KeyStore, StoredKey
 
@@ -24,8 +25,38 @@ MAX_LABEL_LENGTH = 200
 
 Randomness = Callable[[int], bytes]
 
+ALREADY_ROTATED = Message(
+    "already_rotated", "key {key_id} already has the successor {successors}, so no further successor was issued."
+)
+ALREADY_ROTATED_OFTEN = Message(
+    "already_rotated_often", "key {key_id} already has the successors {successors}, so no further successor was issued."
+)
+ROTATES_REVOKED = Message("rotates_revoked", "key {key_id} is revoked and cannot be rotated; issue a new key instead.")
+CHANGES_REVOKED = Message(
+    "changes_revoked", "key {key_id} is revoked, so it cannot be changed. Issue a new key instead."
+)
+CHANGED_MEANWHILE = Message(
+    "changed_meanwhile",
+    "key {key_id} was changed by somebody else in the meantime, so nothing was done. Run "
+    "`counterfoil keys show {key_id}`, then run the command again.",
+)
+PAST_REVOCATION = Message("past_revocation", "the time of a scheduled revocation must be in the future.")
+MINUTE_LIMIT = Message("minute_limit", "the limit per minute must be between 1 and {most}, not {number}.")
+DAY_LIMIT = Message("day_limit", "the limit per day must be between 1 and {most}, not {number}.")
+LONG_LABEL = Message("long_label", "a label must not be longer than {most} characters.")
+LABEL_CHARACTERS = Message(
+    "label_characters", "a label must not contain line breaks, control characters or invalid UTF-8."
+)
+SHOP_ID, FRANCHISE_ID = Message("shop_id", "shop ID"), Message("franchise_id", "franchise ID")
+BLANK_ID = Message("blank_id", "a {id} must not be blank.")
+ID_CHARACTERS = Message("id_characters", "a {id} must not contain line breaks, control characters or invalid UTF-8.")
+LONG_ID = Message("long_id", "a {id} must not be longer than {most} bytes.")
+UNKNOWN_KEY = Message(
+    "unknown_key", "there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys."
+)
 
-class KeyIssuingError(Exception):
+
+class KeyIssuingError(MessageError):
     """The operation is not possible; the message says why."""
 
 
@@ -41,8 +72,8 @@ class AlreadyRotated(KeyConflict):
     """The key has valid successors that the operator does not know of, so no further successor was issued."""
 
     def __init__(self, key_id: str, successors: list[str]) -> None:
-        named = f"{'successor' if len(successors) == 1 else 'successors'} {', '.join(successors)}"
-        super().__init__(f"key {key_id} already has the {named}, so no further successor was issued.")
+        message = ALREADY_ROTATED if len(successors) == 1 else ALREADY_ROTATED_OFTEN
+        super().__init__(message(key_id=key_id, successors=successors))
         self.successors = successors
 
 
@@ -111,7 +142,7 @@ def rotate(
 
     def rotated(old: Key, successors: Sequence[Key]) -> KeyRotation:
         if old.is_revoked(now_ms):
-            raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
+            raise KeyIssuingError(ROTATES_REVOKED(key_id=key_id))
         valid = [key.key_id for key in successors if not key.is_revoked(now_ms)]
         unknown = [successor for successor in valid if successor not in known_successors]
         if unknown:
@@ -127,12 +158,7 @@ def rotate(
 
 def _rotation(old: Key, credential: Credential, revoke_old_at: int | None, now_ms: int, by: Actor) -> KeyRotation:
     successor = replace(
-        old,
-        key_id=credential.key_id,
-        created_at=now_ms,
-        successor_of=old.key_id,
-        family=old.lineage,
-        revokes_at=None,
+        old, key_id=credential.key_id, created_at=now_ms, successor_of=old.key_id, family=old.lineage, revokes_at=None
     )
     named = {"successor": FieldChange(None, successor.key_id)}
     entries = [
@@ -186,10 +212,15 @@ def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, 
 
 
 def find(key_store: KeyStore, key_id: str) -> Key:
-    key = key_store.find(key_id)
-    if key is None:
-        raise _unknown_key(key_id)
-    return key
+    return key_in(filter(None, [key_store.find(key_id)]), key_id)
+
+
+def key_in(keys: Iterable[Key], key_id: str) -> Key:
+    """Return the key with this ID. Raise `KeyIssuingError` if there is none."""
+    for key in keys:
+        if key.key_id == key_id:
+            return key
+    raise _unknown_key(key_id)
 
 
 def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
@@ -220,37 +251,34 @@ def _apply_change(
 def require_not_revoked(key: Key, now_ms: int) -> None:
     """Raise KeyRevoked if the key is revoked. A revocation that is only scheduled does not count."""
     if key.is_revoked(now_ms):
-        raise KeyRevoked(f"key {key.key_id} is revoked, so it cannot be changed. Issue a new key instead.")
+        raise KeyRevoked(CHANGES_REVOKED(key_id=key.key_id))
 
 
 def _require_unchanged(key: Key, seen: Key | None) -> None:
     if seen is not None and key != seen:
-        raise KeyConflict(
-            f"key {key.key_id} was changed by somebody else in the meantime, so nothing was done. "
-            f"Run `counterfoil keys show {key.key_id}`, then run the command again."
-        )
+        raise KeyConflict(CHANGED_MEANWHILE(key_id=key.key_id))
 
 
 def _require_future(revocation_at: int, now_ms: int) -> None:
     if revocation_at <= now_ms:
-        raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
+        raise KeyIssuingError(PAST_REVOCATION)
 
 
 def _validated(key: Key) -> Key:
-    for name, limit in (("the limit per minute", key.per_min), ("the limit per day", key.per_day)):
+    for message, limit in ((MINUTE_LIMIT, key.per_min), (DAY_LIMIT, key.per_day)):
         if not 1 <= limit <= MAX_LIMIT:
-            raise KeyIssuingError(f"{name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
+            raise KeyIssuingError(message(most=MAX_LIMIT, number=limit))
     if len(key.label) > MAX_LABEL_LENGTH:
-        raise KeyIssuingError(f"a label must not be longer than {MAX_LABEL_LENGTH} characters.")
+        raise KeyIssuingError(LONG_LABEL(most=MAX_LABEL_LENGTH))
     if not _is_plain_text(key.label):
-        raise KeyIssuingError("a label must not contain line breaks, control characters or invalid UTF-8.")
-    identifier = f"a {key.scope.kind} ID"
+        raise KeyIssuingError(LABEL_CHARACTERS)
+    identifier = SHOP_ID if key.scope.kind == "shop" else FRANCHISE_ID
     if not key.scope.id.strip():
-        raise KeyIssuingError(f"{identifier} must not be blank.")
+        raise KeyIssuingError(BLANK_ID(id=identifier))
     if not _is_plain_text(key.scope.id):
-        raise KeyIssuingError(f"{identifier} must not contain line breaks, control characters or invalid UTF-8.")
+        raise KeyIssuingError(ID_CHARACTERS(id=identifier))
     if len(key.scope.id.encode()) > MAX_ID_BYTES:
-        raise KeyIssuingError(f"{identifier} must not be longer than {MAX_ID_BYTES} bytes.")
+        raise KeyIssuingError(LONG_ID(id=identifier, most=MAX_ID_BYTES))
     return key
 
 
@@ -260,4 +288,4 @@ def _is_plain_text(text: str) -> bool:
 
 
 def _unknown_key(key_id: str) -> KeyIssuingError:
-    return KeyIssuingError(f"there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys.")
+    return KeyIssuingError(UNKNOWN_KEY(key_id=key_id))

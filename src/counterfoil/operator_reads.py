@@ -1,4 +1,4 @@
-"""The interface through which the operator's pages and commands read a store.
+"""What the operator's pages and commands read from a store: the port, and the statements that every back end shares.
 
 All times are milliseconds since 1970 UTC. Days are in Thailand time, except for
 the days of bills, which are in the shop's time zone. No result contains a secret,
@@ -6,34 +6,50 @@ the data of a member or a bill, the text of a rejected line, or a query string.
 Every method opens its own transaction, changes nothing, and may raise
 `StoreUnavailable`; a query that takes longer than its time limit raises
 `QueryTooSlow`.
+
+The statements are written for SQLite, with named parameters. PostgreSQL needs
+other parameters and no `INDEXED BY`: see `to_postgres`.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import date
 from enum import Enum
-from itertools import pairwise
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, json
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from counterfoil.domain.access import Key
-from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import date_of
-from counterfoil.domain.load_progress import RejectedLine, decode_seen_at
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.audit import COLUMNS, AuditEntry, from_row
+from counterfoil.domain.batch import known_facts
+from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day, thai_midnight
+from counterfoil.domain.changes import KnownFacts
+from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, WatchedFolder
+from counterfoil.domain.load_progress import LatestLoad, RejectedLine, decode_seen_at, latest_load
+from counterfoil.domain.messages import Message
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
-from counterfoil.domain.request_records import ReadProgress
-from counterfoil.ports import StoreUnavailable
+from counterfoil.domain.request_records import CopyState, ReadProgress, copy_state
+from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 
 # Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
 QUERY_SEC = 5.0
 # A search with conditions that no index covers reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
-HOUR_MS = 3_600_000
 # An unfinished load that has not written anything for this long counts as stopped, because it may have been killed.
 STALLED_MS = 120_000
 # Requests with a known key that end with these errors were not admitted, so they do not count against the quota.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
+
+Row = Sequence[Any]
+# Runs a statement with named parameters and returns all rows.
+Ask = Callable[..., list[Any]]
+# The files of an embedded store.
+Part = Literal["books", "keys", "usage"]
 
 # The instant and the number of a request record. Pages of records are sorted by both, newest first.
 RecordPosition = tuple[int, int]
@@ -64,11 +80,11 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
-    """A stored request record. Records written by earlier versions have no request ID."""
+    """A stored request record."""
 
     number: int
     at: int
-    request_id: str | None
+    request_id: str
     key_id: str
     route: str
     status: int
@@ -131,35 +147,6 @@ class ErrorGroup(Struct, frozen=True):
     last_at: int
 
 
-class ReadGap(Struct, frozen=True):
-    """Changes that no pass returned: those after the instant `start` and before the instant `end`."""
-
-    start: int
-    end: int
-
-
-class CopyState(Struct, frozen=True, kw_only=True):
-    """How far a key lineage has read one list of changes.
-
-    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED (see `domain/request_records.py`).
-    The feed covers all shops in scope, so its `shop_id` is None.
-    `server_time` is the newest serverTime that was returned at the end of a
-    pass. It is None if no pass has ended yet. The passes have returned everything
-    from `read_from` to `server_time`, except for the `gaps`, which are sorted
-    oldest first. `read_from` is 0 if a pass began at the beginning. `finished`
-    says whether the latest page that was sent ended its pass, and `at` is the
-    time of that page.
-    """
-
-    list_name: str
-    shop_id: str | None
-    server_time: int | None
-    finished: bool
-    at: int
-    read_from: int = 0
-    gaps: Sequence[ReadGap] = ()
-
-
 class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: its source, its progress, and the number of rejected lines by reason.
 
@@ -207,95 +194,7 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
     franchise_id: str | None = None
 
 
-class OperatorReads(Protocol):
-    """Everything that the operator can look up about keys, audit entries, requests, copies, loads and shops."""
-
-    def keys(self) -> list[Key]:
-        """Return all keys, oldest first."""
-
-    def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
-        """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
-
-    def shop_names(self) -> list[ShopName]:
-        """Return the loaded shops, sorted by name and ID."""
-
-    def bills(self, first: date, last: date) -> list[BillsOfDay]:
-        """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
-
-    def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
-        """Return a page of up to `limit` request records, newest first."""
-
-    def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
-        """Return daily counts of one key or of all keys, sorted by key and day. Days without requests are left out."""
-
-    def hours(self, key_id: str, since: int) -> list[HourOfKey]:
-        """Return hourly counts of a key, oldest first, for the hours that begin at or after `since`."""
-
-    def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
-        """Return the errors of admitted requests since an instant, most frequent first."""
-
-    def last_used(self) -> dict[str, int]:
-        """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
-
-        If that request is more than 90 days old, its record has been deleted, so
-        the time is the beginning of its day.
-        """
-
-    def last_disclosed(self) -> dict[str, int]:
-        """Return the time of the latest disclosure to each key that received personal data in the last 90 days."""
-
-    def copies(self, lineage: str) -> list[CopyState]:
-        """Return how far a lineage has read each list of changes, sorted by list and shop."""
-
-    def all_copies(self) -> dict[str, list[CopyState]]:
-        """Return the same as `copies` for every lineage that has read a list of changes."""
-
-    def loads(self, limit: int) -> list[LoadRow]:
-        """Return the latest loads, newest first. The store remembers the last 100 loads."""
-
-    def rejects(self, load: int, limit: int) -> list[RejectedLine]:
-        """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
-
-    def close(self) -> None: ...
-
-
-# A record may be written up to this many milliseconds after the time that it contains.
-LATE_MS = 5_000
-FOLLOWED_PER_PAGE = 1_000
-
-
-class RequestFollower:
-    """Finds new request records as they are written, and returns each of them once."""
-
-    def __init__(self, reads: OperatorReads, wanted: RequestFilter, since: int) -> None:
-        self._reads = reads
-        self._wanted = wanted
-        self._newest = since
-        self._seen: set[RecordPosition] = set()
-        self._since = since
-
-    def new_requests(self) -> list[RecordedRequest]:
-        """Return the records that were written since the last call, oldest first."""
-        since = max(self._since, self._newest - LATE_MS)
-        found = [one for one in self._records(since) if one.position not in self._seen]
-        self._seen = {position for position in self._seen if position[0] >= since}
-        self._seen |= {one.position for one in found}
-        # If only late records were found, the next call must not look further back than `_seen` does.
-        self._newest = max([self._newest, *(one.at for one in found)])
-        return found[::-1]
-
-    def _records(self, since: int) -> list[RecordedRequest]:
-        page = self._reads.requests(replace(self._wanted, since=since), FOLLOWED_PER_PAGE)
-        found = page.requests
-        while page.next:
-            page = self._reads.requests(replace(self._wanted, since=since, before=page.next), FOLLOWED_PER_PAGE)
-            found += page.requests
-        return found
-
-
-# --- shared by the implementations ------------------------------------------------
-
-Row = Sequence[Any]
+# --- searching request records ----------------------------------------------------
 
 
 class Records(Enum):
@@ -351,32 +250,394 @@ def filter_values(wanted: RequestFilter) -> dict[str, Any]:
     return values | {"before_at": at, "before_number": number}
 
 
-def request_page(rows: Sequence[Row], limit: int, last_scanned: RecordPosition | None) -> RequestPage:
-    """Return a page of request records.
+# --- statements --------------------------------------------------------------------
 
-    If `rows` has more than `limit` rows, the next page begins after the last record of this page, otherwise after
-    `last_scanned`.
+
+@cache
+def to_postgres(statement: str) -> bytes:
+    """Return the statement as psycopg runs it on PostgreSQL."""
+    without_hints = re.sub(r" INDEXED BY \w+", "", statement)
+    # A colon that follows or precedes another one belongs to a cast.
+    return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", without_hints).encode()
+
+
+_KEYS = "SELECT body FROM keys"
+_LATEST_ENTRIES = f"""
+    SELECT {", ".join(COLUMNS)} FROM audit
+    WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+    ORDER BY at DESC, {{origin}} number DESC LIMIT :most
+"""  # noqa: S608 - names of our own columns
+_SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
+# Bills of a stale day are counted directly, because the stored total is out of date.
+_BILLS_PER_DAY = """
+    SELECT * FROM (
+        SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE
+            (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
+        END AS counted
+        FROM shops JOIN day_totals ON shop = number
+        WHERE bill_day BETWEEN :first AND :last
+    ) AS days WHERE counted > 0 ORDER BY id, bill_day
+"""
+_COLUMNS = "at, request_id, key_id, route, status, error, took_us, personal_base, personal_members"
+# For each set of records, the index that contains the set and the condition that selects it. The statements name the
+# index, because SQLite might choose a different index if ANALYZE has not been run.
+_RECORDS: Mapping[Records, tuple[str, str]] = {
+    Records.WITH_ID: ("requests_by_id", "request_id = :request_id"),
+    Records.FAILED: ("requests_failed", "error IS NOT NULL"),
+    Records.DISCLOSURES: ("requests_with_personal_data", "personal_base IS NOT NULL"),
+    Records.DISCLOSURES_TO_KEY: ("disclosures_by_key", "key_id = :key_id AND personal_base IS NOT NULL"),
+    Records.OF_KEY: ("requests_by_key", "key_id = :key_id"),
+    Records.ALL: ("requests_by_time", "true"),
+}
+_CONDITIONS: Mapping[str, str] = {
+    "key_id": "key_id = :key_id",
+    "route": "route = :route",
+    "status": "status = :status",
+    "error": "error = :error",
+    "slower_than_us": "took_us > :slower_than_us",
+    "personal_data": "personal_base IS NOT NULL",
+    "since": "at >= :since",
+    "until": "at < :until",
+    # The comparison `at <= ...` is redundant, but lets the index scan start at the right entry.
+    "before": "at <= :before_at AND (at < :before_at OR {number} < :before_number)",
+}
+_NEWEST_FIRST = "ORDER BY at DESC, {number} DESC"
+_FROM_SCANNED = "at >= :last_at AND (at > :last_at OR {number} >= :last_number)"
+_ERRORS_IN_DAYS = "SELECT key_id, day, error, count FROM daily_errors WHERE day BETWEEN :first AND :last"
+_HOURS = f"""
+    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY requests_by_key
+    WHERE key_id = :key_id AND at >= :since GROUP BY 1
+"""  # noqa: S608 - contains only a number
+_FAILED_HOURS = f"""
+    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY requests_failed
+    WHERE key_id = :key_id AND at >= :since AND error IS NOT NULL GROUP BY 1
+"""  # noqa: S608 - contains only a number
+_ERRORS = """
+    SELECT error, route, count(*), max(at) FROM requests INDEXED BY requests_failed
+    WHERE at >= :since AND error IS NOT NULL AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+    GROUP BY error, route
+"""
+# Each step of the recursion jumps to the next key in the index, so the cost depends only on the number of keys.
+_LATEST_BY_KEY = """
+    WITH RECURSIVE used (key_id) AS (
+        SELECT min(key_id) FROM requests INDEXED BY {index} WHERE {part}
+        UNION ALL
+        SELECT (SELECT min(key_id) FROM requests INDEXED BY {index} WHERE key_id > used.key_id AND {part})
+        FROM used WHERE used.key_id IS NOT NULL
+    )
+    SELECT key_id, (SELECT max(at) FROM requests INDEXED BY {index} WHERE key_id = used.key_id AND {part})
+    FROM used WHERE key_id IS NOT NULL
+"""
+_LAST_USED = _LATEST_BY_KEY.format(index="requests_by_key", part="true")
+_LAST_DISCLOSED = _LATEST_BY_KEY.format(index="disclosures_by_key", part="personal_base IS NOT NULL")
+_COPIES = """
+    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
+    WHERE {condition} ORDER BY lineage, list_name, shop_id
+"""
+_LOADS = """
+    SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file
+    FROM loads ORDER BY number DESC LIMIT :most
+"""
+_REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
+_KNOWN = {
+    "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
+    "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
+}
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
+_HORIZON = "SELECT at FROM horizon"
+_LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
+_INTAKE = "SELECT state FROM intake"
+_WATCHED_FOLDERS = """
+    SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM watched_folders
+    WHERE seen_at > :since ORDER BY name
+"""
+_SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
+_ALL_BILLS = "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop"
+_LAST_BILL = """
+    SELECT closed_at FROM bills WHERE shop = :shop AND closed_at <= :now ORDER BY bill_day DESC, closed_at DESC LIMIT 1
+"""
+_BILLS_BETWEEN = """
+    SELECT count(*) FROM bills
+    WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until
+"""
+
+_key = json.Decoder(Key).decode
+
+
+# --- the port ----------------------------------------------------------------------
+
+
+class OperatorReads(ABC):
+    """Everything that commands, the console and the admin listener read. Each call uses its own connection.
+
+    A back end opens connections, and defines what differs: the number of a request record, and the statements for the
+    counts per day and for the latest day on which each key was used.
     """
-    names = RecordedRequest.__struct_fields__
-    found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
-    return RequestPage(found, found[-1].position if len(rows) > limit else last_scanned)
+
+    NUMBER: ClassVar[str]
+    AUDIT_ORIGIN: ClassVar[str] = ""
+    COUNTS: ClassVar[Sequence[str]]
+    LAST_DAYS: ClassVar[str]
+
+    def __init__(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
+        self._query_sec = query_sec
+        self._scanned = scanned
+
+    @abstractmethod
+    def _opened(self, part: Part, query_sec: float | None = None) -> AbstractContextManager[Ask]:
+        """Open a read-only transaction, whose queries are stopped at the time limit, if there is one."""
+
+    def _limited(self, part: Part) -> AbstractContextManager[Ask]:
+        return self._opened(part, self._query_sec)
+
+    # --- keys and requests -------------------------------------------------------
+
+    def keys(self) -> list[Key]:
+        """Return all keys, oldest first."""
+        with self._limited("keys") as ask:
+            found = [_key(body) for (body,) in ask(_KEYS)]
+        return sorted(found, key=lambda key: (key.created_at, key.key_id))
+
+    def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
+        """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
+        statement = _LATEST_ENTRIES.format(origin=self.AUDIT_ORIGIN)
+        with self._limited("keys") as ask:
+            return [from_row(row) for row in ask(statement, most=most, key_id=key_id, since=since)]
+
+    def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
+        """Return a page of up to `limit` request records, newest first."""
+        plan = plan_search(wanted)
+        index, condition = _RECORDS[plan.records]
+        among = f"FROM requests INDEXED BY {index} WHERE " + " AND ".join(
+            [condition, *(_CONDITIONS[name] for name in plan.bounds)]
+        )
+        values = filter_values(wanted)
+        last_scanned: RecordPosition | None = None
+        with self._limited("usage") as ask:
+            if plan.checks:
+                ending = f"SELECT at, {{number}} {among} {_NEWEST_FIRST} LIMIT 1 OFFSET {self._scanned - 1}"
+                last_scanned = next((tuple(row) for row in ask(ending.format(number=self.NUMBER), **values)), None)
+                among = " AND ".join([among, *(_CONDITIONS[name] for name in plan.checks)])
+            if last_scanned:
+                among += f" AND {_FROM_SCANNED}"
+                values |= {"last_at": last_scanned[0], "last_number": last_scanned[1]}
+            query = f"SELECT {{number}}, {_COLUMNS} {among} {_NEWEST_FIRST} LIMIT :limit"
+            rows = ask(query.format(number=self.NUMBER), **values, limit=limit + 1)
+        names = RecordedRequest.__struct_fields__
+        found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
+        return RequestPage(found, found[-1].position if len(rows) > limit else last_scanned)
+
+    def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
+        """Return daily counts of one key or of all keys, sorted by key and day. Days without requests are left out."""
+        span = {"first": as_number(first), "last": as_number(last)}
+        with self._limited("usage") as ask:
+            counts, errors = self._counts(ask, **span), ask(_ERRORS_IN_DAYS, **span)
+        days = {
+            (key, day): DayOfKey(key_id=key, day=date_of(day), requests=count)
+            for (key, day), count in counts.items()
+            if key_id in (None, key)
+        }
+        for key, day, error, count in errors:
+            if key_id in (None, key):
+                known = days.get((key, day)) or DayOfKey(key_id=key, day=date_of(day))
+                days[key, day] = _with_errors(known, error, count)
+        return [days[place] for place in sorted(days)]
+
+    def _counts(self, ask: Ask, first: int, last: int) -> dict[tuple[str, int], int]:
+        """Return the number of admitted requests by key and day. If two statements return one, the later one counts."""
+        rows = [row for statement in self.COUNTS for row in ask(statement, first=first, last=last)]
+        return {(key_id, day): count for key_id, day, count in rows}
+
+    def hours(self, key_id: str, since: int) -> list[HourOfKey]:
+        """Return hourly counts of a key, oldest first, for the hours that begin at or after `since`."""
+        first_hour = -(-since // HOUR_MS) * HOUR_MS
+        with self._limited("usage") as ask:
+            requests = ask(_HOURS, key_id=key_id, since=first_hour)
+            errors: dict[int, int] = dict(ask(_FAILED_HOURS, key_id=key_id, since=first_hour))
+        return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in sorted(requests)]
+
+    def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
+        """Return the errors of admitted requests since an instant, most frequent first."""
+        with self._limited("usage") as ask:
+            found = [ErrorGroup(*row) for row in ask(_ERRORS, since=since, key_id=key_id)]
+        return sorted(found, key=lambda group: (-group.count, group.error, group.route))
+
+    def last_used(self) -> dict[str, int]:
+        """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
+
+        If that request is more than 90 days old, its record has been deleted, so
+        the time is the beginning of its day.
+        """
+        with self._limited("usage") as ask:
+            days, recorded = ask(self.LAST_DAYS), ask(_LAST_USED)
+        return {key_id: thai_midnight(date_of(day)) for key_id, day in days} | dict(recorded)
+
+    def last_disclosed(self) -> dict[str, int]:
+        """Return the time of the latest disclosure to each key that received personal data in the last 90 days."""
+        with self._limited("usage") as ask:
+            return dict(ask(_LAST_DISCLOSED))
+
+    def copies(self, lineage: str) -> list[CopyState]:
+        """Return how far a lineage has read each list of changes, sorted by list and shop."""
+        return self._copies("lineage = :lineage", lineage=lineage).get(lineage, [])
+
+    def all_copies(self) -> dict[str, list[CopyState]]:
+        """Return the same as `copies` for every lineage that has read a list of changes."""
+        return self._copies("true")
+
+    def _copies(self, condition: str, **values: str) -> dict[str, list[CopyState]]:
+        found: dict[str, list[CopyState]] = {}
+        with self._limited("usage") as ask:
+            for owner, list_name, shop_id, *progress in ask(_COPIES.format(condition=condition), **values):
+                found.setdefault(owner, []).append(copy_state(list_name, shop_id, ReadProgress(*progress)))
+        return found
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        """Return the used fraction of today's quota for each active key: 1 or more if the quota is used up."""
+        today = as_number(thai_day(now_ms))
+        with self._limited("usage") as ask:
+            counts = self._counts(ask, today, today)
+        return [counts.get((key.key_id, today), 0) / key.per_day for key in self.keys() if not key.is_revoked(now_ms)]
+
+    # --- shops and loads ---------------------------------------------------------
+
+    def shop_names(self) -> list[ShopName]:
+        """Return the loaded shops, sorted by name and ID."""
+        with self._limited("books") as ask:
+            found = [json.decode(body, type=ShopName) for (body,) in ask(_SHOP_BODIES)]
+        return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
+
+    def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
+        """Return the shops that were loaded and not removed, sorted by franchise and name.
+
+        With `count_all`, all their bills are counted.
+        """
+        with self._opened("books") as ask:
+            return in_order(
+                activity(facts, body, _BillsOfShop(ask, number), now_ms, count_all=count_all)
+                for number, facts, body in ask(_SHOPS)
+            )
+
+    def bills(self, first: date, last: date) -> list[BillsOfDay]:
+        """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
+        with self._limited("books") as ask:
+            rows = ask(_BILLS_PER_DAY, first=as_number(first), last=as_number(last))
+        return [BillsOfDay(shop_id, date_of(day), count) for shop_id, day, count in rows]
+
+    def facts(self, shop_id: str) -> KnownFacts | None:
+        """Return the facts of a shop, or None if it was not loaded."""
+        with self._opened("books") as ask:
+            row = next(iter(ask(_FACTS, id=shop_id)), None)
+        return known_facts(*row) if row else None
+
+    def loads(self, limit: int) -> list[LoadRow]:
+        """Return the latest loads, newest first. The store remembers the last 100 loads."""
+        with self._limited("books") as ask:
+            return [_load_row(row) for row in ask(_LOADS, most=limit)]
+
+    def rejects(self, load: int, limit: int) -> list[RejectedLine]:
+        """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
+        with self._limited("books") as ask:
+            rows = ask(_REJECTS, load=load, most=limit)
+        return [
+            RejectedLine(source, line, reason, json.decode(fields, type=list[str]))
+            for source, line, reason, fields in rows
+        ]
+
+    def knows(self, scope: Scope) -> bool:
+        """Return whether a shop in this scope has been loaded, or False if the store cannot be read."""
+        return self._row(_KNOWN[scope.kind], id=scope.id) is not None
+
+    def horizon(self) -> int | None:
+        """Return the horizon, or None if the store cannot be read."""
+        row = self._row(_HORIZON)
+        return row[0] if row else None
+
+    def latest_load(self, now_ms: int) -> LatestLoad | None:
+        row = self._row(_LATEST_LOAD)
+        return latest_load(row, now_ms) if row else None
+
+    def intake(self) -> Intake:
+        """Return the stored intake, which includes the active alarms."""
+        row = self._row(_INTAKE)
+        return json.decode(row[0], type=Intake) if row else Intake()
+
+    def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
+        """Return the folders that were watched in the last 30 days, or an empty list if the store cannot be read."""
+        found = self._rows(_WATCHED_FOLDERS, since=now_ms - FORGET_FOLDER_MS)
+        return [
+            WatchedFolder(name, seen_at, delivered_at, files, quarantined, bool(stopped))
+            for name, seen_at, delivered_at, files, quarantined, stopped in found
+        ]
+
+    def _row(self, statement: str, **values: object) -> Any | None:
+        return next(iter(self._rows(statement, **values)), None)
+
+    def _rows(self, statement: str, **values: object) -> list[Any]:
+        """Return the rows of a statement, or an empty list if the store cannot be read."""
+        try:
+            with self._opened("books") as ask:
+                return ask(statement, **values)
+        except (StoreUnavailable, StoreMismatch):
+            return []
+
+    # --- the store itself ----------------------------------------------------------
+
+    @abstractmethod
+    def problems(self) -> dict[str, Message | None]:
+        """Return, for each database, the reason why it cannot be used, or None if it can."""
+
+    def survives_primary(self) -> bool:
+        """Return whether the store can be read while its primary is down."""
+        return False
+
+    def servers(self) -> Sequence[ServerState]:
+        """Return the state of each server, or an empty list for a store with only one server."""
+        return ()
+
+    @abstractmethod
+    def extent(self) -> StoreExtent: ...
+
+    def disk_use(self) -> DiskUse | None:
+        """Return the disk usage of an embedded store, even if its files cannot be read, or None for a database."""
+        return None
+
+    def permissions(self) -> Permissions | None:
+        """Return the permissions of the login, or None for an embedded store, which relies on file modes."""
+        return None
+
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """Return the fingerprint of the secret that the store was built with, or None for a new store."""
+
+    def is_built(self) -> bool:
+        """Return whether the store was built with a secret, or True if an embedded store cannot be read."""
+        return self.fingerprint() is not None
+
+    def store_id(self) -> str | None:
+        """Return the ID of an embedded store, or None for a database or a store that cannot be read."""
+        return None
 
 
-def days_of_keys(counts: Iterable[Row], errors: Iterable[Row], key_id: str | None) -> list[DayOfKey]:
-    """Return the request counts of one key, or of all keys if `key_id` is None, sorted by key and day.
+class _BillsOfShop:
+    """Counts a shop's bills and finds when the last one was closed, within one transaction."""
 
-    A row of `counts` has a key, a day and the number of admitted requests; the last row for a key and day is used. A
-    row of `errors` has a key, a day, an error code and the number of requests that ended with this code.
-    """
-    days: dict[tuple[str, int], DayOfKey] = {}
-    for key, day, count in counts:
-        if key_id in (None, key):
-            days[key, day] = DayOfKey(key_id=key, day=date_of(day), requests=count)
-    for key, day, error, count in errors:
-        if key_id in (None, key):
-            known = days.get((key, day)) or DayOfKey(key_id=key, day=date_of(day))
-            days[key, day] = _with_errors(known, error, count)
-    return [days[place] for place in sorted(days)]
+    def __init__(self, ask: Ask, number: int) -> None:
+        self._ask = ask
+        self._number = number
+
+    def total(self) -> int:
+        return self._value(_ALL_BILLS) or 0
+
+    def last_bill_at(self, now_ms: int) -> int | None:
+        return self._value(_LAST_BILL, now=now_ms)
+
+    def between(self, span: ClosedBetween) -> int:
+        return self._value(_BILLS_BETWEEN, **asdict(span)) or 0
+
+    def _value(self, statement: str, **values: object) -> int | None:
+        rows = self._ask(statement, shop=self._number, **values)
+        return rows[0][0] if rows else None
 
 
 def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:
@@ -388,52 +649,42 @@ def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:
     return replace(day, errors=day.errors + count, over_quota=day.over_quota + over_quota)
 
 
-def first_hour(since: int) -> int:
-    """Return the first instant at or after `since` at which an hour begins."""
-    return -(-since // HOUR_MS) * HOUR_MS
-
-
-def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfKey]:
-    """Return hourly counts, oldest first. Rows of both arguments have an hour (in hours since 1970 UTC) and a count."""
-    errors: dict[int, int] = dict(tuple(row) for row in failed)
-    counts: list[tuple[int, int]] = sorted((hour, count) for hour, count in requests)
-    return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]
-
-
-def copy_states(rows: Iterable[Row]) -> dict[str, list[CopyState]]:
-    """Return the state of each list by lineage. A row has a lineage, a list, a shop and the fields of ReadProgress."""
-    found: dict[str, list[CopyState]] = {}
-    for lineage, list_name, shop_id, *progress in rows:
-        found.setdefault(lineage, []).append(_copy_state(list_name, shop_id, ReadProgress(*progress)))
-    return found
-
-
-def _copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
-    ranges = progress.ranges
-    return CopyState(
-        list_name=list_name,
-        shop_id=shop_id or None,
-        server_time=ranges[-1][1] if ranges else None,
-        finished=progress.is_finished,
-        at=progress.at,
-        read_from=ranges[0][0] if ranges else 0,
-        gaps=tuple(ReadGap(before[1], after[0]) for before, after in pairwise(ranges)),
-    )
-
-
-def shop_names(bodies: Iterable[Row]) -> list[ShopName]:
-    """Return shops sorted by name and ID. Each row of `bodies` has one column, the stored body of a shop."""
-    found = [json.decode(body, type=ShopName) for (body,) in bodies]
-    return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
-
-
-def load_row(row: Row) -> LoadRow:
+def _load_row(row: Row) -> LoadRow:
     values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
     seen_at, is_stopped = decode_seen_at(values["seen_at"])
     reasons = json.decode(values["reasons"], type=dict[str, int])
     return LoadRow(**values | {"seen_at": seen_at, "is_stopped": is_stopped, "reasons": reasons})
 
 
-def rejected_line(row: Row) -> RejectedLine:
-    source, line, reason, fields = row
-    return RejectedLine(source, line, reason, json.decode(fields, type=list[str]))
+# A record may be written up to this many milliseconds after the time that it contains.
+LATE_MS = 5_000
+FOLLOWED_PER_PAGE = 1_000
+
+
+class RequestFollower:
+    """Finds new request records as they are written, and returns each of them once."""
+
+    def __init__(self, reads: OperatorReads, wanted: RequestFilter, since: int) -> None:
+        self._reads = reads
+        self._wanted = wanted
+        self._newest = since
+        self._seen: set[RecordPosition] = set()
+        self._since = since
+
+    def new_requests(self) -> list[RecordedRequest]:
+        """Return the records that were written since the last call, oldest first."""
+        since = max(self._since, self._newest - LATE_MS)
+        found = [one for one in self._records(since) if one.position not in self._seen]
+        self._seen = {position for position in self._seen if position[0] >= since}
+        self._seen |= {one.position for one in found}
+        # If only late records were found, the next call must not look further back than `_seen` does.
+        self._newest = max([self._newest, *(one.at for one in found)])
+        return found[::-1]
+
+    def _records(self, since: int) -> list[RecordedRequest]:
+        page = self._reads.requests(replace(self._wanted, since=since), FOLLOWED_PER_PAGE)
+        found = page.requests
+        while page.next:
+            page = self._reads.requests(replace(self._wanted, since=since, before=page.next), FOLLOWED_PER_PAGE)
+            found += page.requests
+        return found

@@ -14,16 +14,16 @@ from typing import Protocol
 from msgspec import Struct
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.intake import Intake, WatchedFolder
+from counterfoil.domain.intake import Intake
 from counterfoil.domain.key_rotation import KeyRotation, RotateKey
-from counterfoil.domain.load_progress import LatestLoad, LoadProgress
+from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.members import Base
+from counterfoil.domain.messages import MessageError
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.request_records import ChangeList, RequestRecord
 
@@ -31,7 +31,7 @@ from counterfoil.domain.request_records import ChangeList, RequestRecord
 STOP_SAVE_SEC = 5.0
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(MessageError):
     """The store cannot be read or written now. The message is for the operator."""
 
 
@@ -43,8 +43,15 @@ class StoreBusy(StoreUnavailable):
     """The store works, but it is locked by another process or has too many requests waiting."""
 
 
-class StoreMismatch(Exception):
+class StoreMismatch(MessageError):
     """The store cannot be used as it is, for example because its schema or its secret does not match."""
+
+
+def wrong_secret() -> StoreMismatch:
+    return StoreMismatch(
+        "the deployment secret is not the one this store was built with: member tokens would change. "
+        "Set the correct secret (COUNTERFOIL_SECRET or secret_file), or load into an empty store."
+    )
 
 
 class Clock(Protocol):
@@ -236,12 +243,9 @@ class KeyStore(Protocol):
 
 
 class AuditLog(Protocol):
-    """The audit log. Entries are added and never changed or deleted."""
+    """The audit log. Entries are added and never changed or deleted. `operator_reads.py` reads them."""
 
     def record(self, entry: AuditEntry) -> None: ...
-
-    def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
-        """Return up to `most` entries since an instant, newest first. `key_id` selects the entries of one key."""
 
 
 class Meter(Protocol):
@@ -378,64 +382,12 @@ class Permissions(Struct, frozen=True):
     owns: bool
 
 
-class Inspection(Protocol):
-    """Store information for commands, the console and the admin listener. Each call uses its own connection."""
+class ServingPorts(Struct, frozen=True):
+    """The ports that a worker uses, and a function that closes them."""
 
-    def problems(self) -> dict[str, str | None]:
-        """Return, for each database, the reason why it cannot be used, or None if it can."""
-        ...
-
-    def survives_primary(self) -> bool:
-        """Return whether the store can be read while its primary is down."""
-        ...
-
-    def servers(self) -> Sequence[ServerState]:
-        """Return the state of each server, or an empty list for a store with only one server."""
-        ...
-
-    def knows(self, scope: Scope) -> bool:
-        """Return whether a shop in this scope has been loaded, or False if the store cannot be read."""
-        ...
-
-    def horizon(self) -> int | None:
-        """Return the horizon, or None if the store cannot be read."""
-        ...
-
-    def latest_load(self, now_ms: int) -> LatestLoad | None: ...
-
-    def intake(self) -> Intake:
-        """Return the stored intake, which includes the active alarms."""
-        ...
-
-    def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
-        """Return the folders that were watched in the last 30 days, or an empty list if the store cannot be read."""
-        ...
-
-    def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
-        """Return the shops that were loaded and not removed, sorted by franchise and name.
-
-        With `count_all`, all their bills are counted.
-        """
-        ...
-
-    def extent(self) -> StoreExtent: ...
-
-    def disk_use(self) -> DiskUse | None:
-        """Return the disk usage of an embedded store, even if its files cannot be read, or None for a database."""
-        ...
-
-    def quota_use(self, now_ms: int) -> list[float]:
-        """Return the used fraction of today's quota for each active key: 1 or more if the quota is used up."""
-        ...
-
-    def permissions(self) -> Permissions | None:
-        """Return the permissions of the login, or None for an embedded store, which relies on file modes."""
-        ...
-
-    def fingerprint(self) -> str | None:
-        """Return the fingerprint of the secret that the store was built with, or None for a new store."""
-        ...
-
-    def is_built(self) -> bool:
-        """Return whether the store was built with a secret, or True if an embedded store cannot be read."""
-        ...
+    books: Books
+    key_lookup: KeyLookup
+    meter: Meter
+    request_log: RequestLog
+    cursors: Cursors
+    close: Callable[[], None]

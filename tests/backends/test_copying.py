@@ -252,9 +252,9 @@ def test_what_is_remembered_of_earlier_loads_is_copied(service: RunningService, 
     for _ in range(4):
         service.load(of, *bills(of, 300))
     assert copied(service, target)["equal"]
-    there = bootstrap.inspection(settings.load({"store": target}, {})).intake()
+    there = bootstrap.operator_reads(settings.load({"store": target}, {})).intake()
     assert there.judged == 4
-    assert there == bootstrap.inspection(service.settings).intake()
+    assert there == bootstrap.operator_reads(service.settings).intake()
 
 
 def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: RunningService, target: str) -> None:
@@ -327,8 +327,8 @@ def test_a_retired_source_accepts_no_write_no_request_and_no_new_key(service: Ru
         with pytest.raises(StoreUnavailable, match="was moved to postgresql://"):
             act()
     assert service.error("shops", key) == "auth_unavailable"
-    said = bootstrap.inspection(service.settings).problems()
-    assert set(said.values()) == {f"this store was moved to {target}"}
+    said = bootstrap.operator_reads(service.settings).problems()
+    assert {str(problem) for problem in said.values()} == {f"this store was moved to {target}."}
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(service.settings.store)])
     assert doctor.exit_code == 1
     assert "Set COUNTERFOIL_STORE to the new store" in doctor.output
@@ -433,14 +433,12 @@ def test_a_remaining_difference_is_named_and_sets_the_exit_status(
 def test_the_audit_is_moved_and_continues_at_the_target(service: RunningService, target: str) -> None:
     service.load(shop())
     key_id = service.key(shop="sh_1").split("_")[2]
-    with closing(bootstrap.audit(service.settings)) as audit:
-        before = audit.entries(10)
+    before = bootstrap.operator_reads(service.settings).audit(10)
     copied(service, target)
     key_issuing.revoke(service.key_store, key_id, service.clock.now_ms(), OPERATOR)
     copied(service, target, "--cut-over")
     there = settings.load({"store": target}, {})
-    with closing(bootstrap.audit(there)) as audit:
-        after = audit.entries(10)
+    after = bootstrap.operator_reads(there).audit(10)
     acts = {(entry.act, entry.key_id) for entry in after}
     assert all(entry in after for entry in before)
     assert acts == {("key_issued", key_id), ("key_revoked", key_id), ("store_moved", None)}

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -24,7 +23,7 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.admin_connections import check_version, checked_connection, connect
 from counterfoil.backends.postgres.migrate import ROLES, make_roles, migrate
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
-from counterfoil.backends.postgres.schema import LATEST, oldest_for, scripts
+from counterfoil.backends.postgres.schema import oldest_for, scripts
 from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 from records import EVER, NEW_YEAR, bill, shop
@@ -71,7 +70,8 @@ def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
 def test_a_newer_schema_that_declares_support_for_older_programs_is_used(server: Postgres) -> None:
     """This allows nodes to run different versions of the program during an upgrade."""
     database, url = server.fresh_database()
-    server.command(f"INSERT INTO counterfoil.migrations VALUES ({LATEST + 1}, 'next', {LATEST})", database)  # noqa: S608
+    latest = scripts()[-1].number
+    server.command(f"INSERT INTO counterfoil.migrations VALUES ({latest + 1}, 'next', {latest})", database)  # noqa: S608
     with connect(url) as connection:
         check_version(connection)
 
@@ -149,8 +149,8 @@ def test_after_init_a_node_serves_empty_lists_before_anything_is_loaded(shared: 
     assert [init("owner").exit_code for _ in range(2)] == [0, 0]
     operator = RunningService(tmp_path / "administration", store=shared["administration"])
     key = operator.key(shop="sh_1")
-    with closing(bootstrap.audit(operator.settings)) as audit:
-        assert {entry.act for entry in audit.entries(10)} == {"key_issued", "store_created"}
+    entries = bootstrap.operator_reads(operator.settings).audit(10)
+    assert {entry.act for entry in entries} == {"key_issued", "store_created"}
     operator.close()
     node = RunningService(tmp_path / "serving", store=shared["serving"])
     assert node.data("shops", key) == []
@@ -206,13 +206,13 @@ def rights_told(url: str) -> dict[str, str]:
 def test_the_doctor_warns_about_serving_with_an_owner_or_loader_login(server: Postgres, shared: dict[str, str]) -> None:
     told = rights_told(shared["owner"])
     assert told["status"] == "warn"
-    assert "owns the schema" in told["says"]
+    assert "owns the schema" in told["message"]
     assert "counterfoil_serving" in told["advice"]
     if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'does_it_all'"):
         server.command("CREATE ROLE does_it_all LOGIN IN ROLE counterfoil_serving, counterfoil_loading")
     both = rights_told(shared["serving"].replace("a_counterfoil_serving", "does_it_all"))
     assert both["status"] == "warn"
-    assert both["says"].endswith("it can write the books.")
+    assert both["message"].endswith("it can write the books.")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_the_doctor_warns_about_serving_with_an_owner_or_loader_login(server: Po
 )
 def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str], role: str, work: str) -> None:
     told = rights_told(shared[role])
-    assert (told["status"], told["says"]) == (
+    assert (told["status"], told["message"]) == (
         "ok",
         f"The login a_counterfoil_{role} can {work} and nothing else.",
     )
@@ -233,7 +233,7 @@ def test_the_doctor_names_both_permissions_of_a_login_that_can_load_and_issue_ke
         server.command("CREATE ROLE does_office_work LOGIN IN ROLE counterfoil_loading, counterfoil_administration")
     told = rights_told(shared["loading"].replace("a_counterfoil_loading", "does_office_work"))
     assert told["status"] == "ok"
-    assert told["says"] == "The login does_office_work can load and issue keys, and nothing else."
+    assert told["message"] == "The login does_office_work can load and issue keys, and nothing else."
 
 
 def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str]
         asked = {"COUNTERFOIL_SECRET": secret, "COUNTERFOIL_SECRET_FILE": str(tmp_path / "secret")}
         result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"], env=asked)
         found = [check for check in json.decode(result.output)["checks"] if check["check"] == "secret"]
-        return (found[-1]["status"], found[-1]["says"]) if found else ("", "")
+        return (found[-1]["status"], found[-1]["message"]) if found else ("", "")
 
     assert told() == ("", "")
     RunningService(tmp_path / "node", store=shared["owner"]).close()

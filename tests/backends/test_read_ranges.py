@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 import servers
-from counterfoil.domain.read_ranges import MAX_RANGES, as_text, from_text, known_ranges, merge_texts, merged
+from counterfoil.domain.read_ranges import MAX_RANGES, as_text, from_text, merge_texts, merged
 
-MERGE = "SELECT counterfoil.merge_ranges(%s, %s, %s)"
+MERGE = "SELECT counterfoil.merge_ranges(%s, %s)"
 
 
 def some_ranges(chance: random.Random, number: int) -> str:
@@ -21,23 +21,12 @@ def test_the_text_of_ranges_can_be_read_again(known: str) -> None:
     assert as_text(from_text(known)) == known
 
 
-def test_a_row_of_an_earlier_version_counts_as_read_up_to_its_server_time() -> None:
-    assert known_ranges("{}", 0) == []
-    assert known_ranges("{}", 100) == [(0, 100)]
-    # During an upgrade, a node with an earlier version may have stored a later server time without its range.
-    assert known_ranges("{[0,51),[60,71)}", 100) == [(0, 50), (60, 100)]
-    assert merge_texts("{}", 100, "{[100,121)}") == "{[0,121)}"
-    assert merge_texts("{}", 100, "{[111,121)}") == "{[0,101),[111,121)}"
-
-
 def test_postgresql_merges_ranges_as_the_domain_does() -> None:
     chance = random.Random(7)  # noqa: S311 - chooses the values of a test
     with psycopg.connect(servers.postgres(18).fresh_database()[1]) as connection:
         for _ in range(300):
             known = some_ranges(chance, chance.choice((0, 1, 2, 5, 60)))
             read = some_ranges(chance, chance.choice((0, 1, 2, 60)))
-            last = from_text(known)[-1][1] if known != "{}" else 0
-            server_time = last + chance.choice((0, 0, 1, 40))
-            (found,) = connection.execute(MERGE, (known, server_time, read)).fetchone() or (None,)
-            assert found == merge_texts(known, server_time, read)
+            (found,) = connection.execute(MERGE, (known, read)).fetchone() or (None,)
+            assert found == merge_texts(known, read)
             assert len(from_text(found)) <= MAX_RANGES

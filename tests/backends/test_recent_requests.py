@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.backends.sqlite.files import path_of
-from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
+from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.request_records import MOVED_AT_ONCE
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
@@ -47,7 +47,7 @@ def record(number: int) -> RequestRecord:
 
 def listed(folder: Path) -> list[str | None]:
     """Return the IDs of the requests that the operator sees, the oldest first."""
-    found = SqliteOperatorReads(folder).requests(RequestFilter(key_id=KEY.key_id), 10_000).requests
+    found = SqliteReads(folder).requests(RequestFilter(key_id=KEY.key_id), 10_000).requests
     return [each.request_id for each in reversed(found)]
 
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from actors import unrecorded
 from counterfoil import bootstrap
 from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC
-from counterfoil.backends.postgres.inspection import ANSWER_SEC
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
+from counterfoil.backends.postgres.reads import ANSWER_SEC
 from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.checks import cluster as checks
@@ -393,7 +393,7 @@ def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(c
     cluster.tick()
     cluster.settled()
     cluster.primary.freeze_all(signal.SIGSTOP)
-    look = bootstrap.inspection(cluster.service.settings)
+    look = bootstrap.operator_reads(cluster.service.settings)
     began = time.monotonic()
     assert look.problems() == {"store": None}
     assert look.horizon() == cluster.service.clock.now_ms()
@@ -406,8 +406,8 @@ def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(c
 def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster: Cluster) -> None:
     def told() -> list[tuple[str, str]]:
         service = cluster.service.settings
-        seen = checks.servers(bootstrap.inspection(service).servers(), service.replica_lag_ms)
-        return [(found.status, found.message.split(" ", 1)[1]) for found in seen]
+        seen = checks.servers(bootstrap.operator_reads(service).servers(), service.replica_lag_ms)
+        return [(found.status, str(found.message).split(" ", 1)[1]) for found in seen]
 
     cluster.tick()
     cluster.replicas[0].wait_until_caught_up(cluster.primary)

@@ -9,12 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 import servers
-from counterfoil.backends.postgres.inspection import PostgresInspection
-from counterfoil.backends.postgres.key_store import PostgresKeyStore
-from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
+from counterfoil.backends.postgres.administration import PostgresKeyStore
+from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
-from counterfoil.backends.postgres.usage_admin import PostgresUsageAdmin
 from counterfoil.backends.redis.meter import Instant, RedisMeter
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
@@ -113,9 +111,8 @@ def test_all_reports_of_a_day_that_both_meters_counted_agree_on_the_higher_count
     day = thai_day(SystemClock().now_ms())
     metered.runner.run(metered.totals.raise_totals({(KEY.key_id, day): 50}))
     assert metered.runner.run(metered.totals.counts(KEY, [day])) == {day: 50}
-    assert [one.requests for one in PostgresOperatorReads(metered.url).days(day, day)] == [50]
-    assert PostgresUsageAdmin(metered.url, SystemClock()).totals(1) == {KEY.key_id: {day: 50}}
-    assert PostgresInspection(metered.url).quota_use(SystemClock().now_ms()) == [50 / KEY.per_day]
+    assert [one.requests for one in PostgresReads(metered.url).days(day, day)] == [50]
+    assert PostgresReads(metered.url).quota_use(SystemClock().now_ms()) == [50 / KEY.per_day]
 
 
 def test_the_first_request_of_a_day_is_not_mistaken_for_lost_data(metered: MeterAndStore) -> None:

@@ -101,7 +101,7 @@ def ids(folder: Path) -> set[int]:
 
 
 def unmarked(folder: Path) -> None:
-    """Remove the store ID from the files, as in a store that was created by an earlier version."""
+    """Remove the store ID from the files, as if the creation of the store had been interrupted."""
     for name in NAMES:
         with closing(sqlite3.connect(path_of(folder, name))) as connection:
             connection.execute("PRAGMA application_id = 0")
@@ -118,7 +118,7 @@ def test_all_files_of_a_store_are_created_together_and_contain_its_id(tmp_path: 
     assert ids(tmp_path) == {store_id}
 
 
-def test_a_store_of_an_earlier_version_is_adopted(tmp_path: Path) -> None:
+def test_a_store_whose_creation_was_interrupted_gets_an_id(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
     unmarked(tmp_path)
     read_write(tmp_path, "usage").close()
@@ -126,7 +126,7 @@ def test_a_store_of_an_earlier_version_is_adopted(tmp_path: Path) -> None:
     assert store_id > 0
 
 
-def test_an_earlier_version_created_files_one_by_one(tmp_path: Path) -> None:
+def test_a_store_whose_creation_was_interrupted_gets_its_missing_files(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
     unmarked(tmp_path)
     path_of(tmp_path, "usage").unlink()
@@ -204,9 +204,9 @@ def test_two_lost_files_can_be_recreated_one_after_the_other(tmp_path: Path) -> 
 def test_an_error_on_a_full_disk_is_not_called_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
-    assert "keys.sqlite3 is damaged (disk I/O error)" in cannot_be_read(tmp_path, "keys", error)
+    assert "keys.sqlite3 is damaged (disk I/O error)" in str(cannot_be_read(tmp_path, "keys", error))
     real = os.statvfs(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*real[:4], 0, *real[5:])))
-    assert cannot_be_read(tmp_path, "keys", error) == (
+    assert str(cannot_be_read(tmp_path, "keys", error)) == (
         "keys.sqlite3 cannot be opened, because the disk is full (disk I/O error): free up disk space."
     )

@@ -22,6 +22,7 @@ from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoredKey, StoreUnavailable
 from running_service import ManualClock, RunningService
+from second_migration import add_second_migration
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), created_at=1)
 DIGEST = b"\x01" * 32
@@ -145,12 +146,14 @@ def test_a_key_is_revoked_even_while_the_usage_file_is_lost(ring: Ring) -> None:
     assert ring.revoked()
 
 
-def test_listing_keys_does_not_migrate_the_usage_file_of_an_older_service(ring: Ring) -> None:
+def test_listing_keys_does_not_migrate_the_usage_file_of_an_older_service(
+    ring: Ring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_second_migration(tmp_path / "migrations", monkeypatch)
     with closing(sqlite3.connect(path_of(ring.folder, "usage"))) as usage:
-        usage.executescript("DROP TABLE revocations; DELETE FROM migrations WHERE number = 3; PRAGMA user_version = 2")
         with operator(ring.folder) as key_store:
             assert key_store.all()
-        assert usage.execute("PRAGMA user_version").fetchone() == (2,)
+        assert usage.execute("PRAGMA user_version").fetchone() == (20,)
 
 
 def test_the_operator_sees_the_key_as_revoked_after_the_restore(ring: Ring) -> None:
@@ -161,7 +164,7 @@ def test_the_operator_sees_the_key_as_revoked_after_the_restore(ring: Ring) -> N
         assert [key.revoked_at for key in key_store.all()] == [5]
 
 
-def test_revocations_of_an_earlier_version_are_recorded_when_the_store_is_opened(ring: Ring) -> None:
+def test_revocations_that_the_usage_file_lacks_are_recorded_when_the_store_is_opened(ring: Ring) -> None:
     older = backup(ring.folder)
     revoke(ring.folder)
     with closing(sqlite3.connect(path_of(ring.folder, "usage"), isolation_level=None)) as usage:

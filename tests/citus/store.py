@@ -7,12 +7,12 @@ from pathlib import Path
 from citus.cluster import cluster
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 from counterfoil.backends.postgres.citus_ledger import open_ledger
-from counterfoil.backends.postgres.citus_reads import CitusServers
+from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusServers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import Clock
-from ports.backends import FULL_DISK, OpenLedger, PostgresStore, SharedTime
+from ports.backends import FULL_DISK, OpenBooks, OpenLedger, PostgresStore, SharedTime
 
 # Citus does not allow triggers on distributed tables. Triggers on the other tables are enough, because every write also
 # changes a table that is not distributed.
@@ -38,6 +38,9 @@ class CitusStore(PostgresStore):
 
     def _servers(self) -> Servers:
         return self._kept(CitusServers(self.url, SystemClock()))
+
+    def books(self) -> OpenBooks:
+        return CitusBooks(self._servers())
 
     def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
         now_ms = None if isinstance(clock, SystemClock) else clock.now_ms

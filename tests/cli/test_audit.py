@@ -3,9 +3,7 @@
 import os
 import pty
 import re
-import sqlite3
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -126,27 +124,6 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
         issue(other)
     other("restore", tmp_path / "backup", "--replace", "--yes")
     assert acts(other) == ["store_restored", "key_issued", "store_created"]
-
-
-def forget_the_audit(store: Path) -> None:
-    """Downgrade the key database to schema 1, which was used before the audit log was added."""
-    with closing(sqlite3.connect(store / "keys.sqlite3", isolation_level=None)) as keys:
-        keys.executescript("DROP TABLE audit; DELETE FROM migrations WHERE number = 2; PRAGMA user_version = 1")
-
-
-def test_a_backup_replaces_a_store_of_the_previous_schema(counterfoil: Command, store: Path, tmp_path: Path) -> None:
-    issue(counterfoil)
-    counterfoil("backup", tmp_path / "backup")
-    forget_the_audit(store)
-    counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
-    assert acts(counterfoil) == ["store_restored", "key_issued", "store_created"]
-
-
-def test_a_store_of_the_previous_schema_gets_an_empty_audit(counterfoil: Command, store: Path) -> None:
-    issue(counterfoil)
-    forget_the_audit(store)
-    assert acts(counterfoil) == []
-    assert len(counterfoil.json("keys", "list")) == 1
 
 
 @pytest.mark.parametrize("columns", [80, 120])

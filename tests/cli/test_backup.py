@@ -1,10 +1,12 @@
 """Tests for `counterfoil backup` and `counterfoil restore`."""
 
 import json
+import os
 import sqlite3
 import stat
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -214,11 +216,7 @@ def restarted(service: RunningService, target: Path) -> RunningService:
     """Replace the store with a backup and restart the service with the same clock."""
     service.close()
     bootstrap.restore(service.settings, target, OPERATOR, replace=True, clock=service.clock)
-    again = RunningService(service.folder)
-    again.clock = service.clock
-    again.ledger.close()
-    again.ledger = bootstrap.ledger(again.settings, again.clock)
-    return again
+    return RunningService(service.folder, clock=service.clock)
 
 
 @pytest.mark.parametrize("digits", [2, 20])
@@ -328,3 +326,34 @@ def test_a_backup_is_not_restored_onto_itself(loaded: Command, target: Path) -> 
 
 def test_a_backup_inside_its_own_store_is_refused(loaded: Command) -> None:
     assert "inside the store itself" in loaded("backup", loaded.store / "backup", status=1).stderr
+
+
+@pytest.mark.parametrize("file", ["backup.json", "keys.sqlite3", "secret"])
+def test_a_restore_does_not_wait_for_a_named_pipe_in_a_backup(
+    loaded: Command, target: Path, tmp_path: Path, file: str
+) -> None:
+    loaded("backup", target)
+    (target / file).unlink()
+    os.mkfifo(target / file)
+    assert file in Command(tmp_path / "elsewhere")("restore", target, status=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda file: file.write_bytes(b"short\n"), "is shorter than 32 bytes"),
+        (os.mkfifo, "not a regular file"),
+        (Path.mkdir, "not a regular file"),
+    ],
+)
+def test_a_secret_file_that_holds_no_secret_is_refused_with_a_sentence(
+    loaded: Command, target: Path, tmp_path: Path, make: Callable[[Path], object], said: str
+) -> None:
+    loaded("backup", target)
+    elsewhere = Command(tmp_path / "elsewhere")
+    elsewhere.store.mkdir(mode=0o700)
+    make(elsewhere.store / "secret")
+    error = elsewhere("restore", target, status=1).stderr
+    assert said in error
+    assert "unexpected" not in error
+    assert not (elsewhere.store / "keys.sqlite3").exists()

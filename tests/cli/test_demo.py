@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, Command
+from console.running_console import console_client, signed_in
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.reference import demo_pages
@@ -103,15 +104,16 @@ def _reference_is_served(address: str, keys: dict[str, Any]) -> None:
     page = httpx.get(address)
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert all(key["key"] in page.text for key in keys.values())
+    for host, status in (("localhost", 200), ("[::1]:8000", 200), ("rebound.example", 421), ("192.0.2.1", 421)):
+        answer = httpx.get(address, headers={"host": host})
+        assert answer.status_code == status
+        assert ("cf_live_" in answer.text) == (status == 200)
     script = httpx.get(f"{address.removesuffix('reference')}try.js")
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
 
 
 def _console_shows_the_last_days(link: str, keys: dict[str, Any]) -> None:
-    address, _, token = link.partition("/sign-in#")
-    with httpx.Client(base_url=address, timeout=30) as client:
-        headers = {"sec-fetch-site": "same-origin"}
-        assert client.post("/sign-in", data={"link": token}, headers=headers).status_code == 303
+    with signed_in(link) as client:
         today = client.get("/today.json").json()
         assert today["keys"][0]["keyId"] == keys["franchise"]["keyId"]
         assert all(day["requests"] > 100 for day in today["days"][:-1])
@@ -164,10 +166,8 @@ def test_the_printed_command_makes_another_link_for_the_console_of_the_demo(
     (line,) = [line for line in page if "For another link, run: counterfoil" in line]
     words = shlex.split(line.partition("run: counterfoil ")[2])
     made = subprocess.run([*PYTHON, *words, "--json"], capture_output=True, text=True, check=True)
-    address, _, token = json.loads(made.stdout)["console"].partition("/sign-in#")
-    headers = {"sec-fetch-site": "same-origin"}
-    assert httpx.post(f"{address}/sign-in", data={"link": token}, headers=headers, timeout=30).status_code == 303
-    with closing(httpx.Client(base_url=address, timeout=30)) as stranger:
+    link = json.loads(made.stdout)["console"]
+    with signed_in(link), console_client(link.partition("/sign-in#")[0]) as stranger:
         assert shlex.join(["counterfoil", *words]) in stranger.get("/sign-in").text
 
 

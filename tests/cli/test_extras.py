@@ -35,7 +35,9 @@ def without(package: str, *arguments: str) -> "subprocess.CompletedProcess[str]"
     return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(("package", "command"), [("granian", "serve"), ("prometheus_client", "demo")])
+@pytest.mark.parametrize(
+    ("package", "command"), [("granian", "serve"), ("prometheus_client", "demo"), ("waitress", "console")]
+)
 def test_a_command_without_its_packages_names_the_extra_that_installs_them(package: str, command: str) -> None:
     done = without(package, command)
     assert done.returncode == 1

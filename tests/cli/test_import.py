@@ -66,7 +66,7 @@ def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_with
     paths = [EXAMPLES / name for name in files]
     counterfoil.bare("import", "--format", format_name, *paths, "--with-shops", "-o", records)
     loaded = counterfoil.json("load", records, "--strict")
-    assert (loaded["added"], loaded["setAside"], loaded["unknownFields"]) == (4, 0, [])
+    assert (loaded["added"], loaded["rejected"], loaded["unknownFields"]) == (4, 0, [])
     counterfoil.bare("import", "--format", format_name, *paths, "--with-shops", "-o", records)
     assert counterfoil.json("load", records, "--strict")["unchanged"] == 4
 
@@ -351,3 +351,28 @@ def test_a_proposal_that_converts_no_bill_says_so(counterfoil: Command, tmp_path
     said = counterfoil("import", "--infer", file).stderr
     assert "With this mapping, no bill of the sample can be converted. Correct the mapping first:" in said
     assert "rejected: bills.csv line 3: " in said
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "9" * 200_000, "9" * 200_000 + ".5", "1e99999999", "1e-99999999"])
+def test_an_absurd_number_rejects_its_bill_with_a_sentence(
+    counterfoil: Command, mapping: Path, tmp_path: Path, number: str
+) -> None:
+    example = json.loads((EXAMPLES / "foodics-orders.json").read_text("utf-8"))
+    text = json.dumps(example).replace(json.dumps(example["data"][0]["total_price"]), number)
+    (tmp_path / "orders.json").write_text(text, "utf-8")
+    said = counterfoil.bare("import", "--format", "foodics", tmp_path / "orders.json", status=3).stderr
+    assert "rejected" in said
+    assert "unexpected" not in said
+    if "e" not in number:
+        file = export(tmp_path, f"A1,14/11/2026 18:05,{number}")
+        said = counterfoil.bare("import", "--format", "csv", "--mapping", mapping, file, status=3).stderr
+        assert "has more than 28 digits" in said
+
+
+def test_a_file_with_an_absurd_number_is_refused_with_a_sentence(
+    counterfoil: Command, mapping: Path, tmp_path: Path
+) -> None:
+    mapping.write_text(f"{MAPPING}\n[numbers]\ndecimal = {'9' * 200_000}\n", "utf-8")
+    said = counterfoil.bare("import", "--format", "csv", "--mapping", mapping, export(tmp_path), status=1).stderr
+    assert "is not valid TOML" in counterfoil.bare("--config", mapping, "settings", status=1).stderr
+    assert f"the mapping {mapping} is not valid TOML" in said

@@ -73,7 +73,11 @@ def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, st
     now = SystemClock().now_ms()
 
     async def note(usage: SqliteUsage) -> None:
-        usage.note(RequestRecord(at=now, key_id=key_id, route="shops", status=400, error="bad_query", took_us=1))
+        usage.note(
+            RequestRecord(
+                at=now, key_id=key_id, route="shops", status=400, error="bad_query", took_us=1, request_id="r-1"
+            )
+        )
         usage.note_refusal(key_id, "rate_limited", now)
 
     with closing(SqliteUsage(store, SystemClock())) as usage:

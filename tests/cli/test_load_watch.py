@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,10 +14,11 @@ import pytest
 import servers
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.cli.load_run import LoadReport
-from counterfoil.cli.load_watch import FolderWatch, StopRequest, WatchOptions
+from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
 from counterfoil.domain.intake import WatchedFolder
+from counterfoil.ingest.sources import FileSet
 from counterfoil.ingest.spool import Spool
+from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import load
 from waiting import throughout, until
@@ -86,12 +88,17 @@ def start(spool: Path, store: Path) -> Iterator[Callable[..., Watch]]:
             watch.stop(signal.SIGKILL)
 
 
+MOVED = re.compile("[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-")
+
+
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    """Return the names of the entries, without what the watcher puts in front of the names of files that it moves."""
+    found = [path.name for path in folder.iterdir()] if folder.exists() else []
+    return sorted(MOVED.sub("", name) for name in found if name != ".counterfoil.lock")
 
 
 def folder(store: Path) -> WatchedFolder | None:
-    folders = bootstrap.inspection(load({"store": str(store)}, {})).watched_folders(SystemClock().now_ms())
+    folders = bootstrap.operator_reads(load({"store": str(store)}, {})).watched_folders(SystemClock().now_ms())
     return folders[0] if folders else None
 
 
@@ -100,7 +107,7 @@ def wait_for_loads(watch: Watch, number: int) -> None:
 
 
 def wait_for_lines(store: Path, number: int) -> None:
-    inspection = bootstrap.inspection(load({"store": str(store)}, {}))
+    inspection = bootstrap.operator_reads(load({"store": str(store)}, {}))
     until(lambda: (found := inspection.latest_load(0)) and found.lines > number, "more lines were loaded", 60)
 
 
@@ -116,7 +123,7 @@ def test_files_are_loaded_as_they_arrive_and_moved_to_done(
     assert [summary["added"] for summary in watch.summaries()] == [2, 5]
     assert watch.stop() == 0
     assert "Stopped." in watch.said()
-    assert names(spool) == [".counterfoil.lock", "done"]
+    assert names(spool) == ["done", "quarantine"]
     assert counterfoil.json("load", spool / "done")["unchanged"] == 7
 
 
@@ -126,12 +133,7 @@ def test_files_that_are_still_being_written_are_left_alone(start: Callable[..., 
     watch = start()
     watch.deliver("d.ndjson", SHOP_LINES)
     until(lambda: names(spool / "done") == ["d.ndjson"], "the complete file was loaded")
-    assert [name for name in names(spool) if name != ".counterfoil.lock"] == [
-        ".a.ndjson",
-        "b.ndjson.part",
-        "c.tmp",
-        "done",
-    ]
+    assert names(spool) == [".a.ndjson", "b.ndjson.part", "c.tmp", "done", "quarantine"]
 
 
 def test_a_file_is_loaded_whole_if_it_is_written_slowly_under_its_final_name(
@@ -153,18 +155,19 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
 ) -> None:
     file = spool / "growing.ndjson"
     file.write_bytes(SHOP_LINES)
-    load_once = FolderWatch._load
+    load_once = StoreLoader.load
 
-    def load_while_it_grows(self: FolderWatch, paths: list[Path]) -> LoadReport:
-        report = load_once(self, paths)
+    def load_while_it_grows(self: StoreLoader, files: FileSet, *, is_beside: bool) -> bool:
+        has_ended = load_once(self, files, is_beside=is_beside)
         if file.stat().st_size == len(SHOP_LINES):
             file.write_bytes(SHOP_LINES + bills(0, 3))
-        return report
+        return has_ended
 
-    monkeypatch.setattr(FolderWatch, "_load", load_while_it_grows)
-    options = WatchOptions(strict=False, delete=False, as_json=True)
-    watcher = FolderWatch(load({"store": str(store)}, {}), Spool(spool), options, StopRequest())
-    watcher.report(0, 0)
+    monkeypatch.setattr(StoreLoader, "load", load_while_it_grows)
+    options = WatchOptions(folder=spool, as_json=True)
+    loader = StoreLoader(load({"store": str(store)}, {}), options, StopRequest())
+    loader.heartbeat()
+    watcher = FolderWatch(Spool(spool), loader, lambda _: None, loader.steady_ms)
     assert watcher.take_files()
     assert names(spool) == ["growing.ndjson"]
     assert watcher.take_files()
@@ -200,15 +203,16 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     watch = start()
     until(lambda: names(spool / "done") == ["b.ndjson"], "the good file was loaded")
     until(lambda: len(names(spool / "quarantine")) == 4, "the others were quarantined")
-    reasons = {file.name: file.read_text("utf-8") for file in (spool / "quarantine").glob("*.reason.txt")}
+    notes = list((spool / "quarantine").glob("*.reason.txt"))
+    reasons = {MOVED.sub("", note.name): note.read_text("utf-8") for note in notes}
     assert "a.ndjson.gz cannot be read after line 0" in reasons["a.ndjson.gz.reason.txt"]
     assert reasons["c.csv.reason.txt"].startswith(
         "c.csv is not a source record file: its name does not end in .ndjson, .jsonl or .json, "
     )
-    assert oct((spool / "quarantine" / "c.csv.reason.txt").stat().st_mode)[-3:] == "600"
+    assert {oct(note.stat().st_mode)[-3:] for note in notes} == {"600"}
     until(lambda: (found := folder(store)) and (found.files, found.quarantined) == (1, 2), "the folder was reported")
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")
-    latest = bootstrap.inspection(load({"store": str(store)}, {})).latest_load(SystemClock().now_ms())
+    latest = bootstrap.operator_reads(load({"store": str(store)}, {})).latest_load(SystemClock().now_ms())
     assert latest
     assert latest.finished, "the load must not be reported as unfinished"
     assert watch.stop() == 0
@@ -226,7 +230,8 @@ def test_loaded_files_can_be_deleted_instead_of_moved(start: Callable[..., Watch
     watch = start("--delete-loaded")
     watch.deliver("a.ndjson", SHOP_LINES)
     until(lambda: len(watch.summaries()) == 1, "the file was loaded")
-    until(lambda: names(spool) == [".counterfoil.lock"], "the file was deleted")
+    until(lambda: names(spool) == ["done", "quarantine"], "the file was deleted")
+    assert names(spool / "done") == []
 
 
 def test_a_second_file_with_the_same_name_is_kept_next_to_the_first(start: Callable[..., Watch], spool: Path) -> None:
@@ -234,7 +239,7 @@ def test_a_second_file_with_the_same_name_is_kept_next_to_the_first(start: Calla
     for number in (1, 2):
         watch.deliver("a.ndjson", SHOP_LINES)
         wait_for_loads(watch, number)
-    assert names(spool / "done") == ["a.2.ndjson", "a.ndjson"]
+    assert names(spool / "done") == ["a.ndjson", "a.ndjson"]
 
 
 def test_a_second_watcher_refuses_and_names_the_first(
@@ -268,10 +273,10 @@ def test_sigterm_ends_after_the_current_batch_and_the_next_watcher_continues(
 ) -> None:
     (spool / "a.ndjson").write_bytes(SHOP_LINES + bills(0, 8_000))
     watch = start("--batch", "10")
-    inspection = bootstrap.inspection(load({"store": str(store)}, {}))
+    inspection = bootstrap.operator_reads(load({"store": str(store)}, {}))
     until(lambda: (found := inspection.latest_load(0)) and found.lines > 100, "some batches were written")
     assert watch.stop() == 0
-    assert names(spool) == [".counterfoil.lock", "a.ndjson"]
+    assert names(spool) == ["a.ndjson", "done", "quarantine"]
     latest = inspection.latest_load(0)
     assert latest
     assert not latest.finished
@@ -310,7 +315,7 @@ def test_the_watcher_waits_for_an_unavailable_postgresql_server(spool: Path, mon
     monkeypatch.chdir(spool.parent)
     watch = Watch(spool, url)
     try:
-        inspection = bootstrap.inspection(load({"store": url}, {}))
+        inspection = bootstrap.operator_reads(load({"store": url}, {}))
         until(lambda: inspection.watched_folders(SystemClock().now_ms()), "the watcher had reported its folder")
         server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
         watch.deliver("a.ndjson", SHOP_LINES)
@@ -336,8 +341,8 @@ def test_the_watcher_reports_its_heartbeat_and_its_end(
     assert watch.stop(signal.SIGINT) == 0
     checks = {found["check"]: found for found in counterfoil.json("doctor")["checks"]}
     assert checks["folders"]["status"] == "warn"
-    assert "was stopped" in checks["folders"]["says"]
-    assert counterfoil.json("status", status=1)["watchedFolders"][0]["stopped"] is True
+    assert "was stopped" in checks["folders"]["message"]
+    assert counterfoil.json("status", status=2)["watchedFolders"][0]["stopped"] is True
 
 
 @pytest.mark.parametrize("wrong", [["x.ndjson"], ["--check"], ["--accept-change"], ["--rejects", "r.ndjson"]])

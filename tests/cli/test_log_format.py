@@ -131,7 +131,7 @@ def test_a_worker_that_cannot_start_says_so_in_the_same_format(
 def worker_ids(supervisor: int) -> list[int]:
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text("ascii").split()
     names = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
-    return [child for child, name in names.items() if b"spawn_main" in name]
+    return [child for child, name in names.items() if b"serving.worker" in name]
 
 
 def test_an_unknown_format_is_refused(counterfoil: Command) -> None:

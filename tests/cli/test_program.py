@@ -128,7 +128,7 @@ def test_an_unusable_setting_is_reported_in_one_sentence_with_exit_status_1(
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_PORT", "many")
     result = counterfoil("keys", "list", status=1)
-    assert result.stderr == "counterfoil: port must be a whole number, not 'many' (COUNTERFOIL_PORT)\n"
+    assert result.stderr == "counterfoil: port must be a whole number, not 'many' (COUNTERFOIL_PORT).\n"
 
 
 @pytest.mark.parametrize("arguments", [("keys", "list"), ("usage",), ("prune",)])

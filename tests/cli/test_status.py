@@ -207,7 +207,13 @@ def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: i
 def test_a_damaged_store_fails_without_a_traceback(loaded: Command, store: Path) -> None:
     (store / "keys.sqlite3").write_bytes(b"not a database" * 100)
     found = loaded.json("status", status=1)
-    assert status_of(found, "store") == "fail"
+    assert (status_of(found, "store"), status_of(found, "keys")) == ("fail", "fail")
+
+
+def test_a_new_store_is_not_reported_as_a_service_that_stopped(counterfoil: Command) -> None:
+    counterfoil("init")
+    found = counterfoil.json("status", status=2)
+    assert (status_of(found, "service"), found["checks"][0]["code"]) == ("warn", "nothing_served")
 
 
 def test_without_a_store_nothing_is_created(counterfoil: Command, store: Path) -> None:
@@ -218,7 +224,6 @@ def test_without_a_store_nothing_is_created(counterfoil: Command, store: Path) -
 def test_one_line_one_request_and_one_entry_are_in_the_singular(counterfoil: Command) -> None:
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n')
     assert ": 1 line, 1 changed, 0 rejected." in counterfoil("status", status=1).stdout
-    assert "The latest load finished (1 line)." in counterfoil("doctor").stdout
     issued = counterfoil("keys", "issue", "--shop", "sh_1", "--per-min", 1, "--per-day", 1).stdout
     assert "1 request per minute, 1 per day" in issued
     assert "only the latest 1 is shown." in counterfoil("audit", "--limit", 1).stderr

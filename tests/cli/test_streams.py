@@ -46,7 +46,10 @@ def test_every_command_works_with_a_closed_standard_error(counterfoil: Command, 
 
 def test_a_closed_standard_input_fails_only_a_load_that_reads_from_it(counterfoil: Command, store: Path) -> None:
     done = in_a_shell("load", "-", "--store", store, closing="<&-")
-    assert (done.returncode, done.stderr) == (1, b"counterfoil: cannot read source records: standard input is closed\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"counterfoil: cannot read source records: standard input is closed.\n",
+    )
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
     assert in_a_shell("keys", "revoke", key_id, "--yes", "--store", store, closing="<&-").returncode == 0
 
@@ -80,7 +83,7 @@ def test_a_source_with_an_undecodable_name_is_loaded(counterfoil: Command, store
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + ODD_NAME))
     odd.write_bytes(b"\n".join([*SHOPS, b"not a record"]))
     told = counterfoil.json("load", odd, status=3)
-    assert (told["source"], told["added"], told["setAside"]) == ("odd-\\xff.ndjson", 2, 1)
+    assert (told["source"], told["added"], told["rejected"]) == ("odd-\\xff.ndjson", 2, 1)
     assert Path(told["rejectsFile"]).exists()
     assert "odd-" in counterfoil("load", odd, status=3).stdout
 

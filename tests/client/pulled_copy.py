@@ -8,8 +8,8 @@ import msgspec
 from client import copy_contents, expected
 from client.copy_contents import Json
 from counterfoil.client import Client
-from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
+from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler
 from counterfoil.client.sinks.sql import SqlSink
 from running_service import RunningService

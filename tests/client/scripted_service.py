@@ -33,7 +33,11 @@ def scripted_service(answer: Answers) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the base class
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Say nothing about a client that hangs up."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

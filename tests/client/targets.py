@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import servers
-from counterfoil.client.sinks.duckdb import DuckDBSink
-from counterfoil.client.sinks.parquet import ParquetSink
+from counterfoil.client.sinks.duckdb import DuckDBSink, ParquetSink
 from counterfoil.client.sinks.postgres import PostgresSink
 from counterfoil.client.sinks.sql import SqlSink
 from counterfoil.client.sinks.sqlite import SQLiteSink

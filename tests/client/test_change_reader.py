@@ -15,15 +15,19 @@ PAGES = 3
 SOON_SEC = 30.0
 
 
+def at(number: int) -> str:
+    return f"2026-01-31T12:00:{number:02}Z"
+
+
 class Feed:
     """A service with a feed of three empty pages, which responds only when the test allows it."""
 
     def __init__(self) -> None:
         self.allowed = threading.Semaphore(0)
         self.bodies: list[dict[str, object]] = [
-            {"data": [], "serverTime": str(number), "nextCursor": str(number + 1)} for number in range(PAGES - 1)
+            {"data": [], "serverTime": at(number), "nextCursor": str(number + 1)} for number in range(PAGES - 1)
         ]
-        self.bodies.append({"data": [], "serverTime": str(PAGES - 1), "mark": "m"})
+        self.bodies.append({"data": [], "serverTime": at(PAGES - 1), "mark": "m"})
 
     def answer(self, path: str, _headers: object) -> Answer:
         self.allowed.acquire()
@@ -50,7 +54,7 @@ def test_the_reader_returns_nothing_until_the_next_page_has_arrived() -> None:
         feed.allowed.release()
         page = reader.next_page(SOON_SEC)
         assert page is not None
-        assert page.server_time == "0"
+        assert page.server_time == at(0)
         assert reader.next_page(0) is None
 
 
@@ -63,7 +67,7 @@ def test_pages_come_in_the_order_of_the_feed() -> None:
             page = reader.next_page(SOON_SEC)
             assert page is not None
             times.append(page.server_time)
-    assert times == ["0", "1", "2"]
+    assert times == [at(number) for number in range(PAGES)]
 
 
 def test_the_error_of_a_request_is_raised_instead_of_the_page() -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import inspect
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -335,32 +333,6 @@ def test_unknown_fields_pass_through(call: Caller, key: str, shop: r.Record) -> 
     assert bill["later"] == {"than": [Decimal("1.5"), "this"]}
     assert bill["items"][0]["later"] == bill["later"]
     assert bill["status"] == "disputed"
-
-
-def test_the_blocking_client_imports_neither_asyncio_nor_httpx_for_an_address_without_tls(
-    key: str, service: RunningService
-) -> None:
-    program = (
-        "import sys\n"
-        "from counterfoil.client import Client\n"
-        f"with Client('{service.url}/ext/v1', sys.stdin.read()) as api:\n"
-        "    api.shops()\n"
-        "print(*sorted({'asyncio', 'httpx', 'httpx._main', 'pygments', 'rich'} & set(sys.modules)))\n"
-        "from counterfoil.client import AsyncClient\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input=key, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-
-
-def test_with_tls_the_blocking_client_imports_httpx_without_its_command_line(key: str) -> None:
-    program = (
-        "import sys\n"
-        "from counterfoil.client import Client\n"
-        "Client('https://pos.example.com/ext/v1', sys.stdin.read()).close()\n"
-        "print(*sorted({'asyncio', 'httpx', 'httpx._main', 'pygments', 'rich'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input=key, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["httpx"]
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,20 @@ import msgspec
 import pytest
 
 from counterfoil.client.conversation import (
+    MAX_TRIES,
     RATE_LIMIT,
     Call,
     Environment,
     HttpResponse,
     NoResponse,
     Outcome,
+    Pace,
     Send,
     Sleep,
     Step,
     conversation,
 )
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.pace import Pace
-from counterfoil.client.retry import MAX_TRIES
 
 CALL = Call("shops")
 OK = HttpResponse(200, {}, b"{}")

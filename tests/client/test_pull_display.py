@@ -11,8 +11,8 @@ import records as r
 from counterfoil.cli.pull_display import PullDisplay, allowance, speed, stage, waiting
 from counterfoil.client import Client
 from counterfoil.client.conversation import RATE_LIMIT, Environment
-from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
+from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from running_service import RunningService
 

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import records as r
@@ -234,27 +233,17 @@ def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, posit
     assert_equal(copy)
 
 
-def test_a_copy_made_by_an_earlier_release_is_read_in_full_and_continued(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    """Copies in format 1 had a mark for each shop, and missed removals and late history."""
-    gone = r.bill(branch)
-    service.load(gone)
+@pytest.mark.parametrize("state", [b'{"shops":{}}', b'{"format":2}'])
+def test_a_copy_made_before_the_first_release_is_refused_and_not_changed(copy: Copy, state: bytes) -> None:
     copy.pull()
-    service.load(r.removal(gone), r.bill(branch, history=True, closedAt="2025-08-08T12:00:00+07:00"))
     sink = copy.target()
-    state = pull_state.decode(sink.state())
-    assert state.origin is not None
-    origin = {"url": state.origin.url, "key_id": state.origin.key_id, "scope": state.origin.scope}
-    old = {"origin": origin, "shops": {branch["id"]: {"mark": "2026-01-01T00:00:00.000Z"}}, "bases": {}}
     with sink.transaction():
-        sink.save_state(msgspec.json.encode(old))
-        sink.run("DROP TABLE pull_undelivered")
+        sink.save_state(state)
     sink.close()
-    assert [copy.reconcile(), copy.rows("SELECT count(*) FROM bills")] == [[], [(20,)]]
-    tally = copy.pull()
-    assert (tally.bills_added, tally.bills_removed) == (1, 1)
-    assert_equal(copy)
+    for use in (copy.pull, copy.reconcile):
+        with pytest.raises(CopyMismatch, match="Pull again into an empty target"):
+            use()
+    assert copy.rows("SELECT state FROM pull_state") == [(state.decode(),)]
 
 
 def test_a_service_without_the_feed_is_told_apart_from_a_wrong_address(copy: Copy, service: RunningService) -> None:

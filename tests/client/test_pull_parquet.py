@@ -9,7 +9,7 @@ import records as r
 from client.pulled_copy import Copy
 from client.targets import Target, parquet_target
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.parquet import ParquetSink
+from counterfoil.client.sinks.duckdb import ParquetSink
 from counterfoil.client.tables import TABLES
 from running_service import RunningService
 

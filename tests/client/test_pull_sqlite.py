@@ -14,7 +14,7 @@ from client.targets import Target, sqlite_target
 from counterfoil.client import Client
 from counterfoil.client.pull import Puller
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.scratch import ScratchFolder
+from counterfoil.client.sinks.json_rows import ScratchFolder
 from running_service import RunningService
 
 SORT_IN_MEMORY = 2

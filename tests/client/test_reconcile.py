@@ -6,8 +6,8 @@ import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from counterfoil.client.day_digests import consecutive
 from counterfoil.client.errors import CopyMismatch
+from counterfoil.client.reconcile import consecutive
 from running_service import RunningService
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from counterfoil.client.retry import (
+from counterfoil.client.conversation import (
     MAX_PAUSE_SEC,
     MAX_TRIES,
     Raise,

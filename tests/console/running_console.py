@@ -2,7 +2,8 @@
 
 import re
 import secrets
-import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import httpx
 from counterfoil import bootstrap
 from counterfoil.console.app import ConsoleApp, audience
 from counterfoil.console.exchange import FORM
-from counterfoil.console.links import DEFAULT_VALIDITY_MS, link_key, make_token
-from counterfoil.console.server import ConsoleServer
+from counterfoil.console.links import DEFAULT_VALIDITY_MS, link_key, make_token, own_name
+from counterfoil.console.process import listener_of
 from counterfoil.domain.audit import Actor
 from running_service import RunningService, free_port
 from web.strict_html import StrictPage
@@ -38,22 +39,17 @@ class RunningConsole:
 
     def _start(self) -> None:
         self.app = ConsoleApp(self.settings, self.key, self.clock)
-        self._server = ConsoleServer(self.settings.console_host, self.settings.console_port, self.app.answer)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-
-    def _stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._listener = listener_of(self.settings, self.app)
+        self._listener.start()
 
     def restart(self) -> None:
         """Replace the console with a new console on the same port, which ends all sessions."""
-        self._stop()
+        self._listener.stop()
         self._start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.settings.console_port}"
+        return f"http://{own_name(self.key, audience(self.settings))}:{self.settings.console_port}"
 
     def token(self, name: str = "alice", validity_ms: int = DEFAULT_VALIDITY_MS, **changes: Any) -> str:
         """Return the token of a new sign-in link."""
@@ -72,8 +68,25 @@ class RunningConsole:
         return browser
 
     def close(self) -> None:
-        self._stop()
+        self._listener.stop()
         self.service.close()
+
+
+def console_client(address: str, headers: Mapping[str, str] = {}) -> httpx.Client:
+    """Return a client of the console at this URL. Unlike browsers, httpx does not resolve names below `localhost`."""
+    url = httpx.URL(address)
+    return httpx.Client(
+        base_url=url.copy_with(host="127.0.0.1"), headers={"host": url.netloc.decode(), **headers}, timeout=30
+    )
+
+
+@contextmanager
+def signed_in(link: str) -> Iterator[httpx.Client]:
+    """Use a sign-in link; yield a client with the session."""
+    address, _, token = link.partition("/sign-in#")
+    with console_client(address) as client:
+        assert client.post("/sign-in", data={"link": token}, headers=SAME_ORIGIN).status_code == 303
+        yield client
 
 
 class Operator:
@@ -81,7 +94,7 @@ class Operator:
 
     def __init__(self, console: RunningConsole, **headers: str) -> None:
         self._console = console
-        self.client = httpx.Client(base_url=console.url, headers=headers, timeout=30)
+        self.client = console_client(console.url, headers)
 
     def sign_in(self, token: str, **headers: str) -> httpx.Response:
         return self.client.post("/sign-in", data={"link": token}, headers=headers or SAME_ORIGIN)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
+from console.running_console import console_client
 from counterfoil.machine.addresses import free_port
+from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
 from waiting import until
 from web.test_browser import ARGUMENTS, CHROMIUM, SCHEMES, Visit, visiting
 
@@ -153,7 +155,7 @@ def test_an_operator_who_is_signed_in_uses_up_a_link_by_opening_it(demo: Running
     visit.page.goto(link)
     visit.page.wait_for_url(f"{demo.console}/")
     headers = {"sec-fetch-site": "same-origin"}
-    again = httpx.post(f"{demo.console}/sign-in", data={"link": link}, headers=headers, timeout=30)
+    again = console_client(demo.console).post("/sign-in", data={"link": link}, headers=headers)
     assert again.status_code == 403
 
 
@@ -320,6 +322,54 @@ def test_everything_but_live_parts_works_without_scripts(browser: Any, demo: Run
         assert "before=" in page.url
         page.get_by_role("button", name="Sign out").click()
         page.wait_for_url(f"{demo.console}/sign-in")
+
+
+@pytest.fixture
+def other_user() -> Iterator["OtherUser"]:
+    running = OtherUser()
+    yield running
+    running.listener.stop()
+
+
+class OtherUser:
+    """The web server of another user of this machine. It keeps the headers that browsers send to it."""
+
+    def __init__(self) -> None:
+        self.received: list[Mapping[str, str]] = []
+        self.listener = PrivateListener(
+            "127.0.0.1", 0, self._answer, lambda status, _: ListenerResponse(status, [], b"")
+        )
+        self.listener.start()
+
+    def _answer(self, request: ListenerRequest) -> ListenerResponse:
+        self.received.append(request.headers)
+        return ListenerResponse(200, [("content-type", "text/html")], b"<title>A page of somebody else</title>")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "other.localhost"])
+def test_a_page_on_another_port_of_this_machine_gets_no_cookie_and_no_data(
+    demo: RunningDemo, visit: Visit, other_user: OtherUser, host: str
+) -> None:
+    (cookie,) = visit.page.context.cookies()
+    assert demo.console.startswith(f"http://{cookie['domain']}:")
+    page = visit.page.context.new_page()
+    page.goto(f"http://{host}:{other_user.listener.port}/")
+    assert page.title() == "A page of somebody else"
+    assert other_user.received
+    assert [headers["cookie"] for headers in other_user.received if "cookie" in headers] == []
+    for address in (demo.console, f"http://{host}:{demo.console.rpartition(':')[2]}"):
+        script = f"fetch('{address}/keys.json', {{credentials: 'include'}}).then(() => 'read', () => 'refused')"
+        assert page.evaluate(script) == "refused"
+    visit.page.goto(f"{demo.console}/keys")
+    assert visit.page.get_by_text("Signed in as").count()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_name_that_every_user_shares_says_how_to_get_a_link(demo: RunningDemo, visit: Visit, host: str) -> None:
+    page = visit.page.context.new_page()
+    answer = page.goto(f"http://{host}:{demo.console.rpartition(':')[2]}/keys")
+    assert answer.status == 421
+    assert "counterfoil console link" in page.inner_text("body")
 
 
 def test_another_site_can_neither_read_nor_send_a_form(browser: Any, demo: RunningDemo, visit: Visit) -> None:

@@ -5,10 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from counterfoil.checks.local import Finding
+from counterfoil.checks.findings import Finding
 from counterfoil.console.charts import MAX_LABELS, Bar, ChartWords, bar_chart
 from counterfoil.console.display import duration, finding_list, moment, month_name
 from counterfoil.console.texts import Language, Texts
+from counterfoil.domain.messages import quoted
 
 WORDS = ChartWords("Requests per day", "Day", "Requests", "Errors")
 
@@ -37,10 +38,10 @@ def test_a_minute_or_more_is_not_given_in_seconds(seconds: int, shown: str) -> N
 
 def test_findings_of_one_check_share_an_entry() -> None:
     findings = [
-        Finding("keys", "ok", "8 active keys."),
-        Finding("store", "ok", "No problems."),
-        Finding("keys", "ok", "The file is readable."),
-        Finding("keys", "warn", "Near the quota."),
+        Finding("keys", "ok", quoted("8 active keys.")),
+        Finding("store", "ok", quoted("No problems.")),
+        Finding("keys", "ok", quoted("The file is readable.")),
+        Finding("keys", "warn", quoted("Near the quota.")),
     ]
     listed = str(finding_list(Texts("en"), findings))
     assert re.findall("<strong>([^<]*)</strong>", listed) == ["keys", "store", "keys"]

@@ -14,6 +14,7 @@ from console.running_console import Operator, RunningConsole
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.text import csv_text
 from records import NEW_YEAR, base, bill, bills, branch, member
 
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
@@ -23,7 +24,7 @@ COMMANDS = {
     "/loads": "counterfoil loads",
     "/requests": "counterfoil requests",
     "/shops": "counterfoil shops",
-    "/store": "counterfoil doctor",
+    "/store": "counterfoil status --deep --json",
     "/audit": "counterfoil audit",
     "/personal-data": "counterfoil usage --disclosures",
 }
@@ -186,6 +187,19 @@ def test_requests_are_exported(alice: Operator, used: dict[str, Any]) -> None:
     assert {row["request_id"] for row in rows} == {used["ids"][name] for name in ("bills", "members", "changes")}
 
 
+@pytest.mark.parametrize("sign", "=+-@＝＋－＠﹦\N{MINUS SIGN}")
+@pytest.mark.parametrize("before", ["", " ", "\n", "\r", "\t", "\0", "\ufeff", "\u3000", "\N{NO-BREAK SPACE}"])
+def test_text_that_a_spreadsheet_reads_as_a_formula_is_exported_as_text(before: str, sign: str) -> None:
+    text = f"{before}{sign}1+cmd"
+    written = csv_text([[text, "x"]], "\r\n")
+    assert next(csv.reader(io.StringIO(written, newline=""))) == [f"'{text}", "x"]
+
+
+@pytest.mark.parametrize("value", [-5, 5, -1.5, True, "-5", "-5.25", "", " ", "a=b", "a\n=b", "2026-01-01", "'=1"])
+def test_numbers_and_other_text_are_exported_unchanged(value: object) -> None:
+    assert next(csv.reader(io.StringIO(csv_text([[value, "x"]], "\n"), newline=""))) == [str(value), "x"]
+
+
 def test_a_label_in_an_export_is_not_a_formula(console: RunningConsole, alice: Operator) -> None:
     shop = branch()
     console.service.load(shop)
@@ -238,7 +252,7 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     (console.settings.store / "books.sqlite3").chmod(0o644)
     today, store = alice.json("/today.json"), alice.json("/store.json")
     assert today["findings"] == store["checks"]
-    wrong = [finding["says"] for finding in store["checks"] if finding["status"] != "ok"]
+    wrong = [finding["message"] for finding in store["checks"] if finding["status"] != "ok"]
     assert wrong == [
         "The latest load rejected lines (2 lines, 1 changed, 1 rejected).",
         "Other users of this machine can open this database.",
@@ -259,7 +273,7 @@ def test_a_problem_that_status_and_doctor_find_is_reported_once(console: Running
     findings = alice.json("/store.json")["checks"]
     (broken,) = [one for one in findings if one["check"] == "usage"]
     assert broken["status"] == "fail"
-    assert [one["says"] for one in findings].count(broken["says"]) == 1
+    assert [one["message"] for one in findings].count(broken["message"]) == 1
 
 
 def test_every_page_says_that_the_service_is_down_and_what_to_do(console: RunningConsole, alice: Operator) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +14,12 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
+from console.running_console import signed_in
 from counterfoil.machine.addresses import free_port
 from records import branch
 from running_service import SECRET, RunningService
 
 pytestmark = pytest.mark.programs
-
-SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 
 @pytest.fixture
@@ -49,26 +50,27 @@ def printed_link(process: subprocess.Popen[bytes]) -> str:
     return str(json.loads(process.stdout.readline())["console"])
 
 
-@contextmanager
-def signed_in(link: str) -> Iterator[httpx.Client]:
-    address, _, token = link.partition("/sign-in#")
-    with httpx.Client(base_url=address, timeout=30) as client:
-        assert client.post("/sign-in", data={"link": token}, headers=SAME_ORIGIN).status_code == 303
-        yield client
-
-
 def test_the_printed_link_signs_in_and_a_second_link_can_be_made(store: Path) -> None:
     port = free_port("127.0.0.1")
     with console(store, port) as process:
         link = printed_link(process)
-        assert link.startswith(f"http://127.0.0.1:{port}/sign-in#")
+        assert re.match(rf"http://[a-z2-7]{{20}}\.localhost:{port}/sign-in#", link)
         with signed_in(link) as client:
             assert client.get("/keys.json").json()["counts"]["active"] == 0
         another = Command(store).json("console", "link", "--console-port", port)["console"]
+        assert another.partition("#")[0] == link.partition("#")[0]
         with signed_in(another) as client:
             assert client.get("/shops.json").json()["counts"]["empty"] == 2
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> None:
+    listening = socket.create_server(("127.0.0.2", 0))
+    with listening:
+        port = listening.getsockname()[1]
+        made = Command(store)("console", "link", "--console-host", "127.0.0.2", "--console-port", port)
+    assert f"/etc/hosts: 127.0.0.2 {httpx.URL(made.stdout.strip()).host}\n" in made.stderr
 
 
 def test_the_console_stops_with_the_process_that_started_it(store: Path) -> None:

@@ -93,19 +93,11 @@ def test_a_link_signed_with_another_secret_is_refused(console: RunningConsole) -
 
 
 def test_a_changed_link_is_refused(console: RunningConsole) -> None:
-    token = console.token("alice")
-    claims, _, signature = token.partition(".")
-    other = console.token("mallory").partition(".")[0]
-    for forged in (
-        f"{other}.{signature}",
-        f"{claims}.",
-        f"{claims}.AAAA",
-        claims,
-        "",
-        "#",
-        "x.y.z",
-        f"{claims}.{'ก' * 20}",
-    ):
+    token, other = console.token("alice"), console.token("mallory")
+    signature = 22  # The first 16 bytes, without the bits that the next byte shares.
+    forged_tokens = [token[:signature] + other[signature:], other[:signature] + token[signature:]]
+    forged_tokens += [token[:-1], f"{token}=", f"{token}A", token[signature:], f"{token[:-4]}AAAA", "", "#", "x.y.z"]
+    for forged in (*forged_tokens, f"{token[:-2]}กก"):
         assert console.stranger().sign_in(forged).status_code == 403
 
 
@@ -174,7 +166,7 @@ def test_scripts_and_other_sites_cannot_use_the_cookie(console: RunningConsole) 
     plain = console.stranger().sign_in(console.token()).headers["set-cookie"]
     assert plain.startswith(f"counterfoil-console-{port}=")
     assert "; HttpOnly; SameSite=Strict" in plain
-    secure = console.stranger().sign_in(console.token(), host="localhost", origin="https://localhost")
+    secure = console.stranger().sign_in(console.token(), origin=console.url.replace("http:", "https:"))
     cookie = secure.headers["set-cookie"]
     assert cookie.startswith(f"__Host-counterfoil-console-{port}=")
     assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
@@ -198,7 +190,7 @@ def test_the_proxy_names_the_operator(tmp_path: Path) -> None:
         assert proxied.get("/audit").status_code == 303
         assert proxied.get("/audit", **{"x-remote-user": ""}).status_code == 303
         two = [("x-remote-user", "carol"), ("x-remote-user", "mallory"), ("accept", "text/html")]
-        assert proxied.client.get("/audit", headers=two).status_code == 303
+        assert proxied.client.get("/audit", headers=two).status_code == 400
     finally:
         console.close()
 

@@ -26,6 +26,7 @@ SMALL = {
     "deployment",
     "steady",
     "generation",
+    "positions",
     "keys",
     "revocations",
     "sqlite_master",

@@ -1,7 +1,7 @@
 """The cost of a request, counted rather than timed: statements, steps of SQLite's virtual machine, calls, memory.
 
 An exceeded bound is never due to a slow machine. If a change is worth its cost,
-raise the bound and add a note to docs/performance.md.
+raise the bound and add a note to docs/evidence/performance.md.
 """
 
 import asyncio

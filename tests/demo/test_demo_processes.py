@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
+from console.running_console import signed_in
 from counterfoil import settings
 from counterfoil.cli.demo_console import MOST_RESTARTS, DemoConsole
 from counterfoil.demo.cluster import LocalCluster
@@ -23,8 +24,6 @@ from counterfoil.machine.addresses import PortReservation, free_port, is_free
 from waiting import until
 
 pytestmark = pytest.mark.programs
-
-SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 
 class DemoProcess:
@@ -123,9 +122,8 @@ def console(tmp_path: Path) -> Iterator[DemoConsole]:
 
 def signs_in(link: str | None) -> bool:
     assert link
-    address, _, token = link.partition("/sign-in#")
-    answer = httpx.post(f"{address}/sign-in", data={"link": token}, headers=SAME_ORIGIN, timeout=30)
-    return answer.status_code == 303
+    with signed_in(link):
+        return True
 
 
 def test_a_console_that_was_killed_is_reported_and_started_again(console: DemoConsole) -> None:

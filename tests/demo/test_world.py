@@ -586,7 +586,7 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Settings) -> None:
     group = plan_group(DEFAULT_DEMO)
     planted = silent_shop(group, [shop_style(DEFAULT_DEMO, group, shop) for shop in group.shops]).id
-    inspection = bootstrap.inspection(demo_of_today)
+    inspection = bootstrap.operator_reads(demo_of_today)
     midnight = DEFAULT_DEMO.end_ms - DAY_MS
     for half_hour in range(48):
         shops = inspection.shops(midnight + half_hour * 1_800_000 + 1, count_all=False)

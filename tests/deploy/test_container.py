@@ -1,5 +1,6 @@
 """The Dockerfile passes hadolint, the Compose files are valid and hardened, and all are consistent with the package."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,27 @@ def test_our_services_are_hardened_and_published_on_loopback_only(file: Path) ->
 @pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
 def test_the_service_starts_after_init_because_it_never_creates_a_store(file: Path) -> None:
     found = services(file)
-    assert found["init"]["command"] == ["init"]
+    assert found["init"]["command"][0] == "init"
     assert found["serve"]["depends_on"]["init"] == {"condition": "service_completed_successfully"}
+
+
+@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_environment(file: Path) -> None:
+    found = [service for service in services(file).values() if service.get("command", [""])[0] == "load"]
+    assert found
+    for service in found:
+        assert service["user"] == "10002:10002"
+        # A variable that is replaced from .env would be a secret.
+        assert not [value for value in service["environment"].values() if "$" in value]
+        volumes = dict(reversed(volume.split(":")) for volume in service["volumes"])
+        assert volumes["/var/spool/counterfoil/incoming"] != volumes[service["environment"]["COUNTERFOIL_KEPT"]]
+
+
+def test_pip_installs_only_files_whose_hashes_are_known() -> None:
+    text = DOCKERFILE.read_text("utf-8").replace("\\\n", "")
+    installs = re.findall(r"pip (?:--python \S+ )?install ([^&\n]*)", text)
+    assert len(installs) == 3
+    assert all("--require-hashes" in words or "--no-index dist/" in words for words in installs)
 
 
 def test_the_dockerfile_names_the_version_of_the_package() -> None:

@@ -93,10 +93,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def build_image(engine: Engine) -> None:
     """Build the image from packages that pip has downloaded to a folder on this machine."""
     wheels, pip = engine.folder / "wheels", engine.folder / "pip.conf"
-    wanted = ("hatchling", "async-timeout", f"{ROOT}[server,cluster]")
+    lists = ("--requirement", DEPLOY / "requirements.txt", "--requirement", DEPLOY / "build-requirements.txt")
     output_of(
         *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"),
-        *("--constraint", ROOT / "constraints.txt", "--dest", wheels, *wanted),
+        *("--require-hashes", "--no-deps", "--dest", wheels, *lists),
     )
     pip.write_text("[global]\nno-index = true\nfind-links = /wheels\n", "utf-8")
     engine.build(

@@ -1,11 +1,7 @@
-"""The Kubernetes manifests are valid and hardened, and their load script works."""
+"""The Kubernetes manifests are valid and hardened."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +16,6 @@ pytestmark = pytest.mark.programs
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 # The oldest Kubernetes version that is still widely used. By default, the validator uses the newest that it supports.
 OLDEST = "1.31"
-SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
 
 
 @cache
@@ -36,8 +31,6 @@ def pods() -> Iterator[dict[str, Any]]:
     """Yield the specification of every pod that the manifests create."""
     for one in objects("StatefulSet", "Deployment", "Job"):
         yield one["spec"]["template"]["spec"]
-    for one in objects("CronJob"):
-        yield one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 @needs_script("kubernetes-validate")
@@ -51,7 +44,7 @@ def test_kubernetes_knows_every_field_of_the_manifests(version: tuple[str, ...])
 
 def test_a_pod_with_an_embedded_store_runs_init_first_because_the_service_never_creates_a_store() -> None:
     (pod,) = [one["spec"]["template"]["spec"] for one in objects("StatefulSet")]
-    assert [container["args"] for container in pod["initContainers"]] == [["init"]]
+    assert [container["args"] for container in pod["initContainers"]] == [["init", "--share"]]
 
 
 def test_every_pod_runs_without_privileges_and_on_a_read_only_system() -> None:
@@ -81,7 +74,7 @@ def test_the_manifests_set_only_settings_that_exist_and_take_secrets_from_the_se
                 if "valueFrom" in variable:
                     assert variable["valueFrom"]["secretKeyRef"]["key"] in example["stringData"]
                 else:
-                    assert variable["name"] in ("COUNTERFOIL_ADMIN_HOST", "COUNTERFOIL_WORKERS")
+                    assert variable["name"] not in ("COUNTERFOIL_SECRET", "COUNTERFOIL_STORE", "COUNTERFOIL_METER")
 
 
 def test_a_store_on_sqlite_has_one_replica_and_its_load_the_same_volume() -> None:
@@ -93,34 +86,29 @@ def test_a_store_on_sqlite_has_one_replica_and_its_load_the_same_volume() -> Non
     assert claim in claims
 
 
-def scripts() -> list[str]:
-    return [pod["containers"][0]["command"][2] for pod in pods() if "command" in pod["containers"][0]]
+def containers_that_read_deliveries() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(pod, pod["containers"][0]) for pod in pods() if pod["containers"][0]["args"][0] == "load"]
 
 
-def run_load(folder: Path, store: Path) -> int:
-    """Run the CronJob's script with the real command; return its exit status."""
-    program = folder.parent / "bin" / "counterfoil"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m counterfoil "$@"\n', "utf-8")
-    program.chmod(0o755)
-    here = os.environ | {
-        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "COUNTERFOIL_STORE": str(store),
-    }
-    return subprocess.run(["/bin/sh", "-c", scripts()[0]], cwd=folder, env=here, check=False).returncode
-
-
-@pytest.mark.long
-def test_the_job_loads_deliveries_and_fails_when_lines_are_rejected(tmp_path: Path) -> None:
-    assert len(scripts()) == 2
-    assert len(set(scripts())) == 1
-    folder, store = tmp_path / "deliveries", tmp_path / "store"
-    folder.mkdir()
-    assert run_load(folder, store) == 0
-    (folder / "incoming" / "a.ndjson").write_bytes(SHOP + b"nonsense\n")
-    (folder / "incoming" / ".half.ndjson").write_bytes(SHOP[:9])
-    assert run_load(folder, store) == 3
-    assert [file.name for file in (folder / "loaded").iterdir()] == ["a.ndjson"]
-    assert [file.name for file in (folder / "incoming").iterdir()] == [".half.ndjson"]
-    assert run_load(folder, store) == 0
+def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_environment() -> None:
+    found = containers_that_read_deliveries()
+    assert len(found) == 2
+    others = {pod["securityContext"]["runAsUser"] for pod in pods() if pod not in [pod for pod, _ in found]}
+    for pod, container in found:
+        assert pod["securityContext"]["runAsUser"] not in others
+        assert [variable["name"] for variable in container["env"] if "valueFrom" in variable] == []
+        (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+        assert secret["defaultMode"] == 0o440
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        files = {f"{mounts['secret']}/{item['path']}" for item in secret["items"]}
+        named = {one["value"] for one in container["env"] if one["name"].endswith("_FILE")}
+        assert named == files
+        # The folders of the watcher are not on the volume that others write to.
+        kept = {one["name"]: one["value"] for one in container["env"]}["COUNTERFOIL_KEPT"]
+        assert (kept, container["args"][2]) == (mounts["kept"], mounts["deliveries"])
+        claims = [
+            volume["persistentVolumeClaim"]["claimName"]
+            for volume in pod["volumes"]
+            if len(volume) == 2 and "persistentVolumeClaim" in volume
+        ]
+        assert len(set(claims)) == len(claims)

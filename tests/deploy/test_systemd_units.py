@@ -70,29 +70,52 @@ def command() -> list[str]:
     return [sys.executable, "-m", "counterfoil", *words]
 
 
+def value_of(name: str, unit: str = "counterfoil-load.service") -> list[str]:
+    """Return the words of a directive of a unit."""
+    found: list[str] = re.findall(rf"^{name}=(.*)$", (UNITS / unit).read_text("utf-8"), re.MULTILINE)
+    assert len(found) == 1
+    return found[0].split()
+
+
 def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) -> None:
     spool, store = tmp_path / "incoming", tmp_path / "store"
     spool.mkdir()
     (spool / ".half.ndjson").write_bytes(SHOP[:9])
     (spool / "a.ndjson.gz").write_bytes(b"not gzip")
-    words = [word.replace("/var/spool/counterfoil/incoming", str(spool)) for word in command()]
-    here = {"PATH": os.environ["PATH"], "COUNTERFOIL_STORE": str(store), "PYTHONPATH": os.pathsep.join(sys.path)}
+    set_here = dict(word.split("=") for word in value_of("Environment"))
+    assert set_here == {"COUNTERFOIL_STORE": "/var/lib/counterfoil", "COUNTERFOIL_KEPT": "/var/spool/counterfoil"}
+    words = [word.replace("/var/spool/counterfoil", str(tmp_path)) for word in command()]
+    here = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "COUNTERFOIL_STORE": str(store),
+        "COUNTERFOIL_KEPT": str(tmp_path),
+    }
     process = subprocess.Popen(words, env=here, stdout=subprocess.PIPE)
     try:
         (spool / ".b.ndjson").write_bytes(SHOP)
         (spool / ".b.ndjson").rename(spool / "b.ndjson")
-        until((spool / "done" / "b.ndjson").exists, "the delivery was loaded")
-        until((spool / "quarantine" / "a.ndjson.gz.reason.txt").exists, "the other one was quarantined")
+        until(lambda: list(tmp_path.glob("done/*-b.ndjson")), "the delivery was loaded")
+        until(lambda: list(tmp_path.glob("quarantine/*-a.ndjson.gz.reason.txt")), "the other one was quarantined")
     finally:
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert sum(json.loads(line)["added"] for line in output.splitlines()) == 1
-    assert (spool / ".half.ndjson").exists()
+    assert [path.name for path in spool.iterdir()] == [".half.ndjson"]
 
 
-def test_loaded_deliveries_are_deleted_in_time() -> None:
-    text = (UNITS.parent / "tmpfiles" / "counterfoil.conf").read_text("utf-8")
+def test_the_watcher_has_a_user_of_its_own_and_nobody_else_writes_to_its_folders() -> None:
+    assert value_of("User") != value_of("User", "counterfoil.service")
+    assert "StateDirectory" not in (UNITS / "counterfoil-load.service").read_text("utf-8")
+    lines = (UNITS.parent / "tmpfiles" / "counterfoil.conf").read_text("utf-8").splitlines()
+    folders = {line.split()[1]: line.split()[2:] for line in lines if line.startswith("d ")}
+    (user,) = value_of("User")
     watched = command()[command().index("--watch") + 1]
-    for folder in ("done", "quarantine"):
-        assert re.search(rf"^d {watched}/{folder} +0700 counterfoil counterfoil 30d$", text, re.MULTILINE)
+    assert folders[watched] == ["3770", user, "counterfoil-deliver"]
+    for name in ("done", "quarantine"):
+        # Loaded deliveries contain personal data, so they are deleted in time.
+        assert folders[f"/var/spool/counterfoil/{name}"] == ["0700", user, user, "30d"]
+    assert folders["/var/lib/counterfoil"] == ["3770", "counterfoil", "counterfoil"]
+    assert value_of("StateDirectoryMode", "counterfoil.service") == ["3770"]
+    assert set(value_of("SupplementaryGroups")) == {"counterfoil", "counterfoil-deliver"}

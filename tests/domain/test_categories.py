@@ -50,6 +50,15 @@ def test_a_deleted_parent_is_still_named() -> None:
     assert categories_from([{"id": "b", "parentId": "gone"}])[0][0].parent_id == "gone"
 
 
+@pytest.mark.parametrize("parent", ["a", "gone", 7])
+def test_a_category_at_the_top_level_has_no_parent(parent: object) -> None:
+    categories, _ = categories_from([{"id": "a"}, {"id": "b", "parentId": parent, "level": 1}])
+    assert [(category.id, category.level, category.parent_id) for category in categories] == [
+        ("a", 1, None),
+        ("b", 1, None),
+    ]
+
+
 def test_categories_in_a_cycle_have_no_depth() -> None:
     assert levels({"id": "a", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "c", "parentId": "a"}) == {
         "a": None,

@@ -155,7 +155,7 @@ class ServeProcess:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return False
-        return int(state[1]) == self.process.pid and state[0] != "Z" and b"spawn_main" in command
+        return int(state[1]) == self.process.pid and state[0] != "Z" and b"serving.worker" in command
 
     def key(self, name: str) -> str:
         return self.deployment.keys[name]
@@ -197,10 +197,15 @@ class ServeProcess:
 
 
 def alive(pid: int) -> bool:
+    return process_state(pid) not in ("", "Z")
+
+
+def process_state(pid: int) -> str:
+    """Return the letter of the state of a process, such as T if it is frozen, or nothing if there is no process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
 
 
 def taken(caller: socket.socket) -> bool:

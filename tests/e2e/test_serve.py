@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from counterfoil import bootstrap
 from counterfoil.ports import StoreMismatch
-from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, is_pending, taken
+from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, is_pending, process_state, taken
 from running_service import SECRET
 from waiting import until
 
@@ -335,6 +335,7 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
         # The worker is frozen, so it cannot answer before it is asked to stop.
         (worker,) = workers
         os.kill(worker, signal.SIGSTOP)
+        until(lambda: process_state(worker) == "T", "the worker is frozen")
         running.process.send_signal(signal.SIGTERM)
         until(lambda: is_pending(worker, signal.SIGTERM), "the supervisor has told the worker to stop")
         os.kill(worker, signal.SIGCONT)

@@ -18,7 +18,7 @@ from running_service import free_port
 from servers import Server
 from waiting import until
 
-# The settings that docs/faults.md lists, and settings for small test servers. fsync can be off: only processes are
+# The settings in docs/evidence/faults.md, and settings for small test servers. fsync can be off: only processes are
 # killed, so data that they have written is kept.
 TERMS = {
     "ttl": 20,

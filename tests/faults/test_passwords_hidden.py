@@ -35,6 +35,19 @@ SLIPS = [
     f"postgresql:/u:{CANARY}@{CLOSED}/db",
     f"postgresql:u:{CANARY}@{CLOSED}/db",
     f"u:{CANARY}@{CLOSED}/db",
+    f"postgresql//u:{CANARY}@{CLOSED}/db",
+    f"POSTGRESQL://u:{CANARY}@{CLOSED}/db",
+    f"postgresql://u:x:{CANARY}@{CLOSED}/db",
+    f"postgresql://u:{CANARY}@[::1]:1/db",
+    f"postgresql://u:{CANARY}@[::1:1/db",
+    f"postgresql://u:{CANARY}@/db?host=127.0.0.1&port=1",
+    f"postgresql://u:{CANARY}@{CLOSED}/db?{CANARY}",
+    f"mysql://u:x {CANARY}@{CLOSED}/db",
+    f"mysql://u:x/{CANARY}@{CLOSED}/db",
+    f"mysql://u:{CANARY}@127.0.0.1:{CANARY}/db",
+    f"host=127.0.0.1 port=1 user=u password={CANARY}",
+    f"host=127.0.0.1 port=1 user=u password = 'x {CANARY}'",
+    f"postgresql://u:x\n{CANARY}@{CLOSED}/db",
 ]
 METER_SLIPS = [
     f"redis://:{CANARY}@127.0.0.1:x/0",
@@ -70,6 +83,31 @@ def test_an_address_that_does_not_work_is_reported_without_its_password(
         monkeypatch.setenv(f"COUNTERFOIL_{name}", value)
     for command in ("doctor", "settings"):
         assert_hidden(CliRunner().invoke(program, [command]).output)
+
+
+@pytest.mark.parametrize("address", SLIPS)
+def test_no_command_that_takes_an_address_shows_its_password(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_DEBUG", "1")
+    monkeypatch.setenv("COUNTERFOIL_KEY", "cf_live_invented")
+    monkeypatch.chdir(tmp_path)
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text('[bill]\nid = "id"\n[database]\nbills = "SELECT 1 AS id"\n')
+    service = ("--url", f"http://{CLOSED}")
+    for words in (
+        ("import", "--format", "database", "--url", address, "--mapping", str(mapping), "--check"),
+        ("reconcile", *service, "--to", address),
+        ("pull", "--url", address),
+        ("pull", "--url", address.replace("postgresql", "https")),
+        ("copy", "--to", address),
+        # A shell splits an address that contains a space and is not quoted.
+        ("reconcile", *service, "--to", *address.split()),
+    ):
+        result = CliRunner().invoke(program, list(words))
+        assert result.exit_code != 0
+        assert CANARY not in result.output, (words[0], result.output)
+        assert "unexpected error" not in result.output
 
 
 @pytest.mark.long

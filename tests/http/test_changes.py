@@ -76,6 +76,36 @@ def test_a_page_that_is_exactly_full_is_followed_by_an_empty_one_with_the_mark(
     assert last["mark"]
 
 
+def test_a_client_may_go_back_to_any_page_if_it_applies_all_later_pages_again(
+    shared_service: RunningService, of: Record, key: str
+) -> None:
+    def applied(copy: FeedCopy, cursor: str | None, most: int = 50) -> list[str | None]:
+        """Apply pages from this cursor on; return the cursors of the pages that follow them."""
+        cursors: list[str | None] = []
+        while len(cursors) < most:
+            found = page(shared_service, key, limit=2, **({"cursor": cursor} if cursor else {}))
+            copy.apply(found["data"])
+            cursors.append(cursor := found["nextCursor"])
+            if cursor is None:
+                break
+        return cursors
+
+    expected = FeedCopy()
+    pages: list[str | None] = [None, *applied(expected, None)[:-1]]
+    assert (len(pages), len(expected.bills)) == (4, 5)
+    for read in range(1, len(pages) + 1):
+        for again in range(read):
+            copy = FeedCopy()
+            applied(copy, None, read)
+            applied(copy, pages[again])
+            assert copy == expected
+    # This is why: the first page deletes the bills of the shop.
+    copy = FeedCopy()
+    applied(copy, None)
+    applied(copy, None, 1)
+    assert len(copy.bills) < len(expected.bills)
+
+
 def test_all_pages_of_a_pass_have_the_server_time_of_the_first(
     shared_service: RunningService, of: Record, key: str
 ) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from broken_store import run_sql, stored_rows
 from records import EVER, Record, base, bill, branch, fresh, member, members, removal, shop
 from running_service import START_MS, RunningService
 
@@ -552,22 +551,3 @@ def test_a_removed_member_is_no_longer_listed(shared_service: RunningService) ->
     stays, goes = members(of, 2)
     of, key = open_base(shared_service, stays, goes, removal(goes), of=of)
     assert tokens(shared_service, of, key) == [shared_service.token(stays["id"])]
-
-
-# --- members stored before there were templates --------------------------------------------
-
-
-@pytest.mark.parametrize("personal_data", [True, False])
-def test_a_member_from_before_templates_is_answered_like_any_other_and_gets_a_template_with_the_next_load(
-    service: RunningService, personal_data: bool
-) -> None:
-    of = branch()
-    people = members(of, 3)
-    of, key = open_base(service, *people, of=of, personal_data=personal_data)
-    before = rows(service, of, key)
-    formed = stored_rows(service, "books", "SELECT token, record, form FROM members ORDER BY token")
-    run_sql(service, "books", f"UPDATE members SET form = NULL WHERE token <> '{before[0]['memberId']}'")  # noqa: S608
-    assert rows(service, of, key) == before
-    assert service.data(f"members/{before[1]['memberId']}", key) == before[1]
-    service.load(*people)
-    assert stored_rows(service, "books", "SELECT token, record, form FROM members ORDER BY token") == formed

@@ -10,7 +10,8 @@ from httpx import Response
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
 from counterfoil.domain.calendar import iso_utc, to_ms
-from counterfoil.operator_reads import CopyState, DayOfKey, OperatorReads, ReadGap, RequestFilter
+from counterfoil.domain.request_records import CopyState, ReadGap
+from counterfoil.operator_reads import DayOfKey, OperatorReads, RequestFilter
 from records import EVER, Record, bills, shop
 from running_service import RunningService, backend_settings
 

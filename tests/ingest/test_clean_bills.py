@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from counterfoil.domain import clean_bills, source_bills
 from counterfoil.domain.changes import KnownFacts, PutBill
-from counterfoil.domain.resources import Amounts, Bill, Item
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import BillConverter, converted_bill
@@ -213,12 +212,6 @@ def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
     assert lines
     assert_fields_match(source_bills.SourceBill, bill, {"removed"})
     assert_fields_match(source_bills.SourceItem, lines, set())
-
-
-def test_the_fast_path_publishes_every_field_in_the_order_of_the_contract() -> None:
-    assert clean_bills._PublishedBill.__struct_encode_fields__ == Bill.__struct_encode_fields__
-    assert clean_bills._PublishedItem.__struct_encode_fields__ == Item.__struct_encode_fields__
-    assert clean_bills._PublishedAmounts.__struct_encode_fields__ == Amounts.__struct_encode_fields__
 
 
 @pytest.mark.parametrize("limit", ["MAX_KEPT_LINES", "MAX_KEPT_BYTES", "MAX_KEPT_SHOPS"])

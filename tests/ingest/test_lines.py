@@ -132,7 +132,13 @@ def test_a_number_of_a_thousand_digits_is_ignored_but_the_record_is_kept() -> No
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_at_worst_rejected(line: bytes) -> None:
-    assert reason_of(line) in REASONS
+    # Hypothesis tries the literals of this file too, so some of its lines are records.
+    reason = None
+    try:
+        READER.change(parse_record(line))
+    except Rejected as rejected:
+        reason = rejected.reason
+    assert reason in {None, *REASONS}
 
 
 @given(

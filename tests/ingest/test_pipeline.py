@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
+from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.domain.changes import Change, Outcome
 from counterfoil.domain.load_progress import LoadProgress
+from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
@@ -34,6 +35,12 @@ from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, sh
 from running_service import ManualClock
 
 PATIENCE_SEC = 30
+
+
+@pytest.fixture(autouse=True)
+def _convert_each_line_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make loads convert a line before they read the next one, so that tests can change facts in between."""
+    monkeypatch.setattr(converters, "MESSAGE_SEC", -1)
 
 
 # --- one loader ----------------------------------------------------------------
@@ -120,14 +127,14 @@ def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, cloc
     shown: list[tuple[int, int]] = []
 
     def look(summary: Summary) -> None:
-        seen = store.latest_load(clock.now_ms())
+        seen = store.operator_reads().latest_load(clock.now_ms())
         assert seen is not None
         shown.append((summary.lines, seen.lines))
 
     load(store, clock, [shop(), *(bill(f"b_{n}") for n in range(5)), b"x"], batch=2, on_progress=look)
     assert shown[0] == (1, 1) or shown[0] == (2, 2)
     assert [lines for lines, _ in shown] == sorted(lines for lines, _ in shown)
-    seen = store.latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load(clock.now_ms())
     assert seen is not None
     assert (seen.lines, seen.changed, seen.rejected, seen.finished) == (7, 6, 1, True)
 
@@ -143,7 +150,7 @@ def test_a_load_that_ends_with_an_error_is_stopped_at_once(
 
     with pytest.raises(type(failure)):
         load(store, clock, IterableSource(broken()), batch=1)
-    seen = store.latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load(clock.now_ms())
     assert seen is not None
     assert (seen.lines, seen.changed, seen.finished, seen.is_stopped) == (2, 2, False, True)
     (listed,) = store.operator_reads().loads(10)
@@ -166,13 +173,13 @@ def test_a_load_into_a_store_that_cannot_be_written_reports_the_first_error(tmp_
     with pytest.raises(StoreUnavailable, match="the disk is lost"):
         pipeline.load(IterableSource([shop()]))
     ledger.close()
-    (listed,) = SqliteOperatorReads(tmp_path).loads(10)
+    (listed,) = SqliteReads(tmp_path).loads(10)
     assert load_state(listed, clock.now_ms()) == "running"
 
 
 def test_an_empty_load_is_finished_at_once(store: Store, clock: ManualClock) -> None:
     assert load(store, clock, []).lines == 0
-    seen = store.latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load(clock.now_ms())
     assert seen is not None
     assert seen.finished
 

@@ -30,20 +30,28 @@ def remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
     return Spool(folder)
 
 
+def waiting(spool: Spool, now: int) -> list[str]:
+    """Return the names of the files that the spool hands over."""
+    found = spool.deliveries(now)
+    for delivery in found:
+        delivery.close()
+    return [delivery.name for delivery in found]
+
+
 def test_a_file_that_is_open_for_writing_is_left_alone_until_it_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     with path.open("ab"):
-        assert folder.waiting(NOW) == []
-        assert folder.waiting(NOW + SETTLE_MS) == []
-    assert folder.waiting(NOW + SETTLE_MS) == [path]
+        assert waiting(folder, NOW) == []
+        assert waiting(folder, NOW + SETTLE_MS) == []
+    assert waiting(folder, NOW + SETTLE_MS) == [path.name]
 
 
 def test_a_local_file_that_others_only_read_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     with path.open("rb"):
-        assert folder.waiting(NOW) == [path]
+        assert waiting(folder, NOW) == [path.name]
 
 
 @pytest.mark.parametrize("age_sec", [-3600, 0, 3600], ids=["clock ahead", "same clock", "clock behind"])
@@ -52,11 +60,11 @@ def test_a_remote_file_is_complete_once_it_has_not_changed_whatever_the_clock_of
 ) -> None:
     folder, path = remote(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     os.utime(path, (0, path.stat().st_mtime - age_sec))
-    assert folder.waiting(NOW) == []
+    assert waiting(folder, NOW) == []
     path.write_bytes(b"{}\n{}\n")
-    assert folder.waiting(NOW + SETTLE_MS) == []
-    assert folder.waiting(NOW + 2 * SETTLE_MS - 1) == []
-    assert folder.waiting(NOW + 2 * SETTLE_MS) == [path]
+    assert waiting(folder, NOW + SETTLE_MS) == []
+    assert waiting(folder, NOW + 2 * SETTLE_MS - 1) == []
+    assert waiting(folder, NOW + 2 * SETTLE_MS) == [path.name]
 
 
 def test_a_remote_file_is_complete_even_if_the_system_refuses_a_lease(
@@ -64,8 +72,8 @@ def test_a_remote_file_is_complete_even_if_the_system_refuses_a_lease(
 ) -> None:
     folder, path = remote(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     with path.open("ab"):
-        folder.waiting(NOW)
-        assert folder.waiting(NOW + SETTLE_MS) == [path]
+        waiting(folder, NOW)
+        assert waiting(folder, NOW + SETTLE_MS) == [path.name]
 
 
 def test_a_file_of_another_user_is_complete_once_it_has_not_changed(
@@ -76,20 +84,22 @@ def test_a_file_of_another_user_is_complete_once_it_has_not_changed(
 
     folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    assert folder.waiting(NOW) == []
-    assert folder.waiting(NOW + SETTLE_MS) == [path]
+    assert waiting(folder, NOW) == []
+    assert waiting(folder, NOW + SETTLE_MS) == [path.name]
 
 
 def test_a_file_that_stays_open_without_changes_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     with path.open("ab") as file:
-        folder.waiting(NOW)
-        assert folder.stuck(NOW + STUCK_MS - 1) == []
-        assert folder.stuck(NOW + STUCK_MS) == [path]
+        waiting(folder, NOW)
+        waiting(folder, NOW + STUCK_MS - 1)
+        assert folder.stuck == set()
+        waiting(folder, NOW + STUCK_MS)
+        assert folder.stuck == {path.name}
         file.write(b"{}\n")
         file.flush()
-        folder.waiting(NOW + STUCK_MS)
-        assert folder.stuck(NOW + STUCK_MS) == []
+        waiting(folder, NOW + STUCK_MS)
+        assert folder.stuck == set()
 
 
 def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +113,12 @@ def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkey
     assert spool._file_system(tmp_path) == "cifs"
     monkeypatch.setattr(spool, "MOUNTS", tmp_path / "missing")
     assert spool._file_system(tmp_path) is None
+
+
+def test_entries_that_cannot_be_loaded_hold_up_no_file_whatever_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "z.ndjson")
+    for number in range(spool.MAX_FILES + 1):
+        os.mkfifo(tmp_path / f"a{number}.ndjson")
+    assert waiting(folder, NOW)[0] == path.name

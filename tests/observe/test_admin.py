@@ -108,9 +108,9 @@ def test_the_admin_listener_is_read_only(method: str) -> None:
     assert answer.json() == {"allowed": ["GET", "HEAD"]}
 
 
-def test_a_request_with_too_many_headers_is_refused_in_json_too() -> None:
+def test_a_request_with_too_long_headers_is_refused_in_json_too() -> None:
     with listening() as admin:
-        answer = admin.get("/ready", headers={f"x-{number}": "x" for number in range(200)})
+        answer = admin.get("/ready", headers={f"x-{number}": "x" * 1000 for number in range(50)})
     assert answer.status_code == 431
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == {"failed": "Request Header Fields Too Large"}
@@ -118,7 +118,7 @@ def test_a_request_with_too_many_headers_is_refused_in_json_too() -> None:
 
 def test_a_silent_connection_delays_nobody() -> None:
     with listening() as admin:
-        silent = [socket.create_connection((admin.base_url.host, admin.base_url.port or 0)) for _ in range(20)]
+        silent = [socket.create_connection((admin.base_url.host, admin.base_url.port or 0)) for _ in range(200)]
         assert admin.get("/live").status_code == 200
         for one in silent:
             one.close()

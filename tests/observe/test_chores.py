@@ -18,7 +18,7 @@ from counterfoil.settings import Settings
 from waiting import until
 
 ROWS = 200
-RECORD = RequestRecord(at=1, key_id="k_1", route="usage", status=200, error=None, took_us=1)
+RECORD = RequestRecord(at=1, key_id="k_1", route="usage", status=200, error=None, took_us=1, request_id="r-1")
 
 
 @pytest.fixture
@@ -69,6 +69,6 @@ def test_recent_requests_are_moved_while_old_ones_are_deleted(store: Settings, m
 
 
 def test_the_horizon_moves_while_nothing_is_loaded(store: Settings) -> None:
-    inspection = bootstrap.inspection(store)
+    inspection = bootstrap.operator_reads(store)
     first = inspection.horizon() or 0
     until(lambda: (inspection.horizon() or 0) > first, "the horizon moves")

@@ -26,12 +26,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def warnings(settings: Settings, tmp_path: Path) -> dict[str, str]:
-    checks = readiness(settings, tmp_path, bootstrap.inspection(settings))
+    checks = readiness(settings, tmp_path, bootstrap.operator_reads(settings))
     return {check.name: check.warning for check in checks if check.warning}
 
 
 def samples(settings: Settings, tmp_path: Path) -> Iterator[tuple[str, float]]:
-    for family in metrics(settings, tmp_path, bootstrap.inspection(settings)):
+    for family in metrics(settings, tmp_path, bootstrap.operator_reads(settings)):
         for sample in family.samples:
             if sample.name.startswith(("counterfoil_load_alarms", "counterfoil_watched_folder")):
                 yield sample.name.removeprefix("counterfoil_") + "".join(sample.labels.values()), sample.value
@@ -52,7 +52,7 @@ def test_a_sudden_change_is_reported_without_the_name_of_a_field(settings: Setti
 
 @pytest.mark.parametrize(
     ("seen", "delivered", "warning"),
-    [(1, 59, None), (1, 61, "nothing has been delivered to /spool"), (5, 5, "the watcher of /spool was last seen 5 ")],
+    [(1, 59, None), (1, 61, "Nothing has been delivered to /spool"), (5, 5, "The watcher of /spool was last seen 5 ")],
 )
 def test_a_silent_or_unwatched_folder_is_reported(
     settings: Settings, tmp_path: Path, seen: int, delivered: int, warning: str | None

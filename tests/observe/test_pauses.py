@@ -1,6 +1,6 @@
 """Tests how long the supervisor waits before it replaces a worker."""
 
-from counterfoil.serving.server import FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC, STEADY_SEC, Pauses
+from counterfoil.serving.workers import FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC, STEADY_SEC, Pauses
 
 
 class Died:

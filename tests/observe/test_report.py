@@ -11,7 +11,7 @@ import pytest
 
 from actors import OPERATOR
 from counterfoil import API_VERSION, __version__, bootstrap, key_issuing, settings
-from counterfoil.backends.sqlite.inspection import SqliteInspection
+from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.machine.addresses import free_port
@@ -32,7 +32,7 @@ def service_settings(tmp_path: Path) -> Settings:
 
 
 def samples(of: Settings, counters: Path) -> Samples:
-    found = metrics(of, counters, SqliteInspection(of.store))
+    found = metrics(of, counters, SqliteReads(of.store))
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value for one in found for sample in one.samples
     }

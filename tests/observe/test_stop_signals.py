@@ -6,7 +6,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-from counterfoil.serving.server import _PersistentServer
+from counterfoil.machine.signals import SignalSafeEvent
 
 # The main thread waits; then another thread receives a signal.
 _SIGNALLED_BESIDE_THE_MAIN_THREAD = """
@@ -29,43 +29,72 @@ threading.Thread(target=receive).start()
 stopped.wait()
 """
 
+# Workers that end at once are replaced. While the supervisor does this, a signal arrives, each time at a later line.
+_SIGNALLED_AT_EVERY_LINE = """
+import signal, sys
+from counterfoil.serving import workers
 
-class SignalledList(list[int]):
-    """The list of dead workers. A stop signal arrives just after the supervisor has cleared the list."""
+workers.COMMAND = ("/bin/false",)
+TRACED = {"_replace", "_start"}
 
-    def __init__(self, server: Any) -> None:
-        super().__init__([0])
-        self._server = server
+def run(line):
+    lines = iter(range(line))
 
-    def clear(self) -> None:
-        super().clear()
-        self._server.signal_handler_interrupt()
+    def trace(frame, event, _):
+        if event == "line" and next(lines, None) == line - 1:
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    sys.settrace(lambda frame, *_: trace if frame.f_code.co_name in TRACED else None)
+    workers.Workers(2, b"", [], 0, lambda event: None).run(lambda: None)
+    sys.settrace(None)
+
+for line in range(1, 40):
+    run(line)
+"""
+
+# A worker cannot be started. The report of that asks the supervisor to stop.
+_WITHOUT_THE_PROGRAM = """
+import signal
+from counterfoil.serving import workers
+
+workers.COMMAND = ("/nowhere/python",)
+reports = []
+
+def log(event):
+    reports.append(event.message)
+    if len(reports) == 3:
+        signal.raise_signal(signal.SIGTERM)
+
+workers.Workers(1, b"", [], 0, log).run(lambda: None)
+assert reports == ["Cannot start worker-1: No such file or directory"] * 3, reports
+"""
 
 
-def test_a_signal_that_arrives_while_a_dead_worker_is_noticed_stops_the_service() -> None:
-    server = _PersistentServer(target="x", workers=1, respawn_failed_workers=True)
-    # The worker has died before, so after its next death it is replaced only after a pause.
-    server._pauses.next(0)
-    server.interrupt_children = SignalledList(server)
-    server.main_loop_interrupt.set()
-    loop = threading.Thread(target=server._serve_loop, args=(None, None), daemon=True)
-    loop.start()
-    loop.join(5)
-    assert not loop.is_alive()
+def run(source: str) -> None:
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=60)
+
+
+def test_a_signal_that_arrives_while_workers_are_replaced_stops_the_service() -> None:
+    run(_SIGNALLED_AT_EVERY_LINE)
+
+
+def test_a_supervisor_that_cannot_start_a_worker_tries_again_and_can_be_stopped() -> None:
+    run(_WITHOUT_THE_PROGRAM)
 
 
 def test_a_signal_that_arrives_while_the_supervisor_begins_to_wait_does_not_block_it() -> None:
-    server = _PersistentServer(target="x", workers=1)
+    stopped = SignalSafeEvent()
 
     def signalled_at_every_line(_: FrameType, event: str, __: object) -> Any:
         # Python runs the handler in the same thread, between two steps of the code that the signal interrupts.
         if event == "line":
-            server.signal_handler_interrupt()
+            stopped.set()
         return signalled_at_every_line
 
     def wait() -> None:
         sys.settrace(lambda frame, *_: signalled_at_every_line if frame.f_code.co_name == "wait" else None)
-        server.main_loop_interrupt.wait()
+        stopped.wait()
 
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
@@ -74,4 +103,4 @@ def test_a_signal_that_arrives_while_the_supervisor_begins_to_wait_does_not_bloc
 
 
 def test_a_signal_that_another_thread_receives_wakes_the_waiting_main_thread() -> None:
-    subprocess.run([sys.executable, "-c", _SIGNALLED_BESIDE_THE_MAIN_THREAD], check=True, timeout=20)
+    run(_SIGNALLED_BESIDE_THE_MAIN_THREAD)

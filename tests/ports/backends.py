@@ -16,30 +16,28 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import servers
-from counterfoil.backends.postgres.audit import PostgresAudit
+from counterfoil.backends.postgres.administration import (
+    PostgresAudit,
+    PostgresCursorAdmin,
+    PostgresKeyStore,
+    PostgresUsageAdmin,
+)
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.cursors import PostgresCursors
-from counterfoil.backends.postgres.inspection import PostgresInspection
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
-from counterfoil.backends.postgres.key_store import PostgresKeyStore
 from counterfoil.backends.postgres.ledger import PostgresLedger
-from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
+from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
-from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
 from counterfoil.backends.redis.meter import RedisMeter
-from counterfoil.backends.sqlite.audit import SqliteAudit
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of
-from counterfoil.backends.sqlite.inspection import SqliteInspection
-from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
+from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import thai_day
-from counterfoil.domain.load_progress import LatestLoad
-from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
@@ -48,7 +46,6 @@ from counterfoil.ports import (
     Books,
     Clock,
     Cursors,
-    Inspection,
     KeyLookup,
     KeyStore,
     Ledger,
@@ -88,10 +85,6 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
     def prune(self) -> tuple[int, int]: ...
 
-    def totals(self, days: int) -> dict[str, dict[date, int]]: ...
-
-    def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]: ...
-
 
 class Store(Protocol):
     """One store. Each call of a method that returns a port opens a new instance of the port."""
@@ -114,12 +107,6 @@ class Store(Protocol):
     def cursors(self, clock: Clock) -> OpenCursors: ...
 
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads: ...
-
-    def latest_load(self, now_ms: int) -> LatestLoad | None: ...
-
-    def inspection(self) -> Inspection: ...
-
-    def quota_use(self, now_ms: int) -> list[float]: ...
 
     def everything_written(self) -> bytes:
         """Return the contents of the store's files, or of its table and index files on PostgreSQL."""
@@ -169,16 +156,7 @@ class SqliteStore:
         return SqliteCursors(self.folder, clock)
 
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
-        return SqliteOperatorReads(self.folder, query_sec, scanned)
-
-    def latest_load(self, now_ms: int) -> LatestLoad | None:
-        return SqliteInspection(self.folder).latest_load(now_ms)
-
-    def inspection(self) -> Inspection:
-        return SqliteInspection(self.folder)
-
-    def quota_use(self, now_ms: int) -> list[float]:
-        return SqliteInspection(self.folder).quota_use(now_ms)
+        return SqliteReads(self.folder, query_sec, scanned)
 
     def everything_written(self) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
@@ -240,22 +218,17 @@ class WholeUsage:
     """Combines the service's and the operator's usage objects on PostgreSQL, with or without a shared meter."""
 
     def __init__(self, log: PostgresUsage, admin: PostgresUsageAdmin, meter: RedisMeter | None = None) -> None:
-        self._log, self._admin, self._meter = log, admin, meter
+        self._log, self._meter = log, meter
         counting = meter or log
         self.admit, self.counts = counting.admit, counting.counts
         self.note, self.disclose = log.note, log.disclose
         self.note_refusal, self.note_page = log.note_refusal, log.note_page
-        self.prune, self.disclosures = admin.prune, admin.disclosures
+        self.prune = admin.prune
 
     def flush(self) -> None:
         if self._meter:
             self._meter.flush()
         self._log.flush()
-
-    def totals(self, days: int) -> dict[str, dict[date, int]]:
-        if self._meter:
-            self._meter.flush()
-        return self._admin.totals(days)
 
     def close(self) -> None:
         if self._meter:
@@ -329,16 +302,7 @@ class PostgresStore:
         return WholeCursors(PostgresCursors(self._servers(), clock), PostgresCursorAdmin(self.url, clock))
 
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
-        return PostgresOperatorReads(self.url, query_sec, scanned)
-
-    def latest_load(self, now_ms: int) -> LatestLoad | None:
-        return PostgresInspection(self.url).latest_load(now_ms)
-
-    def inspection(self) -> Inspection:
-        return PostgresInspection(self.url)
-
-    def quota_use(self, now_ms: int) -> list[float]:
-        return PostgresInspection(self.url).quota_use(now_ms)
+        return PostgresReads(self.url, query_sec, scanned)
 
     def everything_written(self) -> bytes:
         return b"".join(servers.postgres(self.major).files_of(self.database).values())

@@ -26,10 +26,7 @@ def issued(store: Store, now_ms: int = 1_000) -> str:
 
 
 def entries(store: Store, **wanted: Any) -> list[AuditEntry]:
-    audit = store.audit()
-    found = audit.entries(wanted.pop("most", 100), **wanted)
-    audit.close()
-    return found
+    return store.operator_reads().audit(wanted.pop("most", 100), **wanted)
 
 
 def test_an_issued_key_is_recorded_with_its_scope_limits_and_permissions(store: Store) -> None:

@@ -20,17 +20,17 @@ def add_load(store: Store, clock: ManualClock, counts: DeliveryCounts = LOAD) ->
 
 def test_a_new_store_remembers_nothing(store: Store, clock: ManualClock) -> None:
     open_ledger(store, clock).close()
-    assert store.inspection().intake() == Intake()
-    assert store.inspection().watched_folders(clock.now_ms()) == []
+    assert store.operator_reads().intake() == Intake()
+    assert store.operator_reads().watched_folders(clock.now_ms()) == []
 
 
 def test_what_is_remembered_is_stored(store: Store, clock: ManualClock) -> None:
     for number in range(3):
         intake = add_load(store, clock)
         assert intake.judged == number + 1
-        assert store.inspection().intake() == intake
+        assert store.operator_reads().intake() == intake
     alarmed = add_load(store, clock, DeliveryCounts(lines=300, bills=300, undated=150, records={"bill": 300}))
-    assert [alarm.measure for alarm in store.inspection().intake().alarms] == ["undated"]
+    assert [alarm.measure for alarm in store.operator_reads().intake().alarms] == ["undated"]
     assert alarmed.alarmed_at == clock.now_ms()
 
 
@@ -41,7 +41,7 @@ def test_loads_that_end_at_the_same_time_are_all_counted(store: Store, clock: Ma
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.inspection().intake().judged == 8
+    assert store.operator_reads().intake().judged == 8
 
 
 def test_a_watched_folder_reports_its_heartbeat_and_its_deliveries(store: Store, clock: ManualClock) -> None:
@@ -54,10 +54,10 @@ def test_a_watched_folder_reports_its_heartbeat_and_its_deliveries(store: Store,
     clock.advance(10)
     ledger.report_watched_folder("/spool/b", 1, 0, is_stopped=True)
     ledger.close()
-    assert store.inspection().watched_folders(clock.now_ms()) == [
+    assert store.operator_reads().watched_folders(clock.now_ms()) == [
         WatchedFolder("/spool/a", began + 10_000, began),
         WatchedFolder("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True),
     ]
-    assert store.inspection().watched_folders(began + FORGET_FOLDER_MS + 10_000) == [
+    assert store.operator_reads().watched_folders(began + FORGET_FOLDER_MS + 10_000) == [
         WatchedFolder("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True)
     ]

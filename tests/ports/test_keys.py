@@ -192,7 +192,7 @@ def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(sto
     assert refused.value.successors == [successor.key_id]
     assert successor.key_id in str(refused.value)
     assert {key.key_id for key in store.key_store().all()} == {"k_1", successor.key_id}
-    acts = [entry.act for entry in store.audit().entries(10, "k_1")]
+    acts = [entry.act for entry in store.operator_reads().audit(10, "k_1")]
     assert acts == [Act.REVOCATION_SCHEDULED, Act.KEY_ROTATED]
 
 

@@ -24,44 +24,44 @@ def issue(store: Store, label: str, now_ms: int) -> Issued:
 
 def test_keys_are_listed_oldest_first(store: Store) -> None:
     newer, older = issue(store, "newer", 2_000), issue(store, "older", 1_000)
-    with closing(store.operator_reads()) as reads:
-        assert reads.keys() == [older.key, newer.key]
+    reads = store.operator_reads()
+    assert reads.keys() == [older.key, newer.key]
 
 
 def test_the_audit_is_listed_newest_first_for_all_keys_or_one(store: Store) -> None:
     first, second = issue(store, "first", 1_000).key, issue(store, "second", 2_000).key
-    with closing(store.operator_reads()) as reads:
-        assert [entry.key_id for entry in reads.audit(10)] == [second.key_id, first.key_id]
-        assert [(entry.act, entry.at) for entry in reads.audit(10, first.key_id)] == [(Act.KEY_ISSUED, 1_000)]
-        assert [entry.key_id for entry in reads.audit(1)] == [second.key_id]
-        assert [entry.key_id for entry in reads.audit(10, since=1_500)] == [second.key_id]
+    reads = store.operator_reads()
+    assert [entry.key_id for entry in reads.audit(10)] == [second.key_id, first.key_id]
+    assert [(entry.act, entry.at) for entry in reads.audit(10, first.key_id)] == [(Act.KEY_ISSUED, 1_000)]
+    assert [entry.key_id for entry in reads.audit(1)] == [second.key_id]
+    assert [entry.key_id for entry in reads.audit(10, since=1_500)] == [second.key_id]
 
 
 def test_loaded_shops_are_listed_by_name_with_their_franchise(open_store: OpenStore) -> None:
     open_store.put(shop("sh_2", name="Riverside", franchiseId="f_1"), shop("sh_1", name="Ari"), shop("sh_3"))
     open_store.put({"kind": "shop", "id": "sh_3", "removed": True})
-    with closing(open_store.store.operator_reads()) as reads:
-        assert [(one.shop_id, one.shop_name, one.franchise_id) for one in reads.shop_names()] == [
-            ("sh_1", "Ari", "fr_a"),
-            ("sh_2", "Riverside", "f_1"),
-        ]
+    reads = open_store.store.operator_reads()
+    assert [(one.shop_id, one.shop_name, one.franchise_id) for one in reads.shop_names()] == [
+        ("sh_1", "Ari", "fr_a"),
+        ("sh_2", "Riverside", "f_1"),
+    ]
 
 
 def test_bills_are_counted_per_shop_and_day(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill("b_1"), bill("b_2"), bill("b_3", closedAt=AFTER_MIDNIGHT), bill("b_4", "sh_2"))
-    with closing(open_store.store.operator_reads()) as reads:
-        assert reads.bills(LAST_DAY, NEXT_DAY) == [
-            BillsOfDay("sh_1", LAST_DAY, 2),
-            BillsOfDay("sh_1", NEXT_DAY, 1),
-            BillsOfDay("sh_2", LAST_DAY, 1),
-        ]
-        assert reads.bills(NEXT_DAY, NEXT_DAY) == [BillsOfDay("sh_1", NEXT_DAY, 1)]
+    reads = open_store.store.operator_reads()
+    assert reads.bills(LAST_DAY, NEXT_DAY) == [
+        BillsOfDay("sh_1", LAST_DAY, 2),
+        BillsOfDay("sh_1", NEXT_DAY, 1),
+        BillsOfDay("sh_2", LAST_DAY, 1),
+    ]
+    assert reads.bills(NEXT_DAY, NEXT_DAY) == [BillsOfDay("sh_1", NEXT_DAY, 1)]
 
 
 def test_a_day_whose_bills_were_removed_is_left_out(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"))
     open_store.put(gone(bill("b_1")))
-    with closing(open_store.store.operator_reads()) as reads:
-        assert reads.bills(LAST_DAY, NEXT_DAY) == []
+    reads = open_store.store.operator_reads()
+    assert reads.bills(LAST_DAY, NEXT_DAY) == []

@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import thai_midnight
+from counterfoil.domain.calendar import HOUR_MS, thai_midnight
 from counterfoil.domain.load_progress import MAX_REMEMBERED, LoadProgress, RejectedLine
 from counterfoil.domain.read_ranges import MAX_RANGES
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, RequestRecord
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState, ReadGap, RequestRecord
 from counterfoil.operator_reads import (
-    HOUR_MS,
-    CopyState,
     DayOfKey,
     ErrorGroup,
     HourOfKey,
     OperatorReads,
     QueryTooSlow,
-    ReadGap,
     RecordedRequest,
     RequestFilter,
     RequestFollower,
@@ -38,6 +35,7 @@ FIRST_DAY = date(2026, 1, 1)
 
 def record(at: int, **fields: Any) -> RequestRecord:
     values: dict[str, Any] = {"key_id": "k_1", "route": "transactions", "status": 200, "error": None, "took_us": 900}
+    values |= {"request_id": f"r-{at}"}
     return RequestRecord(at=at, **values | fields)
 
 

@@ -22,9 +22,9 @@ def test_each_active_key_has_the_share_that_it_used_today(store: Store, clock: M
         for _ in range(requests):
             run(usage.admit(key))
     usage.flush()
-    assert sorted(store.quota_use(clock.now_ms())) == [0, 0.8, 1.25]
+    assert sorted(store.operator_reads().quota_use(clock.now_ms())) == [0, 0.8, 1.25]
     clock.advance(DAY)
-    assert store.quota_use(clock.now_ms()) == [0, 0, 0]
+    assert store.operator_reads().quota_use(clock.now_ms()) == [0, 0, 0]
     run(usage.admit(keys[0]))
     usage.flush()
-    assert sorted(store.quota_use(clock.now_ms())) == [0, 0, 0.1]
+    assert sorted(store.operator_reads().quota_use(clock.now_ms())) == [0, 0, 0.1]

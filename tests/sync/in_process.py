@@ -22,6 +22,7 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate, RequestHeaders
 from counterfoil.http.wire import EntityTags
+from counterfoil.ports import ServingPorts
 from counterfoil.reads import Reads
 from raw_http import Headers
 from running_service import RunningService
@@ -49,7 +50,7 @@ class InProcessService(RunningService):
         self._loop = asyncio.new_event_loop()
         self._turn = threading.Lock()
 
-    def application(self, served: bootstrap.ServingPorts) -> App:
+    def application(self, served: ServingPorts) -> App:
         """Return the shipped application, built on these ports."""
         reads = Reads(
             books=served.books,
@@ -74,7 +75,7 @@ class InProcessService(RunningService):
     def _new_id(self) -> str:
         return f"{next(self._numbers):08}"
 
-    def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
+    def _open(self, parts: StoreParts) -> ServingPorts:
         store, fingerprint = self.settings.store, bootstrap.pseudonyms(self.settings).fingerprint()
         self.ledger.close()
         self.ledger = parts.ledger(store, self.clock, fingerprint)
@@ -87,7 +88,7 @@ class InProcessService(RunningService):
             for part in (usage, cursors, self.books):
                 part.close()
 
-        return bootstrap.ServingPorts(self.books, SqliteKeyLookup(store, self.clock), usage, usage, cursors, close)
+        return ServingPorts(self.books, SqliteKeyLookup(store, self.clock), usage, usage, cursors, close)
 
     def close(self) -> None:
         self._close_parts()
@@ -114,7 +115,7 @@ class InProcessService(RunningService):
 class InProcessServiceOnPostgres(InProcessService):
     """The same service on PostgreSQL. Its parts cannot be replaced by faulty ones."""
 
-    def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
+    def _open(self, parts: StoreParts) -> ServingPorts:
         assert parts == StoreParts(), "only SQLite supports faulty parts"
         return bootstrap.serving_ports(self.settings, lambda _: None, self.clock)
 

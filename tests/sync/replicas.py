@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from msgspec.structs import replace
 
-from counterfoil import bootstrap
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import path_of, read_only
 from counterfoil.domain.access import Key, Scope
@@ -23,7 +22,7 @@ from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.paging import Position
-from counterfoil.ports import AccountList, BillPage, FoundBill, FoundMember, MemberPage, Meter, ShopList
+from counterfoil.ports import AccountList, BillPage, FoundBill, FoundMember, MemberPage, Meter, ServingPorts, ShopList
 from sync.in_process import InProcessService, Json, Reply, StoreParts
 from sync.state_machine import SyncMachine
 
@@ -199,11 +198,11 @@ class LaggingReplicaService(InProcessService):
         self.apps = [self.application(self._node(view, given)) for view in self.views]
         self.turn = 0
 
-    def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
+    def _open(self, parts: StoreParts) -> ServingPorts:
         self._served = super()._open(parts)
         return self._served
 
-    def _node(self, view: Servers, given: dict[str, int]) -> bootstrap.ServingPorts:
+    def _node(self, view: Servers, given: dict[str, int]) -> ServingPorts:
         return replace(self._served, books=LaggingBooks(view), meter=self.meter(self._served.meter, view, given))
 
     def close(self) -> None:

@@ -1,15 +1,17 @@
-"""Generates docs/fields.md from the resources. `make docs` runs it to replace the file."""
+"""Generates what lists the published fields: docs/fields.md, the tables in docs/pull.md, and the client's types.
 
-import types
+`make docs` runs it to write the files. A test compares them with what it would write.
+"""
+
+import re
 import typing
 from pathlib import Path
 
-import msgspec
-
+from counterfoil.client.tables import TABLES, Kind, Table
 from counterfoil.domain import resources
-from counterfoil.domain.resources import Resource
+from counterfoil.domain.resources import Field, Resource, alternatives, fields_of
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "fields.md"
+ROOT = Path(__file__).parents[2]
 INTRODUCTION = """\
 # Fields
 
@@ -18,7 +20,9 @@ Every object that the API returns, with its fields in the order in which they ar
 
 A field is always present, as `null` or `[]` when it is empty. Only fields marked *absent* are left out for some keys.
 """
-NAMES = {str: "text", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+NAMES = {str: "text", int: "integer", float: "number", bool: "boolean"}
+# The client does not return this object: a lookup returns the bare token.
+WITHOUT_TYPE = {"MemberReference"}
 
 
 def published() -> list[type[Resource]]:
@@ -27,36 +31,93 @@ def published() -> list[type[Resource]]:
     return [resource for resource in defined if resource is not Resource]
 
 
-def document() -> str:
-    return "\n".join([INTRODUCTION, *(_section(resource) for resource in published())])
+def files() -> dict[Path, str]:
+    """Return the text of every file that `make docs` writes from the fields."""
+    pull, models = ROOT / "docs/pull.md", ROOT / "src/counterfoil/client/models.py"
+    types = "\n\n".join(_type(resource) for resource in published() if resource.__name__ not in WITHOUT_TYPE)
+    return {
+        ROOT / "docs/fields.md": "\n".join([INTRODUCTION, *(_section(resource) for resource in published())]),
+        pull: _with_part(pull, "| table | one row per |", "`pull_state`", _tables()),
+        models: _with_part(models, "# --- types written by", "# --- end of the types", f"\n\n{types}\n\n"),
+    }
+
+
+def _with_part(path: Path, start: str, end: str, part: str) -> str:
+    """Return a file's text with another part between the line that begins with `start` and that with `end`."""
+    marked = re.compile(rf"(?ms)(^{re.escape(start)}[^\n]*\n).*?(^{re.escape(end)})")
+    text, count = marked.subn(lambda found: found[1] + part + found[2], path.read_text("utf-8"))
+    assert count == 1, path
+    return text
+
+
+# --- docs/fields.md ------------------------------------------------------------
 
 
 def _section(resource: type[Resource]) -> str:
     head = (
         f"## {resource.__name__}\n\n{(resource.__doc__ or '').strip()}\n\n| field | type | meaning |\n|---|---|---|\n"
     )
-    return head + "".join(_row(resource, field) for field in msgspec.structs.fields(resource))
+    return head + "".join(_row(field) for field in fields_of(resource))
 
 
-def _row(resource: type[Resource], field: msgspec.structs.FieldInfo) -> str:
-    declared, meta = typing.get_args(typing.get_type_hints(resource, include_extras=True)[field.name])[:2]
+def _row(field: Field) -> str:
+    names = [_type_name(part) for part in alternatives(field.declared)]
+    names = ["number"] if "number" in names else names
+    null = " or null" if _is_nullable(field) else ""
     absent = "" if field.required else ", absent"
-    return f"| `{field.encode_name}` | {_type_name(declared)}{absent} | {meta.description} |\n"
+    return f"| `{field.name}` | {' or '.join(names)}{null}{absent} | {field.description} |\n"
 
 
-def _type_name(declared: object) -> str:
-    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
-    if origin in (types.UnionType, typing.Union):
-        names = [_type_name(part) for part in arguments if part is not msgspec.UnsetType]
-        return " or ".join(dict.fromkeys(name for name in names if not (name == "integer" and "number" in names)))
-    if origin is list:
-        return f"list of {_type_name(arguments[0])}"
-    if origin is typing.Literal:
-        return " or ".join(f"`{value}`" for value in arguments)
-    if isinstance(declared, type) and issubclass(declared, Resource):
-        return f"[{declared.__name__}](#{declared.__name__.lower()})"
-    return NAMES[declared]  # type: ignore[index]
+def _type_name(declared: typing.Any) -> str:
+    if typing.get_origin(declared) is list:
+        return f"list of {_type_name(typing.get_args(declared)[0])}"
+    if typing.get_origin(declared) is typing.Literal:
+        return " or ".join(f"`{value}`" for value in typing.get_args(declared))
+    return NAMES[declared] if declared in NAMES else f"[{declared.__name__}](#{declared.__name__.lower()})"
+
+
+def _is_nullable(field: Field) -> bool:
+    return type(None) in typing.get_args(field.declared)
+
+
+# --- docs/pull.md --------------------------------------------------------------
+
+
+def _tables() -> str:
+    return "|---|---|---|---|\n" + "".join(_table(table) for table in TABLES) + "\n"
+
+
+def _table(table: Table) -> str:
+    names = {column.name: f"`{column.name}{'[]' * (column.kind is Kind.TEXTS)}`" for column in table.columns}
+    others = (written for name, written in names.items() if name not in table.identity)
+    identity = ", ".join(names[name] for name in table.identity)
+    return f"| `{table.name}` | {table.one_row_per} | {identity} | {', '.join(others)} |\n"
+
+
+# --- client/models.py ----------------------------------------------------------
+
+
+def _type(resource: type[Resource]) -> str:
+    fields = "".join(f"    {field.name}: {_annotation(field)}\n" for field in fields_of(resource))
+    return f"class {resource.__name__}(TypedDict):\n{fields}"
+
+
+def _annotation(field: Field) -> str:
+    [first, *_] = types = alternatives(field.declared)
+    inner = typing.get_args(first)[0] if field.many else first
+    if float in types:
+        name = "Decimal"
+    elif typing.get_origin(inner) is typing.Literal:
+        # A value that the service adds later must not be an error, except where it distinguishes elements of the feed.
+        [value, *more] = typing.get_args(inner)
+        name = "str" if more else f'Literal["{value}"]'
+    else:
+        name = inner.__name__
+    name = f"list[{name}]" if field.many else name
+    name = f"{name} | None" if _is_nullable(field) else name
+    return name if field.required else f"NotRequired[{name}]"
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(document(), encoding="utf-8")
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")

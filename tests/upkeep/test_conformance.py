@@ -1,4 +1,4 @@
-"""Every row of docs/conformance.md names code and tests that exist.
+"""Every row of docs/evidence/conformance.md names code and tests that exist.
 
 This file also tests clauses that no other suite covers.
 """
@@ -18,7 +18,7 @@ from openapi_check import OpenApiDocument
 from running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "docs" / "conformance.md"
+TABLE = ROOT / "docs" / "evidence" / "conformance.md"
 SOURCES, TESTS = ROOT / "src" / "counterfoil", ROOT / "tests"
 RELEASES = [
     ("1.3.0", "2026-09-29"),

@@ -13,7 +13,7 @@ from upkeep.pauses import pauses
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-LONGEST = 450
+LONGEST = 700
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "service", "services", "common", "base", "misc"}
 SENTENCE = 3
 # Functions that always read the wall clock.
@@ -91,7 +91,7 @@ def written_in(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_source_file_has_at_most_450_lines(path: Path) -> None:
+def test_a_source_file_has_at_most_700_lines(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= LONGEST
 
 

@@ -1,4 +1,4 @@
-"""The procedure for keeping a copy is documented in three places in the same words."""
+"""The eight steps for keeping a copy stand in two places, in the same words, and after the change feed."""
 
 import json
 import re
@@ -16,10 +16,15 @@ def steps(text: str, after: str, before: str) -> list[str]:
     return [" ".join(item.split()) for item in items]
 
 
-def test_every_document_gives_the_procedure_in_the_same_words() -> None:
+def test_the_steps_stand_in_sync_md_and_in_the_openapi_description_in_the_same_words() -> None:
     sync = steps((DOCS / "sync.md").read_text("utf-8"), "## The procedure\n", "\n### ")
-    integrate = steps((DOCS / "integrate.md").read_text("utf-8"), "## Keeping a copy\n", "\n## ")
     described = json.loads(document("/ext"))["info"]["description"]
-    assert len(sync) > 1
-    assert integrate == sync
-    assert steps(described, "**Keeping a copy.**\n", "\n**") == sync
+    assert len(sync) == 8
+    assert steps(described, "**Keeping a copy.**", "\n**") == sync
+
+
+def test_readers_find_the_change_feed_before_the_steps() -> None:
+    described = json.loads(document("/ext"))["info"]["description"]
+    sync = (DOCS / "sync.md").read_text("utf-8")
+    assert described.index("/v1/changes") < described.index("1. Call `GET /v1/shops`")
+    assert sync.index("feed.md") < sync.index("1. Call `GET /v1/shops`")

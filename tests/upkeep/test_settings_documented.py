@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from counterfoil.settings import TABLE, Settings
+from counterfoil.settings import TABLE, Setting, Settings, load
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate.md"
 ROW = re.compile(r"^\| `([a-z_]+)` \| `(COUNTERFOIL_[A-Z_]+)` \| ([^|]*)\|", re.MULTILINE)
@@ -21,11 +21,18 @@ def test_every_setting_is_in_the_operator_s_table_with_its_variable_and_default(
     assert rows() == expected
 
 
-def test_the_table_of_settings_and_the_settings_have_the_same_names() -> None:
+def test_every_setting_is_declared_with_its_help_and_a_default_that_it_allows() -> None:
     # `database` is not a separate setting: it is derived from `store` if that names a server.
-    assert [setting.name for setting in TABLE] == [name for name in Settings.__struct_fields__ if name != "database"]
-
-
-def test_every_setting_says_what_it_is_for() -> None:
+    assert {setting.name for setting in TABLE} == set(Settings.__struct_fields__) - {"database"}
     for setting in TABLE:
         assert setting.help.endswith("."), setting.name
+        if isinstance(setting.default, int):
+            minimum, maximum = setting.range
+            assert minimum <= setting.default <= maximum > 0, setting.name
+        assert not setting.choices or setting.default in setting.choices, setting.name
+
+
+def test_the_struct_of_settings_is_created_only_with_every_value() -> None:
+    """The declarations stand where a struct has its defaults, and must not become values."""
+    settings = load({}, environment={})
+    assert not [name for name in Settings.__struct_fields__ if isinstance(getattr(settings, name), Setting)]

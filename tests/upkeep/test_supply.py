@@ -15,32 +15,39 @@ ROOT = Path(__file__).parents[2]
 REQUIREMENTS = (ROOT / "deploy" / "requirements.txt").read_text("utf-8")
 
 
+BUILD_REQUIREMENTS = (ROOT / "deploy" / "build-requirements.txt").read_text("utf-8")
+LISTS = pytest.mark.parametrize("listed", [REQUIREMENTS, BUILD_REQUIREMENTS], ids=["server", "build"])
+
+
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pinned() -> dict[str, str]:
-    return {normal(name): version for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", REQUIREMENTS, re.M)}
+def pinned(listed: str = REQUIREMENTS) -> dict[str, str]:
+    return {normal(name): version for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", listed, re.M)}
 
 
-def test_every_package_has_the_version_of_the_constraints() -> None:
+@LISTS
+def test_every_package_has_the_version_of_the_constraints(listed: str) -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").split()
     constraints = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
-    assert pinned()
-    assert {name: constraints.get(name) for name in pinned()} == pinned()
+    assert pinned(listed)
+    assert {name: constraints.get(name) for name in pinned(listed)} == pinned(listed)
 
 
-def test_every_package_has_a_hash() -> None:
-    packages = re.split(r"^(?=[\w.-]+==)", REQUIREMENTS, flags=re.M)[1:]
-    assert len(packages) == len(pinned())
+@LISTS
+def test_every_package_has_a_hash(listed: str) -> None:
+    packages = re.split(r"^(?=[\w.-]+==)", listed, flags=re.M)[1:]
+    assert len(packages) == len(pinned(listed))
     assert [package for package in packages if "--hash=sha256:" not in package] == []
 
 
-def test_the_list_names_no_host_and_no_options_except_hashes() -> None:
-    assert "://" not in REQUIREMENTS
-    options = set(re.findall(r"^\s+--([\w-]+)", REQUIREMENTS, re.M))
+@LISTS
+def test_the_list_names_no_host_and_no_options_except_hashes(listed: str) -> None:
+    assert "://" not in listed
+    options = set(re.findall(r"^\s+--([\w-]+)", listed, re.M))
     assert options == {"hash"}
-    assert not re.search(r"^-", REQUIREMENTS, re.M)
+    assert not re.search(r"^-", listed, re.M)
 
 
 def test_all_direct_dependencies_of_a_server_are_listed() -> None:

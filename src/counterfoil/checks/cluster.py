@@ -2,110 +2,122 @@
 
 from collections.abc import Iterator, Sequence
 
-from counterfoil import bootstrap
-from counterfoil.checks.intake import check_intake
-from counterfoil.checks.local import Finding, secret
+from counterfoil.checks.findings import Finding, fail, failed, ok, warn
+from counterfoil.checks.local import secret
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings, display_value
+from counterfoil.domain.messages import Message
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.ports import Permissions, ServerState, StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings
 
-SEE_DOCS = "See docs/operate-postgresql.md."
-
-
-def check_cluster(settings: Settings, now: int) -> Iterator[Finding]:
-    """Check the PostgreSQL store and the meter from this machine."""
-    inspection = bootstrap.inspection(settings)
-    (problem,) = inspection.problems().values()
-    if problem:
-        yield Finding("store", "fail", f"{problem.rstrip('.')}.", SEE_DOCS)
-    else:
-        yield Finding("store", "ok", f"{display_value(settings, 'store')} is reachable, and its schema is up to date.")
-        yield from _check_store(settings, inspection, now)
-    if settings.meter:
-        yield meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
+SEE_POSTGRESQL = Message("see_postgresql", "See docs/operate-postgresql.md.")
 
 
-def _check_store(settings: Settings, inspection: Inspection, now: int) -> Iterator[Finding]:
-    yield from servers(inspection.servers(), settings.replica_lag_ms)
-    seen = inspection.permissions()
-    if seen is None:
+def check_login(settings: Settings, inspection: OperatorReads) -> Iterator[Finding]:
+    """Check the permissions of the login and, if it is a login of the service or of a loader, the secret."""
+    granted = inspection.permissions()
+    if granted is None:
         return
-    yield permissions(seen)
-    if seen.serves or seen.loads:
+    yield permissions(granted)
+    if granted.serves or granted.loads:
         yield from _check_secret(settings, inspection)
-        yield from check_intake(settings, inspection, now)
 
 
-def _check_secret(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
+def _check_secret(settings: Settings, inspection: OperatorReads) -> Iterator[Finding]:
     try:
         built_with = inspection.fingerprint()
     except (StoreMismatch, StoreUnavailable) as error:
-        yield Finding("secret", "fail", f"{str(error).rstrip('.')}.", SEE_DOCS)
+        yield failed("secret", error.message, SEE_POSTGRESQL)
     else:
         yield from secret(settings, built_with)
 
 
-def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
+NO_PRIMARY = fail(
+    "primary",
+    "no_primary",
+    "No server accepts writes. Loads fail, and nodes accept only keys in their memory, for at most {seconds} s.",
+    "Promote a replica, or restart the primary. See docs/operate-faults.md.",
+)
+SERVER_SILENT = warn(
+    "server", "server_silent", "{server} does not respond.", "Restart it, or remove it from the store address."
+)
+SERVER_PRIMARY = ok("server", "server_primary", "{server} is the primary.")
+SERVER_BEHIND = warn(
+    "server",
+    "server_behind",
+    "{server} is {seconds} s behind, so no reads are sent to it.",
+    "Check its log, and pg_stat_replication on the primary.",
+)
+SERVER_REPLICA = ok("server", "server_replica", "{server} is a replica, {milliseconds} ms behind.")
+
+
+def servers(found: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
     """Check each server, because a server can be down without any effect on API responses."""
-    furthest = max((server.horizon or 0 for server in seen), default=0)
-    for server in seen:
+    furthest = max((server.horizon or 0 for server in found), default=0)
+    for server in found:
         yield _server(server, furthest, lag_ms)
-    if seen and not any(server.is_primary for server in seen):
-        yield Finding(
-            "primary",
-            "fail",
-            "No server accepts writes. Loads fail, and nodes accept only keys in their memory, "
-            f"for at most {KEYS_TRUSTED_SEC} s.",
-            "Promote a replica, or restart the primary. See docs/operate-faults.md.",
-        )
+    if found and not any(server.is_primary for server in found):
+        yield NO_PRIMARY(seconds=KEYS_TRUSTED_SEC)
 
 
 def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
-    if server.horizon is None:
-        return Finding(
-            "server", "warn", f"{server.name} does not respond.", "Restart it, or remove it from the store address."
-        )
+    behind = None if server.horizon is None else furthest - server.horizon
+    if behind is None:
+        return SERVER_SILENT(subject=server.name, server=server.name)
     if server.is_primary:
-        return Finding("server", "ok", f"{server.name} is the primary.")
-    behind = furthest - server.horizon
-    if behind > lag_ms:
-        message = f"{server.name} is {behind / 1000:,.1f} s behind, so no reads are sent to it."
-        return Finding("server", "warn", message, "Check its log, and pg_stat_replication on the primary.")
-    return Finding("server", "ok", f"{server.name} is a replica, {behind:,} ms behind.")
+        return SERVER_PRIMARY(subject=server.name, server=server.name)
+    kind = SERVER_BEHIND if behind > lag_ms else SERVER_REPLICA
+    return kind(subject=server.name, server=server.name, seconds=f"{behind / 1000:,.1f}", milliseconds=behind)
 
 
-def permissions(seen: Permissions) -> Finding:
+LOGIN_WIDE = warn(
+    "rights",
+    "login_wide",
+    "The login {login} has more permissions than serving needs: it {permissions}.",
+    "Use a separate login for serving: run `counterfoil migrate --roles` once, then `CREATE ROLE cf_api LOGIN IN ROLE "
+    "counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
+)
+LOGIN = ok("rights", "login", "The login {login} {permissions}.")
+OWNS_SCHEMA = Message("owns_schema", "owns the schema")
+WRITES_BOOKS = Message("writes_books", "can write the books")
+ISSUES_KEYS = Message("issues_keys", "can issue keys")
+CAN_SERVE = Message("can_serve", "can serve and nothing else")
+CAN_LOAD_AND_ISSUE = Message("can_load_and_issue", "can load and issue keys, and nothing else")
+CAN_LOAD = Message("can_load", "can load and nothing else")
+CAN_ISSUE = Message("can_issue", "can issue keys and nothing else")
+NO_PERMISSIONS = Message("no_permissions", "has no permissions here")
+
+
+def permissions(granted: Permissions) -> Finding:
     """Warn if a login that can serve has other permissions too, because nodes are exposed to the network."""
-    named = (("owns the schema", seen.owns), ("can write the books", seen.loads), ("can issue keys", seen.issues_keys))
-    extra = [what for what, is_granted in named if is_granted]
-    if seen.serves and extra:
-        return Finding(
-            "rights",
-            "warn",
-            f"The login {seen.login} has more permissions than serving needs: it {' and '.join(extra)}.",
-            "Use a separate login for serving: run `counterfoil migrate --roles` once, "
-            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
-        )
-    return Finding("rights", "ok", f"The login {seen.login} {_tasks(seen)}.")
+    named = ((OWNS_SCHEMA, granted.owns), (WRITES_BOOKS, granted.loads), (ISSUES_KEYS, granted.issues_keys))
+    extra = [permission for permission, is_granted in named if is_granted]
+    if granted.serves and extra:
+        return LOGIN_WIDE(login=granted.login, permissions=extra)
+    return LOGIN(login=granted.login, permissions=_tasks(granted))
 
 
-def _tasks(seen: Permissions) -> str:
+def _tasks(granted: Permissions) -> Message:
     """Return all tasks that a login has the permissions for. A login that can serve must have no other task."""
-    if seen.serves:
-        return "can serve and nothing else"
-    if seen.loads and seen.issues_keys:
-        return "can load and issue keys, and nothing else"
-    if seen.loads:
-        return "can load and nothing else"
-    return "can issue keys and nothing else" if seen.issues_keys else "has no permissions here"
+    if granted.serves:
+        return CAN_SERVE
+    if granted.loads:
+        return CAN_LOAD_AND_ISSUE if granted.issues_keys else CAN_LOAD
+    return CAN_ISSUE if granted.issues_keys else NO_PERMISSIONS
 
 
-def meter(address: str, problem: str | None) -> Finding:
-    if problem is None:
-        return Finding("meter", "ok", f"{address} is reachable.")
-    return Finding(
-        "meter",
-        "fail",
-        f"{address} cannot be used: {problem}. Until it can, every request gets 503.",
-        "Restart it. It then continues with the counts in the store. See docs/operate-faults.md.",
+METER_REACHABLE = ok("meter", "meter_reachable", "{address} is reachable.")
+METER_PROBLEM = fail(
+    "meter",
+    "meter_problem",
+    "{address} cannot be used, so every request gets 503. {problem}",
+    "Restart it. It then continues with the counts in the store. See docs/operate-faults.md.",
+)
+
+
+def meter(address: str, problem: Message | None) -> Finding:
+    return (
+        METER_REACHABLE(address=address)
+        if problem is None
+        else METER_PROBLEM(address=address, problem=problem.as_sentence())
     )

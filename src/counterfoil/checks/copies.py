@@ -8,13 +8,12 @@ from msgspec import Struct
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import from_ms
+from counterfoil.domain.calendar import HOUR_MS, from_ms
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP
-from counterfoil.operator_reads import CopyState
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
 
 # A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
-FRESH_MS = 26 * 3_600_000
+FRESH_MS = 26 * HOUR_MS
 # A gap is reported until it is this old. The marks of the change feed expire after the same time.
 GAP_REPORTED_MS = REMOVALS_KEPT_MS
 

@@ -1,19 +1,37 @@
 """Delivery checks of `doctor` and `status`: sudden changes compared with earlier loads, and watched folders."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 
-from counterfoil.checks.local import Finding, format_duration
-from counterfoil.domain.counted import counted
-from counterfoil.domain.intake import Intake, WatchedFolder, describe, folder_warning
-from counterfoil.ports import Inspection
-from counterfoil.settings import Settings
+from counterfoil.checks.findings import Finding, ok, warn
+from counterfoil.domain.calendar import from_ms
+from counterfoil.domain.intake import (
+    FOLDER_SILENT,
+    WATCHER_STOPPED,
+    WATCHER_UNSEEN,
+    Intake,
+    WatchedFolder,
+    describe,
+    folder_warning,
+)
+from counterfoil.domain.messages import Message, duration
 
-ACCEPT = "Check the POS export. If the change is intended, run `counterfoil load --accept-change`."
-
-
-def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterator[Finding]:
-    yield from sudden_changes(inspection.intake(), now)
-    yield from watched_folders(inspection.watched_folders(now), now, settings.silent_folder_min)
+INTAKE_USUAL = ok("intake", "intake_usual", "The latest loads look like earlier ones.")
+INTAKE_ALARM = warn(
+    "intake",
+    "intake_alarm",
+    "Sudden change, noticed {span} ago: {change}.",
+    "Check the POS export. If the change is intended, run `counterfoil load --accept-change`.",
+)
+FOLDER_WATCHED = ok(
+    "folders", "folder_watched", "{folder} is watched: {files:file} loaded, latest delivery {span} ago."
+)
+START_WATCHER = Message("start_watcher", "Start it again with `counterfoil load --watch {folder}`, or check its log.")
+CHECK_DELIVERY = Message(
+    "check_delivery",
+    "Check that the POS still delivers files. To change the limit, set silent_folder_min (in minutes).",
+)
+_ADVICE = {WATCHER_STOPPED.code: START_WATCHER, WATCHER_UNSEEN.code: START_WATCHER, FOLDER_SILENT.code: CHECK_DELIVERY}
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
@@ -24,24 +42,20 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
     if not intake.judged:
         return
     if not intake.alarms:
-        yield Finding("intake", "ok", "The latest loads look like earlier ones.")
-    since = format_duration(now - intake.alarmed_at)
+        yield INTAKE_USUAL()
+    since = from_ms(intake.alarmed_at, UTC)
     for alarm in intake.alarms:
-        said = describe(alarm)
-        yield Finding("intake", "warn", f"Sudden change, noticed {since} ago: {said}.", ACCEPT)
+        yield INTAKE_ALARM(since=since, span=duration(now - intake.alarmed_at), change=describe(alarm))
 
 
 def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min: int) -> Iterator[Finding]:
     for folder in folders:
         warning = folder_warning(folder, now, silent_after_min)
         if warning is None:
-            delivered = format_duration(now - folder.delivered_at)
-            files = f"{counted(folder.files, 'file')} loaded"
-            message = f"{folder.name} is watched: {files}, latest delivery {delivered} ago."
-            yield Finding("folders", "ok", message)
-        elif folder.is_stale(now):
-            advice = f"Start it again with `counterfoil load --watch {folder.name}`, or check its log."
-            yield Finding("folders", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
+            yield FOLDER_WATCHED(
+                subject=folder.name, folder=folder.name, files=folder.files, span=duration(now - folder.delivered_at)
+            )
         else:
-            advice = "Check that the POS still delivers files. To change the limit, set silent_folder_min (in minutes)."
-            yield Finding("folders", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
+            since = from_ms(folder.seen_at if folder.is_stale(now) else folder.delivered_at, UTC)
+            advice = _ADVICE[warning.code](folder=folder.name)
+            yield Finding("folders", "warn", warning, advice, warning.code, folder.name, since)

@@ -1,31 +1,31 @@
-"""Checks the service and the store, for `counterfoil status` and the console."""
+"""Runs all checks and collects what they found, for `counterfoil status`, `counterfoil doctor` and the console."""
 
 import http.client
 import platform
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 
 from msgspec import DecodeError, Struct, field, json
 
 from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.checks import cluster, local
+from counterfoil.checks.findings import Finding, Status, fail, failed, ok, warn, worst_status
 from counterfoil.checks.intake import sudden_changes, watched_folders
-from counterfoil.checks.local import Finding, Status, format_duration, printable
+from counterfoil.checks.local import PortUse
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.allowance import NEARLY_USED_UP
-from counterfoil.domain.calendar import iso_utc, thai_day
-from counterfoil.domain.counted import counted
+from counterfoil.domain.calendar import from_ms, iso_utc, thai_day
 from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
 from counterfoil.domain.load_progress import LatestLoad
+from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
-from counterfoil.ports import DiskUse, Inspection, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.ports import DiskUse, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
+from counterfoil.text import printable
 
 READY_SEC = 5.0
-MOST_NAMED = 5
-# The possible statuses of a finding, worst first.
-SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 class Ready(Struct, frozen=True, rename="camel"):
@@ -73,9 +73,9 @@ class Overview(Struct, frozen=True):
         return worst_status(self.findings)
 
     @property
-    def problems(self) -> list[Finding]:
-        """The findings that are not ok, worst first."""
-        return worst_first(finding for finding in self.findings if finding.status != "ok")
+    def is_healthy(self) -> bool:
+        """Whether everything that the service needs is in order, even if the service is not running."""
+        return not any(one.status == "fail" and one.check not in ("service", "horizon") for one in self.findings)
 
     @property
     def horizon_age_ms(self) -> int | None:
@@ -83,67 +83,136 @@ class Overview(Struct, frozen=True):
         return self.at - self.store.horizon if self.store.horizon else None
 
 
-def worst_status(findings: Iterable[Finding]) -> Status:
-    found = {finding.status for finding in findings}
-    return next((status for status in SEVERITY if status in found), "ok")
+def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
+    """Check the service and the store without changing any data.
 
-
-def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: SEVERITY.index(finding.status))
-
-
-def overview(settings: Settings, now: int) -> Overview:
-    """Check the service and the store without changing any data. The store must exist."""
-    seen = _store_status(settings, now)
-    findings = [service_finding(settings, seen.horizon, now), *seen.findings]
+    `deep` adds the checks of what the service needs: files, secret, clock, ports, permissions and meter. They take
+    longer, and write a temporary file.
+    """
+    absent = local.absent_store(settings)
+    if absent:
+        machine = [local.clock(None, now), local.disk(settings), *local.ports(settings, "other")]
+        return Overview(now, [absent, *machine], StoreStatus([]))
+    inspection = bootstrap.operator_reads(settings)
+    problems = inspection.problems()
+    moved = local.moved_store(settings, problems)
+    if moved:
+        return Overview(now, [moved], StoreStatus([]))
+    store = _store_status(settings, inspection, problems, now)
+    service = service_finding(settings, store.horizon, now, is_new=store.extent is not None and not store.horizon)
+    # If neither the admin listener nor the horizon can be asked, nothing is known about the service.
+    is_known = bool(settings.admin_port or store.horizon or store.extent)
+    findings = [service, *store.findings] if is_known else [*store.findings]
     if not settings.database:
         findings.append(local.disk(settings))
-    return Overview(now, [*findings, _versions(seen.extent)], seen)
+    if deep:
+        findings += _deep(settings, inspection, problems, store.horizon, now)
+        findings += local.ports(settings, _port_use(settings, service, store.horizon, now))
+    return Overview(now, [*findings, _versions(store.extent)], store)
+
+
+def _deep(
+    settings: Settings, inspection: OperatorReads, problems: Mapping[str, Message | None], horizon: int | None, now: int
+) -> Iterator[Finding]:
+    if settings.database:
+        if not problems["store"]:
+            yield from cluster.check_login(settings, inspection)
+        yield local.clock(None, now)
+        if settings.meter:
+            yield cluster.meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
+        return
+    yield from local.store_folder(settings)
+    yield from local.secret(settings, None if problems["books"] else inspection.fingerprint())
+    yield from local.file_modes(settings, [name for name, problem in problems.items() if not problem])
+    yield local.write_test(settings)
+    yield local.clock(horizon, now)
+
+
+def _port_use(settings: Settings, service: Finding, horizon: int | None, now: int) -> PortUse:
+    """Return what uses the ports that are in use, as far as the finding about the service shows."""
+    if not settings.admin_port and (settings.database or not horizon):
+        # Every node advances the horizon of a database, so it does not show whether a service is running on this one.
+        return "unknown"
+    if service.code in (SERVICE_READY.message.code, SERVICE_NOT_READY.message.code, HORIZON_MOVING.message.code):
+        return "service"
+    return "unknown" if local.horizon_motion(horizon, now) == "ahead" else "other"
 
 
 # --- the service ----------------------------------------------------------------
 
 
-def service_finding(settings: Settings, horizon: int | None, now: int) -> Finding:
-    """Ask the admin listener whether the service is ready. If the listener is off, check the horizon instead."""
+CHECK_NTP = Message("check_ntp", "Check the clock against NTP.")
+SERVE_OR_LOG = Message("serve_or_log", "Run `counterfoil serve`, or check its log.")
+SERVICE_READY = ok("service", "service_ready", "The service is ready at {address}.")
+SERVICE_NOT_READY = fail(
+    "service", "service_not_ready", "The service is running but not ready: {reasons}", "Check its log."
+)
+SERVICE_SILENT = fail(
+    "service",
+    "service_silent",
+    "No service responds at {address} ({reason}).",
+    "Run `counterfoil serve`, or check admin_host and admin_port.",
+)
+OTHER_STORE = fail(
+    "service",
+    "other_store",
+    "The service at {address} serves another store.",
+    "Check --store and admin_port. Each service on a machine needs its own admin_port.",
+)
+NOTHING_SERVED = warn(
+    "service",
+    "nothing_served",
+    "Nothing has been loaded into this store or served from it yet.",
+    "Run `counterfoil serve` to start the service.",
+)
+HORIZON_MOVING = ok(
+    "service",
+    "horizon_moving",
+    "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
+)
+HORIZON_STILL = fail("service", "horizon_still", "The horizon is not moving.", SERVE_OR_LOG)
+SERVICE_UNDECIDED = warn(
+    "service",
+    "service_undecided",
+    "The horizon is ahead of the clock, so it does not show whether the service is running.",
+    CHECK_NTP,
+)
+ANOTHER_PROGRAM = Message("another_program", "another program is using this port")
+REFUSED = Message("connection_refused", "connection refused")
+TIMED_OUT = Message("timed_out", "timed out")
+
+
+def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new: bool = False) -> Finding:
+    """Ask the admin listener whether the service is ready. If the listener is off, check the horizon instead.
+
+    `is_new` is true if nothing has ever been loaded into the store or served from it.
+    """
     if not settings.admin_port:
+        if is_new:
+            return NOTHING_SERVED()
         motion = local.horizon_motion(horizon, now)
-        if motion == "ahead":
-            return Finding(
-                "service",
-                "warn",
-                "The horizon is ahead of the clock, so it does not show whether the service is running.",
-                "Check the clock against NTP.",
-            )
-        if motion == "moving":
-            return Finding(
-                "service",
-                "ok",
-                "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
-            )
-        return Finding("service", "fail", "The horizon is not moving.", "Run `counterfoil serve`, or check its log.")
+        return {"ahead": SERVICE_UNDECIDED, "moving": HORIZON_MOVING, "still": HORIZON_STILL}[motion]()
     address = f"{settings.admin_host}:{settings.admin_port}"
     answer = ask_ready(settings)
-    if isinstance(answer, str):
-        advice = "Run `counterfoil serve`, or check admin_host and admin_port."
-        return Finding("service", "fail", f"No service responds at {address} ({answer}).", advice)
+    if isinstance(answer, Message):
+        if is_new:
+            return NOTHING_SERVED()
+        return SERVICE_SILENT(address=address, reason=answer)
     if serves_another_store(settings, answer):
-        advice = "Check --store and admin_port. Each service on a machine needs its own admin_port."
-        return Finding("service", "fail", f"The service at {address} serves another store.", advice)
+        return OTHER_STORE(address=address)
     if answer.ready:
-        return Finding("service", "ok", f"The service is ready at {settings.host}:{settings.port}.")
-    reasons = "; ".join(f"{name}: {problem.rstrip('.')}" for name, problem in answer.not_ready.items())
-    return Finding("service", "fail", f"The service is running but not ready: {reasons}.", "Check its log.")
+        return SERVICE_READY(address=f"{settings.host}:{settings.port}")
+    return SERVICE_NOT_READY(reasons="; ".join(f"{name}: {problem}" for name, problem in answer.not_ready.items()))
 
 
 def serves_another_store(settings: Settings, answer: Ready) -> bool:
     """Return whether both stores have an ID and the IDs differ. A restored copy of a store has the same ID."""
     if not answer.store_id:
         return False
-    return bootstrap.store_id(settings) not in (None, answer.store_id)
+    return bootstrap.operator_reads(settings).store_id() not in (None, answer.store_id)
 
 
-def ask_ready(settings: Settings) -> Ready | str:
+def ask_ready(settings: Settings) -> Ready | Message:
     """Return the service's response to `/ready`, or the reason why there is none."""
     host = reachable_host(settings.admin_host)
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
@@ -152,10 +221,14 @@ def ask_ready(settings: Settings) -> Ready | str:
         response = connection.getresponse()
         answer = json.decode(response.read(), type=Ready)
         return Ready(answer.ready, answer.not_ready, response.getheader(STORE_HEADER))
+    except ConnectionRefusedError:
+        return REFUSED
+    except TimeoutError:
+        return TIMED_OUT
     except OSError as error:
-        return (error.strerror or type(error).__name__).lower()
+        return quoted((error.strerror or type(error).__name__).lower())
     except (http.client.HTTPException, DecodeError):
-        return "another program is using this port"
+        return ANOTHER_PROGRAM
     finally:
         connection.close()
 
@@ -163,31 +236,49 @@ def ask_ready(settings: Settings) -> Ready | str:
 # --- the store --------------------------------------------------------------------
 
 
-def _store_status(settings: Settings, now: int) -> StoreStatus:
-    inspection = bootstrap.inspection(settings)
-    problems = [problem for problem in inspection.problems().values() if problem]
-    if problems:
-        advice = "Run `counterfoil doctor` for details."
-        return StoreStatus([Finding("store", "fail", f"{problem.rstrip('.')}.", advice) for problem in problems])
+STORE_WELL = ok("store", "store_well", "{store}, {size} MiB, schema {schema}, no problems.")
+STORE_REACHABLE = ok("store", "store_reachable", "{store} is reachable, and its schema is up to date.")
+STORE_UNUSABLE = fail("store", "store_unusable", "{store} cannot be used. The findings about {databases} say why.")
+
+
+def _store_status(
+    settings: Settings, inspection: OperatorReads, problems: Mapping[str, Message | None], now: int
+) -> StoreStatus:
+    found = {name: problem for name, problem in problems.items() if problem}
     try:
-        return _readable_store(settings, inspection, now)
+        if not found:
+            return _readable_store(settings, inspection, now)
     except (StoreUnavailable, StoreMismatch) as error:
-        return StoreStatus([Finding("store", "fail", f"{str(error).rstrip('.')}.", "Run `counterfoil doctor`.")])
+        granted = inspection.permissions()
+        if granted and not (granted.serves or granted.owns):
+            # Only logins that serve or own the schema can read everything.
+            reachable, servers = STORE_REACHABLE(store=display_value(settings, "store")), inspection.servers()
+            return StoreStatus([reachable, *cluster.servers(servers, settings.replica_lag_ms)], servers=servers)
+        found = {"store": error.message}
+    findings = [failed(name, problem, _advice(settings, problem)) for name, problem in found.items()]
+    if "store" not in found:
+        findings.insert(0, STORE_UNUSABLE(store=display_value(settings, "store"), databases=list(found)))
+    return StoreStatus(findings, inspection.horizon(), disk=inspection.disk_use())
 
 
-def _readable_store(settings: Settings, inspection: Inspection, now: int) -> StoreStatus:
+def _advice(settings: Settings, problem: Message) -> Message:
+    if settings.database:
+        return cluster.SEE_POSTGRESQL
+    return local.CHECK_OWNER if problem.code in local.UNEXPLAINED else NOTHING
+
+
+def _readable_store(settings: Settings, inspection: OperatorReads, now: int) -> StoreStatus:
     extent, horizon, load = inspection.extent(), inspection.horizon(), inspection.latest_load(now)
     intake, folders = inspection.intake(), inspection.watched_folders(now)
     shops = inspection.shops(now, count_all=False)
-    with closing(bootstrap.key_store(settings)) as key_store:
-        keys = [key for key in key_store.all() if not key.is_revoked(now)]
+    keys = [key for key in inspection.keys() if not key.is_revoked(now)]  # noqa: SIM118 - not a dictionary
     near_quota = _near_quota(settings, keys, now)
     servers = inspection.servers()
-    size = f"{extent.size_bytes / (1 << 20):,.1f} MiB"
+    size = f"{extent.size_bytes / (1 << 20):,.1f}"
     findings = [
-        Finding("store", "ok", f"{display_value(settings, 'store')}, {size}, schema {extent.schema}, no problems."),
-        *(server for server in cluster.servers(servers, settings.replica_lag_ms)),
-        _horizon(horizon, now),
+        STORE_WELL(store=display_value(settings, "store"), size=size, schema=extent.schema),
+        *cluster.servers(servers, settings.replica_lag_ms),
+        *horizon_findings(horizon, now),
         *_load(load, horizon, now),
         *sudden_changes(intake, now),
         *watched_folders(folders, now, settings.silent_folder_min),
@@ -199,42 +290,52 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
     )
 
 
-def _horizon(horizon: int | None, now: int) -> Finding:
+HORIZON_AHEAD = warn("horizon", "horizon_ahead", "{time} is {span} ahead of the clock.", CHECK_NTP)
+HORIZON_OLD = fail("horizon", "horizon_old", "{time}, {span} old: `serverTime` is not advancing.", SERVE_OR_LOG)
+HORIZON_AGE = ok("horizon", "horizon_age", "{time}, {seconds} s old.")
+
+
+def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVING_MS) -> Iterator[Finding]:
+    """Check whether the horizon is advancing. Yield nothing for a store without a horizon."""
     if not horizon:
-        return Finding("horizon", "warn", "Nothing has been loaded into this store or served from it yet.")
-    age = now - horizon
+        return
+    time, age = iso_utc(horizon), now - horizon
     if age < -local.CLOCK_BEHIND_MS:
-        return Finding(
-            "horizon",
-            "warn",
-            f"{iso_utc(horizon)} is {format_duration(-age)} ahead of the clock.",
-            "Check the clock against NTP.",
-        )
-    if age >= local.MOVING_MS:
-        message = f"{iso_utc(horizon)}, {format_duration(age)} old: `serverTime` is not advancing."
-        return Finding("horizon", "fail", message, "Run `counterfoil serve`, or check its log.")
-    return Finding("horizon", "ok", f"{iso_utc(horizon)}, {max(0, age) / 1000:.1f} s old.")
+        yield HORIZON_AHEAD(time=time, span=duration(-age))
+    elif age >= max_age_ms:
+        yield HORIZON_OLD(since=from_ms(horizon, UTC), time=time, span=duration(age))
+    else:
+        yield HORIZON_AGE(time=time, seconds=f"{max(0, age) / 1000:.1f}")
+
+
+NOTHING_LOADED = warn("load", "nothing_loaded", "Nothing has been loaded yet.", "Run `counterfoil load`.")
+LOAD_REJECTED = warn(
+    "load",
+    "load_rejected",
+    "The latest load rejected lines ({lines:line}, {changed} changed, {rejected} rejected).",
+    "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import.",
+)
+LOAD_FINISHED_AGO = ok(
+    "load", "load_finished_ago", "Finished {span} ago: {lines:line}, {changed} changed, {rejected} rejected."
+)
 
 
 def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Finding]:
     if load is None:
-        yield Finding("load", "warn", "Nothing has been loaded yet.", "Run `counterfoil load`.")
+        yield NOTHING_LOADED()
         return
     if not load.finished:
-        yield from local.latest_load(load, local.horizon_motion(horizon, now))
-    about = f"{counted(load.lines, 'line')}, {load.changed:,} changed, {load.rejected:,} rejected"
-    if load.rejected:
-        advice = "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import."
-        yield Finding("load", "warn", f"The latest load rejected lines ({about}).", advice)
-    elif load.finished:
-        yield Finding("load", "ok", f"Finished {format_duration(load.idle_ms)} ago: {about}.")
+        yield local.unfinished_load(load, local.horizon_motion(horizon, now))
+    if load.rejected or load.finished:
+        kind = LOAD_REJECTED if load.rejected else LOAD_FINISHED_AGO
+        yield kind(span=duration(load.idle_ms), lines=load.lines, changed=load.changed, rejected=load.rejected)
 
 
 def _near_quota(settings: Settings, keys: Sequence[Key], now: int) -> list[KeyToday]:
     """Return the active keys that have used at least 80 % of today's quota."""
     today = thai_day(now)
-    with closing(bootstrap.operator_reads(settings)) as reads:
-        requests = {one.key_id: one.requests for one in reads.days(today, today)}
+    reads = bootstrap.operator_reads(settings)
+    requests = {one.key_id: one.requests for one in reads.days(today, today)}
     counts = [(key, requests.get(key.key_id, 0)) for key in keys]
     return [
         KeyToday(key.key_id, key.label, count, key.per_day)
@@ -243,41 +344,60 @@ def _near_quota(settings: Settings, keys: Sequence[Key], now: int) -> list[KeyTo
     ]
 
 
+NO_KEYS = ok("keys", "no_keys", "There are no active keys. Run `counterfoil keys issue` to create one.")
+KEYS_BELOW = ok("keys", "keys_below", "{count:active key}, all below 80 % of today's quota.")
+KEYS_NEAR = warn(
+    "keys",
+    "keys_near",
+    "{count:active key}; near today's quota: {names}.",
+    "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.",
+)
+NEAR_QUOTA = Message("near_quota", "{name} ({count} of {quota})")
+
+
 def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
-    active = counted(len(keys), "active key")
     if not keys:
-        return Finding("keys", "ok", "There are no active keys. Run `counterfoil keys issue` to create one.")
+        return NO_KEYS()
     if not near:
-        return Finding("keys", "ok", f"{active}, all below 80 % of today's quota.")
-    named = [f"{one.label or one.key_id} ({min(one.count, one.per_day):,} of {one.per_day:,})" for one in near]
-    return Finding(
-        "keys",
-        "warn",
-        f"{active}; near today's quota: {_first(named)}.",
-        "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.",
-    )
+        return KEYS_BELOW(count=len(keys))
+    named = [
+        NEAR_QUOTA(name=key.label or key.key_id, count=min(key.count, key.per_day), quota=key.per_day) for key in near
+    ]
+    return KEYS_NEAR(count=len(keys), names=first_of(named))
+
+
+SHOPS_USUAL = ok("shops", "shops_usual", "{count:shop}, none silent for longer than usual.")
+SHOPS_SILENT = warn(
+    "shops",
+    "shops_silent",
+    "{count:shop}, {silent} silent: {names}.",
+    "Check their tills and deliveries. Run `counterfoil shops` to see all shops.",
+)
+SILENT_SHOP = Message("silent_shop", "{name} (no bill for {span}; usually at least {usual} bills in that time)")
 
 
 def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
-    number = counted(len(shops), "shop")
     silent = [shop for shop in shops if shop.is_silent]
     if not silent:
-        return Finding("shops", "ok", f"{number}, none silent for longer than usual.")
+        return SHOPS_USUAL(count=len(shops))
     named = [
-        f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))}; "
-        f"usually at least {format_usual(shop.usual_since_last)} bills in that time)"
+        SILENT_SHOP(
+            name=printable(shop.name or shop.shop_id),
+            span=duration(now - (shop.last_bill_at or now)),
+            usual=format_usual(shop.usual_since_last),
+        )
         for shop in silent
     ]
-    advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."
-    return Finding("shops", "warn", f"{number}, {len(silent):,} silent: {_first(named)}.", advice)
+    return SHOPS_SILENT(count=len(shops), silent=len(silent), names=first_of(named))
 
 
-def _first(names: Sequence[str]) -> str:
-    rest = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+VERSIONS = ok("version", "versions", "Counterfoil {version} (API {api}), Python {python}{software}.")
 
 
 def _versions(extent: StoreExtent | None) -> Finding:
-    software = f", {extent.software}" if extent else ""
-    message = f"Counterfoil {__version__} (API {API_VERSION}), Python {platform.python_version()}{software}."
-    return Finding("version", "ok", message)
+    return VERSIONS(
+        version=__version__,
+        api=API_VERSION,
+        python=platform.python_version(),
+        software=f", {extent.software}" if extent else "",
+    )

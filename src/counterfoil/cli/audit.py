@@ -4,7 +4,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 
 import click
@@ -12,12 +11,12 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.keys import duration, instant, key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, is_terminal, print_json, print_note, print_table, style
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.counted import counted
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
+from counterfoil.text import counted
 
 # The width of the action column: the length of the longest action name.
 ACT_WIDTH = max(len(act.value) for act in Act)
@@ -68,8 +67,7 @@ def command(
     written in the same transaction. Entries cannot be changed or deleted, and
     they do not contain secrets.
     """
-    with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
-        found = audit.entries(limit + 1, keyid, since or 0)
+    found = bootstrap.operator_reads(existing_store(ctx, store)).audit(limit + 1, keyid, since or 0)
     shown = found[:limit]
     if as_json:
         print_json([_view(entry) for entry in shown])
@@ -132,15 +130,16 @@ def _print_entry(entry: AuditEntry) -> None:
     who += "" if actor.via == "cli" else f" ({actor.via})"
     fits = len(GAP.join((time, act, key, who))) <= width
     columns = (
-        click.style(time, dim=True),
-        click.style(act, fg=COLOURS.get(entry.act)),
-        click.style(key, bold=True),
-        *((click.style(who, dim=True),) if fits else ()),
+        style(time, dim=True),
+        style(act, fg=COLOURS.get(entry.act)),
+        style(key, bold=True),
+        *((style(who, dim=True),) if fits else ()),
     )
-    click.echo(GAP.join(columns))
+    echo(GAP.join(columns))
     for text in (*(() if fits else (who,)), entry.detail or ", ".join(_changes(entry))):
         if text:
-            click.echo(textwrap.fill(text, width, initial_indent=INDENT, subsequent_indent=INDENT))
+            for line in textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT):
+                echo(line)
 
 
 def _changes(entry: AuditEntry) -> Sequence[str]:

@@ -9,6 +9,7 @@ from counterfoil.backends.sqlite.backup import BackupManifest
 from counterfoil.cli.options import existing_store, json_option, require_embedded, store_option
 from counterfoil.cli.terminal import print_fields, print_json, print_note
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.text import size
 
 
 @click.command()
@@ -36,11 +37,11 @@ def command(ctx: click.Context, folder: Path, without_secret: bool, store: str |
     if as_json:
         print_json({"folder": str(folder), **_view(manifest)})
         return
-    size = sum(file.size_bytes for file in manifest.files.values())
+    total_bytes = sum(file.size_bytes for file in manifest.files.values())
     print_fields(
         [
             ("backup", f"{folder} (verified)"),
-            ("size", f"{size / (1 << 20):,.1f} MiB"),
+            ("size", size(total_bytes)),
             ("bills", f"{manifest.rows('books', 'bills'):,}"),
             ("members", f"{manifest.rows('books', 'members'):,}"),
             ("keys", f"{manifest.rows('keys', 'keys'):,}"),

@@ -7,6 +7,8 @@ so it never goes out of date. Completion does not need a store.
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from counterfoil.cli.terminal import print_document
+
 VARIABLE = "_COUNTERFOIL_COMPLETE"
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
@@ -27,4 +29,4 @@ def command(ctx: click.Context, shell: str) -> None:
     script = SHELLS[shell](ctx.find_root().command, {}, "counterfoil", VARIABLE)
     # Do not call `source()`: for bash, it runs bash to check the version, and a machine that builds packages may not
     # have bash.
-    click.echo((script.source_template % script.source_vars()).strip())
+    print_document((script.source_template % script.source_vars()).strip() + "\n")

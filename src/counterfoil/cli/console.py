@@ -4,19 +4,23 @@ import errno
 import os
 import sys
 import threading
+from urllib.parse import urlsplit
 
 import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.keys import duration
 from counterfoil.cli.options import existing_store, json_option, setting_option, settings_from, store_option
-from counterfoil.cli.terminal import print_json, print_note
+from counterfoil.cli.terminal import echo, print_json, print_note
 from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
 from counterfoil.console.process import serve, sign_in_link
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
 from counterfoil.machine.operator import operator
 from counterfoil.machine.signals import SignalSafeEvent
 from counterfoil.settings import Settings, SettingsError
+
+# The addresses that browsers try for a name below `localhost`.
+BROWSERS_FIND = ("127.0.0.1", "localhost", "::1")
 
 
 def validity(value: str) -> int:
@@ -34,7 +38,7 @@ valid_for = click.option(
 
 @click.group(invoke_without_command=True)
 @setting_option("console_host")
-@setting_option("console_port", int, "N")
+@setting_option("console_port")
 @setting_option("console_names")
 @valid_for
 @click.option("--until-end-of-input", is_flag=True, hidden=True, help="Stop when standard input ends.")
@@ -63,7 +67,7 @@ def command(
         return
     flags = {"console_host": console_host, "console_port": console_port, "console_names": console_names}
     settings = settings_from(ctx, store=store, **flags)
-    bootstrap.require_store(settings)
+    bootstrap.store(settings).require_exists()
     _require_free_port(settings)
     if not is_loopback(settings.console_host):
         print_note(
@@ -77,7 +81,7 @@ def command(
 
 @command.command()
 @setting_option("console_host")
-@setting_option("console_port", int, "N")
+@setting_option("console_port")
 @click.option(
     "--url", "base_url", metavar="URL", help="URL at which your browser reaches a console that is behind a proxy."
 )
@@ -108,10 +112,14 @@ def link(
 
 def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_url: str | None = None) -> None:
     made = sign_in_link(settings, operator(), valid_for or DEFAULT_VALIDITY_MS, base_url)
+    host = settings.console_host
+    if not base_url and is_loopback(host) and host not in BROWSERS_FIND:
+        name = urlsplit(made).hostname
+        print_note(f"browsers look for the console at 127.0.0.1. Add this line to /etc/hosts: {host} {name}")
     if as_json:
         print_json({"console": made})
     else:
-        click.echo(made)
+        echo(made)
         print_note(f"open this link in your browser. It works once; run `{link_command(settings)}` to get another one.")
     sys.stdout.flush()
 

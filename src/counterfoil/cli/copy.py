@@ -11,12 +11,12 @@ from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
 from counterfoil.cli.recording import audit_entry
-from counterfoil.cli.terminal import DisplayColumn, print_fields, print_json, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, print_fields, print_json, print_table
 from counterfoil.copying.copy import Copy, CopyReport, CopyStage, CutOver
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.counted import counted
-from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
+from counterfoil.settings import DATABASES, SettingsError, check_address
+from counterfoil.text import counted, without_password
 
 DIFFERENT = 3
 MAX_LISTED = 20
@@ -57,7 +57,7 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
                 _cut_over(folder, database) if cut_over else None
             )
         except KeyboardInterrupt:
-            click.echo("Stopped. Progress saved. Run the same command to resume.", err=True)
+            echo("Stopped. Progress saved. Run the same command to resume.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
     _print_report(report, time.perf_counter() - began, as_json, folder)
     if not report.verified and not report.nothing_to_do:
@@ -91,14 +91,14 @@ class CopyProgress:
 def _folder(source: str) -> Path:
     if "://" in source or not (path := Path(source.removeprefix("sqlite:")).expanduser()).is_dir():
         raise SettingsError(
-            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_masked(source)}"
+            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_masked(source)}."
         )
     return path
 
 
 def _database(target: str) -> str:
     if not target.startswith(DATABASES):
-        raise SettingsError(f"--to must start with {DATABASES[0]}, not {_masked(target)}")
+        raise SettingsError(f"--to must start with {DATABASES[0]}, not {_masked(target)}.")
     check_address("--to", target)
     return target
 
@@ -112,7 +112,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
         print_json({**_view(report), "seconds": round(seconds, 3)})
         return
     if report.nothing_to_do:
-        click.echo("Nothing to do: the target is already open and the source is retired.")
+        echo("Nothing to do: the target is already open and the source is retired.")
         return
     pairs = [
         (
@@ -129,12 +129,12 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
     if report.differences:
         _print_differences(report)
     elif report.opened:
-        click.echo(
+        echo(
             "The stores are identical. The target is open and the source is retired. Start the nodes with "
             f"COUNTERFOIL_STORE=postgresql://... and the source's deployment secret, usually in {folder / 'secret'}."
         )
     else:
-        click.echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
+        echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
 
 
 def _passes(number: int) -> str:
@@ -151,7 +151,7 @@ def _print_differences(report: CopyReport) -> None:
     listed = report.differences[:MAX_LISTED]
     print_table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in listed])
     more = len(report.differences) - len(listed)
-    click.echo(
+    echo(
         f"{f'... and {more:,} more. ' if more else ''}The stores differ. "
         "Run the same command again to copy the differences."
     )

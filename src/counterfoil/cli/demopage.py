@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-import click
-
 from counterfoil.cli.keys import key_view
-from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.cli.terminal import echo, print_fields, print_json, style
 from counterfoil.console.links import link_command
 from counterfoil.demo.reference import reference_url
 from counterfoil.demo.showcase import DemoKey, Showcase
@@ -53,46 +51,46 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, addresse
     _heading("Counterfoil demo", base)
     _heading("API reference", reference_url(settings))
     print_console(console, None if settings.database else settings)
-    click.echo(
-        f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
-        f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
-        f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.\n"
-    )
+    echo(f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members")
+    echo(f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.")
+    echo(f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.")
+    echo()
     if addresses:
         print_addresses(addresses)
     _heading("Keys")
     for demo_key in demo.keys:
         _print_key(demo_key)
-    click.echo()
+    echo()
     _heading("Try it")
     for what, line in curl_lines(base, demo):
-        click.secho(f"# {what}", dim=True)
-        click.echo(line)
-    click.echo()
+        echo(f"# {what}", dim=True)
+        echo(line)
+    echo()
 
 
 def print_console(console: str | None, settings: Settings | None = None) -> None:
     """Print the console's sign-in link, which works only once. If `settings` is given, say how to get another link."""
     _heading("Console", console or "could not be started")
     if console and settings:
-        click.secho(f"  This link works once. For another link, run: {link_command(settings)}", dim=True)
+        echo(f"  This link works once. For another link, run: {link_command(settings)}", dim=True)
 
 
 def print_addresses(addresses: Addresses) -> None:
     _heading("Cluster")
     print_fields(addresses)
-    click.echo()
+    echo()
 
 
 def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
-    click.echo(f"{what_for}\n")
+    echo(what_for)
+    echo()
     for name, value in environment.items():
-        click.echo(f"export {name}={value}")
-    click.echo()
+        echo(f"export {name}={value}")
+    echo()
 
 
 def print_end(more: str = "") -> None:
-    click.secho(f"Press Ctrl-C to stop the demo. {more}".rstrip(), bold=True)
+    echo(f"Press Ctrl-C to stop the demo. {more}".rstrip(), bold=True)
 
 
 def _print_key(demo_key: DemoKey) -> None:
@@ -104,9 +102,9 @@ def _print_key(demo_key: DemoKey) -> None:
         *permissions(key),
         f"{_format_limit(key.per_min)}/min, {_format_limit(key.per_day)}/day",
     ]
-    state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
-    click.echo(f"{click.style(f'{demo_key.role.purpose:<14}', fg='cyan')}  {' · '.join(about)}{state}")
-    click.secho(f"  {demo_key.text}", bold=True)
+    state = style("  revoked", fg="red") if key.revoked_at is not None else ""
+    echo(f"{style(f'{demo_key.role.purpose:<14}', fg='cyan')}  {' · '.join(about)}{state}")
+    echo(f"  {demo_key.text}", bold=True)
 
 
 def _format_limit(limit: int) -> str:
@@ -142,7 +140,7 @@ def _curl(key: str, address: str) -> str:
 
 
 def _heading(text: str, more: str = "") -> None:
-    click.echo(f"{click.style(text, bold=True, fg='green')}  {more}".rstrip())
+    echo(f"{style(text, bold=True, fg='green')}  {more}".rstrip())
 
 
 def _base_url(settings: Settings) -> str:

@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.terminal import print_note
+from counterfoil.cli.terminal import print_message, print_note
 from counterfoil.client import QuotaSpent, Refusal, Unreachable
 from counterfoil.client.errors import CopyMismatch, CounterfoilError
 from counterfoil.client.sinks import SinkError
@@ -59,7 +59,7 @@ def print_error(outcome: ExitStatus, resume_note: str) -> None:
     Add `resume_note` if the run was interrupted, the quota is used up, or the service cannot be reached or fails.
     """
     if outcome.error:
-        click.echo(f"counterfoil: {' '.join(outcome.error.split())}", err=True)
+        print_message(outcome.error)
     if outcome.status == "interrupted" or (
         outcome.exit_code and outcome.can_retry and outcome.status not in ("target", "then")
     ):

@@ -12,7 +12,7 @@ import click
 from backports import zstd
 
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import is_terminal, print_json
+from counterfoil.cli.terminal import echo, is_terminal, print_json
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
@@ -110,7 +110,7 @@ def command(
         print_json(written)
         return
     for path, count in written.items():
-        click.echo(f"{count:>12,} {'record ' if count == 1 else 'records'}  {path}")
+        echo(f"{count:>12,} {'record ' if count == 1 else 'records'}  {path}")
 
 
 def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: date, days: int) -> WorldPlan:

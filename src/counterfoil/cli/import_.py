@@ -158,7 +158,7 @@ class FilesReading:
 )
 @click.option("--full", is_flag=True, help="Read the whole database again.")
 @click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
-@setting_option("batch", int, "N")
+@setting_option("batch")
 @store_option
 @json_option
 @click.pass_context

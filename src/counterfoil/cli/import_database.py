@@ -11,6 +11,7 @@ from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.watermarks import StateFile
+from counterfoil.text import is_address, scheme_of, use_address_form
 
 
 @contextmanager
@@ -33,7 +34,10 @@ def open_database(
 
 
 def _connect(url: str) -> SourceDatabase:
-    scheme = url.partition("://")[0]
+    scheme = scheme_of(url)
+    if scheme in ("postgresql", "postgres", "mysql", "mariadb") and not is_address(url):
+        # A driver's error message may quote a part of such an address that contains the password.
+        raise ImportFailed(f"the database address (--url) is not valid: {use_address_form(url)}.")
     if scheme in ("postgresql", "postgres"):
         from counterfoil.importing.postgres import PostgresSource  # noqa: PLC0415 - the driver is part of an extra
 

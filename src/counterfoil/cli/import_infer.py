@@ -10,8 +10,8 @@ import click
 from msgspec import json, to_builtins
 
 from counterfoil.cli.import_report import MAX_SHOWN
+from counterfoil.cli.terminal import echo, print_document, style
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.counted import counted
 from counterfoil.domain.shops import ShopFacts, shop_from
 from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.importing.infer import Proposal, propose
@@ -20,6 +20,7 @@ from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.machine.output_files import STANDARD_OUTPUT_NAME, names_file, open_output
+from counterfoil.text import counted
 
 STANDARD_OUTPUT = "-"
 BILLS_SHOWN = 5
@@ -35,7 +36,7 @@ def propose_mapping(
     text = proposal.text()
     if output == STANDARD_OUTPUT:
         with names_file(STANDARD_OUTPUT_NAME):
-            click.echo(text, nl=False)
+            print_document(text)
     else:
         _write_new_file(Path(output), text)
     content = tomllib.loads(text)
@@ -101,7 +102,8 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     else:
         _say("With this mapping, no bill of the sample can be converted. Correct the mapping first:")
     for one in chosen:
-        _say(_served(one, facts))
+        for line in _served(one, facts):
+            _say(line)
     if is_order_missing:
         _say("The preview assumes that the day comes before the month. Check this, and set dates.order in the mapping.")
     rejected = [one for one in found if isinstance(one, RejectedRow)]
@@ -138,14 +140,14 @@ def _is_refund(record: dict[str, Any]) -> bool:
     return str(record.get("amounts", {}).get("net", "")).startswith("-")
 
 
-def _served(one: ImportedRecord, facts: dict[str, ShopFacts]) -> str:
-    """Return a bill as the API would serve it, one field per line."""
+def _served(one: ImportedRecord, facts: dict[str, ShopFacts]) -> list[str]:
+    """Return the lines that show a bill as the API would serve it, one field per line."""
     shop = one.record["shopId"]
     known = facts.get(shop) or shop_from({"id": shop})[1]
     bill = bill_from(one.record, known, lambda _: "m1_…").bill
     fields = to_builtins(bill)
     lines = [f"  {name}: {json.encode(value).decode()}" for name, value in _without_empty(fields).items()]
-    return "\n".join([click.style(f"{one.file} line {one.line}", bold=True), *lines])
+    return [style(f"{one.file} line {one.line}", bold=True), *lines]
 
 
 def _without_empty(value: Any) -> Any:
@@ -158,10 +160,10 @@ def _without_empty(value: Any) -> Any:
 def _show_decisions(proposal: Proposal) -> None:
     for title, texts in (("To decide", proposal.undecided), ("Missing", proposal.missing)):
         for text in texts:
-            _say(click.style(title, bold=True) + f": {text}")
+            _say(style(title, bold=True) + f": {text}")
     if proposal.unused:
-        _say(click.style("Unused columns", bold=True) + f": {', '.join(proposal.unused)}")
+        _say(style("Unused columns", bold=True) + f": {', '.join(proposal.unused)}")
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    echo(text, err=True)

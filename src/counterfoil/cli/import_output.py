@@ -4,19 +4,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import click
 from msgspec import json
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load_report import print_report, report_view
-from counterfoil.cli.load_run import LoadReport, new_rejects_path, open_for_check, run_load
-from counterfoil.cli.terminal import print_json
+from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_for_check, run_load
+from counterfoil.cli.terminal import echo, print_json
 from counterfoil.domain.load_progress import RejectedLine, RejectedRows
 from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import SourceLine
-from counterfoil.ingest.pipeline import RejectsFile, Summary
+from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import Source
 from counterfoil.machine.output_files import StandardOutput, draft_of, open_output
 from counterfoil.settings import Settings
@@ -74,7 +73,7 @@ def check_records(records: Iterable[ImportedRecord], tally: ImportTally, *, as_j
         print_json({**tally_view(tally), "check": True})
         return
     print_tally(tally, to_stderr=False)
-    click.echo("Nothing was written. Run the same command without --check to write the records.")
+    echo("Nothing was written. Run the same command without --check to write the records.")
 
 
 def _write_to(path: Path, name: Path, records: Iterable[ImportedRecord]) -> None:
@@ -102,7 +101,7 @@ def load_records(
     is_check: bool,
 ) -> LoadReport:
     """Load the records, or only check them. Print the summaries of the import and the load; return the report."""
-    rejects = RejectExamples() if is_check else RejectsFile(new_rejects_path(settings, name))
+    rejects = RejectExamples() if is_check else new_rejects_file(settings, name)
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records, tally))
     run_load(settings, report)
     if as_json:

@@ -9,6 +9,7 @@ from typing import IO, Self
 import click
 from msgspec import Struct, field, json
 
+from counterfoil.cli.terminal import echo, style
 from counterfoil.domain.load_progress import MAX_REMEMBERED
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
 from counterfoil.machine.output_files import open_output
@@ -88,7 +89,7 @@ def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportReje
 
 def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
     def say(name: str, text: str) -> None:
-        click.echo(click.style(name.ljust(COLUMN), dim=True) + "  " + text, err=to_stderr)
+        echo(style(name.ljust(COLUMN), dim=True) + "  " + text, err=to_stderr)
 
     say("bills", f"{tally.bills:,} converted")
     if tally.shops:
@@ -107,7 +108,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         where = f" The rejected rows are in {tally.rejects_file}." if tally.rejects_file else ""
         hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all rejects to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
-        click.echo(
+        echo(
             f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.",
             err=to_stderr,
         )

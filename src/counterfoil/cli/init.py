@@ -5,7 +5,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import settings_from, store_option
 from counterfoil.cli.recording import record
-from counterfoil.cli.terminal import print_note
+from counterfoil.cli.terminal import echo, print_note
 from counterfoil.domain.audit import Act
 from counterfoil.settings import Settings, SettingsError, display_value
 
@@ -16,9 +16,15 @@ from counterfoil.settings import Settings, SettingsError, display_value
     type=click.Choice(["books", "keys", "usage"]),
     help="Replace this file with an empty one, if it was lost and there is no backup.",
 )
+@click.option(
+    "--share",
+    is_flag=True,
+    help="Share the books of an embedded store with the group of its folder, so that `load` can run as another user, "
+    "who cannot open the keys.",
+)
 @store_option
 @click.pass_context
-def command(ctx: click.Context, recreate: str | None, store: str | None) -> None:
+def command(ctx: click.Context, recreate: str | None, share: bool, store: str | None) -> None:
     """Create an empty store and its deployment secret. An existing store keeps its data.
 
     `load`, `import --load`, `keys issue` and `demo` also create a store; `serve`
@@ -28,18 +34,22 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
     settings = settings_from(ctx, store=store)
     if recreate:
         if settings.database:
-            raise SettingsError("only an embedded store has files that can be recreated")
+            raise SettingsError("only an embedded store has files that can be recreated.")
         bootstrap.recreate(settings, recreate)
         record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
-        click.echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
+        echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
         return
     if settings.database:
         _require_owner(settings)
-    is_new = not bootstrap.has_store(settings)
+    if share:
+        if settings.database:
+            raise SettingsError("only the files of an embedded store are shared. On PostgreSQL, each user has a login.")
+        bootstrap.share(settings)
+    is_new = not bootstrap.store(settings).exists()
     bootstrap.prepare(settings)
     if is_new:
         record(settings, Act.STORE_CREATED, "")
-    click.echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
+    echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
     if settings.database and not settings.secret:
         print_note(
             f"the deployment secret is in {settings.secret_file}. Every node and every loader needs the same secret: "
@@ -52,7 +62,7 @@ def _require_owner(settings: Settings) -> None:
 
     Only the owner can both initialise a store and write the audit entry about it, so call this first.
     """
-    permissions = bootstrap.inspection(settings).permissions()
+    permissions = bootstrap.operator_reads(settings).permissions()
     if permissions and not permissions.owns:
         raise SettingsError(
             f"the login {permissions.login} does not own the schema. Run `counterfoil init` with the login that you "

@@ -1,23 +1,21 @@
 """The usage of a key for `counterfoil keys show`: requests and errors in the last 7 days, and the state of its copy."""
 
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 from msgspec import Struct, to_builtins
 
 from counterfoil import bootstrap
 from counterfoil.checks.copies import CopyRow, copy_rows
 from counterfoil.checks.key_days import KeyDay, key_days
-from counterfoil.checks.local import format_duration, printable
-from counterfoil.cli.terminal import DisplayColumn, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, print_table
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import DAY_MS, days_until, from_ms, iso_utc, thai_day, to_ms
-from counterfoil.domain.counted import counted
+from counterfoil.domain.messages import duration
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import counted
 
 DAYS = 7
 _VERDICTS = {
@@ -60,11 +58,11 @@ class KeyReport(Struct, frozen=True, kw_only=True, rename="camel"):
 def read_report(settings: Settings, key: Key, now: int) -> KeyReport:
     today = thai_day(now)
     span = days_until(today, DAYS)
-    with closing(bootstrap.operator_reads(settings)) as reads:
-        days = key_days(reads.days(span[0], today, key.key_id), span)
-        errors = reads.errors(now - DAYS * DAY_MS, key.key_id)
-        last_used = reads.last_used().get(key.key_id)
-        copies = reads.copies(key.lineage)
+    reads = bootstrap.operator_reads(settings)
+    days = key_days(reads.days(span[0], today, key.key_id), span)
+    errors = reads.errors(now - DAYS * DAY_MS, key.key_id)
+    last_used = reads.last_used().get(key.key_id)
+    copies = reads.copies(key.lineage)
     return KeyReport(
         last_used=None if last_used is None else from_ms(last_used, UTC),
         days=days,
@@ -75,7 +73,7 @@ def read_report(settings: Settings, key: Key, now: int) -> KeyReport:
 
 def _loaded_shops(settings: Settings, now: int) -> list[ShopActivity] | None:
     try:
-        return bootstrap.inspection(settings).shops(now, count_all=False)
+        return bootstrap.operator_reads(settings).shops(now, count_all=False)
     except (StoreUnavailable, StoreMismatch):
         return None
 
@@ -101,21 +99,21 @@ def report_fields(report: KeyReport) -> list[tuple[str, str]]:
 def print_report(report: KeyReport, now: int) -> None:
     """Print a table of the errors, a table of the copy's lists, and notes about changes that were not read."""
     if report.errors:
-        click.echo()
+        echo()
         rows = [(one.error, one.route, f"{one.count:,}", _time(one.last_at)) for one in report.errors]
         print_table(_ERROR_COLUMNS, rows)
     if report.copies:
-        click.echo()
+        echo()
         print_table(_COPY_COLUMNS, [_copy_cells(row, now) for row in report.copies])
         for row in report.copies:
             for note in _notes(row):
-                click.echo(f"{_name(row)}: {note}")
+                echo(f"{_name(row)}: {note}")
 
 
 def _copy_cells(row: CopyRow, now: int) -> tuple[str, str, str, str]:
     verdict = _VERDICTS[row.state]
     if row.state == "behind" and row.complete_until:
-        verdict = f"behind by {format_duration(now - to_ms(row.complete_until))}"
+        verdict = f"behind by {duration(now - to_ms(row.complete_until))}"
     elif row.state == "fresh" and row.read_from:
         verdict = f"up to date for changes since {_time(row.read_from)}"
     return _name(row), verdict, _time(row.complete_until), _time(row.last_read_at)
@@ -137,7 +135,7 @@ def _notes(row: CopyRow) -> list[str]:
 def _name(row: CopyRow) -> str:
     if row.shop_id is None:
         return "all shops (change feed)"
-    return f"{printable(row.shop_name)} ({row.shop_id})" if row.shop_name else row.shop_id
+    return f"{row.shop_name} ({row.shop_id})" if row.shop_name else row.shop_id
 
 
 def _time(time: datetime | None) -> str:

@@ -14,10 +14,19 @@ from counterfoil.cli.key_report import print_report, read_report, report_fields,
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.recent_key_changes import confirm_replacement, recent_values, successors_by_others
 from counterfoil.cli.recording import is_without_store, record_new_store
-from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
+from counterfoil.cli.terminal import (
+    DisplayColumn,
+    confirm,
+    echo,
+    is_terminal,
+    print_fields,
+    print_json,
+    print_note,
+    print_table,
+    style,
+)
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
-from counterfoil.domain.counted import counted
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.key_rotation import successors_of
 from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
@@ -25,10 +34,10 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import counted, parse_duration
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
-_DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
-_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+MAX_SPAN_MS = 9_999 * 7 * DAY_MS
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
@@ -49,12 +58,12 @@ def key_id(value: str) -> str:
 
 def duration(value: str) -> int:
     """Parse a duration such as `7d`, and return it in milliseconds."""
-    found = _DURATION.fullmatch(value.strip())
-    if not found:
+    span_ms = parse_duration(value, "mhdw")
+    if span_ms is None or span_ms > MAX_SPAN_MS:
         raise click.BadParameter(
             f"{value!r} is not a valid duration. Use a number and a unit, such as 30m, 12h, 7d or 2w."
         )
-    return int(found[1]) * _UNITS_MS[found[2]]
+    return span_ms
 
 
 def instant(value: str) -> int:
@@ -143,7 +152,7 @@ def issue(
         if is_new:
             record_new_store(settings)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
-    if not bootstrap.inspection(settings).knows(grant.scope):
+    if not bootstrap.operator_reads(settings).knows(grant.scope):
         print_note(
             f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
             "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
@@ -158,8 +167,8 @@ def issue(
 @click.pass_context
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
     """List all keys, oldest first."""
-    with _open_key_store(existing_store(ctx, store)) as key_store:
-        keys = [key for key in key_store.all() if not (active and key.is_revoked(_now()))]
+    found = bootstrap.operator_reads(existing_store(ctx, store)).keys()
+    keys = [key for key in found if not (active and key.is_revoked(_now()))]
     if as_json:
         print_json([key_view(key) for key in keys])
     elif not keys:
@@ -179,8 +188,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
     The secret of a key is not stored and cannot be shown again.
     """
     settings, now = existing_store(ctx, store), _now()
-    with _open_key_store(settings) as key_store:
-        key = key_issuing.find(key_store, keyid)
+    key = key_issuing.key_in(bootstrap.operator_reads(settings).keys(), keyid)
     try:
         report = read_report(settings, key, now)
     except (StoreUnavailable, StoreMismatch) as error:
@@ -285,9 +293,9 @@ def rotate(
     # An earlier command may have scheduled the revocation.
     ends_at = issued.replaces.revokes_at if issued.replaces else None
     if ends_at is not None:
-        click.echo(f"The old key {keyid} works until {_format_time(ends_at)}.")
+        echo(f"The old key {keyid} works until {_format_time(ends_at)}.")
     else:
-        click.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
+        echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
 
 @command.command()
@@ -315,11 +323,11 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
     if as_json:
         print_json(key_view(after))
     elif before.is_revoked(now):
-        click.echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at or before.revokes_at or now)}.")
+        echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at or before.revokes_at or now)}.")
     elif at is not None:
-        click.echo(f"Key {keyid} works until {_format_time(at)}.")
+        echo(f"Key {keyid} works until {_format_time(at)}.")
     else:
-        click.echo(f"Revoked key {keyid}. A running service refuses it within a second.")
+        echo(f"Revoked key {keyid}. A running service refuses it within a second.")
 
 
 def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
@@ -327,7 +335,7 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
         raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
     name = f"{key.key_id} ({key.label})" if key.label else key.key_id
     when = "This cannot be undone" if at is None else f"It will stop working at {_format_time(at)}"
-    click.confirm(f"Revoke {name}? {when}", abort=True, err=True)
+    confirm(f"Revoke {name}? {when}")
 
 
 @contextmanager
@@ -368,11 +376,11 @@ _COLUMNS = (
 def _print_on_two_lines(key: Key) -> None:
     """Print a key on two lines, which leaves room for long labels on a narrow terminal."""
     state = _state(key)
-    shown = "" if state == "active" else click.style(f"  {state}", fg="red" if key.is_revoked(_now()) else "yellow")
-    granted_flags = "".join(click.style(f"  +{permission}", fg="cyan") for permission in permissions(key))
+    shown = "" if state == "active" else style(f"  {state}", fg="red" if key.is_revoked(_now()) else "yellow")
+    granted_flags = "".join(style(f"  +{permission}", fg="cyan") for permission in permissions(key))
     about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
-    click.echo(f"{click.style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
-    click.secho(f"{'':<{ID_LENGTH}}  {about}", dim=True)
+    echo(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
+    echo(f"{'':<{ID_LENGTH}}  {about}", dim=True)
 
 
 def _row(key: Key) -> tuple[str, ...]:
@@ -397,8 +405,10 @@ def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     if as_json:
         print_json({"key": issued.text, **key_view(issued.key)})
         return
-    click.echo(click.style(issued.text, bold=True))
-    click.echo("\nThis key is shown only once: the store keeps only a hash of it. Save it in a safe place now.\n")
+    echo(style(issued.text, bold=True))
+    echo()
+    echo("This key is shown only once: the store keeps only a hash of it. Save it in a safe place now.")
+    echo()
     _print_key(issued.key, as_json=False)
 
 
@@ -409,7 +419,7 @@ def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) ->
     revoked_at = key.revoked_at or key.revokes_at
     print_fields(
         [
-            ("key ID", click.style(key.key_id, bold=True)),
+            ("key ID", style(key.key_id, bold=True)),
             ("label", key.label or "-"),
             ("scope", f"{key.scope.kind} {key.scope.id}"),
             ("limits", f"{counted(key.per_min, 'request')} per minute, {key.per_day:,} per day (Thailand time)"),

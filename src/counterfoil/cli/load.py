@@ -1,11 +1,12 @@
 """`counterfoil load`: load source records into the store."""
 
+import os
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
-from counterfoil.cli.load_files import move_to_quarantine
+from counterfoil.cli.load_files import why_not_loaded
 from counterfoil.cli.load_report import print_accepted, print_report
 from counterfoil.cli.load_run import (
     SOME_REJECTED,
@@ -13,16 +14,17 @@ from counterfoil.cli.load_run import (
     LoadReport,
     SourceList,
     accept_change,
-    new_rejects_path,
+    new_rejects_file,
     run_load,
 )
 from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
+from counterfoil.cli.terminal import print_message
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
-from counterfoil.ingest.spool import Spool
+from counterfoil.ingest.spool import own_folder, quarantined
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -43,8 +45,9 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
-@setting_option("batch", int, "N")
-@setting_option("converters", int, "N")
+@setting_option("batch")
+@setting_option("converters")
+@setting_option("kept", click.Path(file_okay=False), "DIR")
 @click.option(
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -77,8 +80,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     "--watch",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Load files as they are delivered to this folder, until stopped. Loaded files are moved to DIR/done, "
-    "unreadable files to DIR/quarantine.",
+    help="Load files as they are delivered to this folder, until stopped. Loaded files are moved to `done`, "
+    "unreadable files to `quarantine`, both in the folder of --kept or, without it, in DIR.",
 )
 @click.option("--delete-loaded", is_flag=True, help="With --watch: delete files after they are loaded.")
 @store_option
@@ -89,6 +92,7 @@ def command(
     /,
     batch: int | None,
     converters: int | None,
+    kept: str | None,
     store: str | None,
     **options: object,
 ) -> None:
@@ -96,10 +100,10 @@ def command(
 
     Loading the same records twice is safe. To resume an interrupted load, run
     the same command again. Exit status: 0 if all lines were loaded, 3 if some
-    lines were rejected, 6 if the records were loaded but differ sharply from those
+    lines or links were rejected, 6 if the records were loaded but differ sharply from those
     of earlier loads, 1 if the load failed, 130 if it was interrupted.
     """
-    settings = settings_from(ctx, batch=batch, converters=converters, store=store)
+    settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
     if given.delete_loaded and not given.watch:
         raise click.UsageError("--delete-loaded can be used only with --watch.")
@@ -120,6 +124,8 @@ def command(
 def _load(settings: Settings, given: LoadOptions) -> int:
     """Load the sources, print the summary, and return the exit status."""
     quarantine = given.quarantine
+    if quarantine and quarantine.exists():
+        os.close(own_folder(str(quarantine)))
     records = SourceList([open_source(name, may_have_other_files=quarantine is not None) for name in given.sources])
     report = LoadReport(
         summary=Summary(source=records.name),
@@ -134,9 +140,9 @@ def _load(settings: Settings, given: LoadOptions) -> int:
             if report.summary.lines:
                 print_report(report, given.as_json)
             raise
-        click.echo(f"counterfoil: {error}", err=True)
+        print_message(str(error))
     if quarantine and not report.interrupted:
-        report.quarantined = move_to_quarantine([*records.unreadable, *records.ignored], quarantine)
+        report.quarantined = quarantined(why_not_loaded(records), quarantine)
     if given.accept_change and not report.interrupted:
         report.accepted = accept_change(settings)
     print_report(report, given.as_json)
@@ -146,8 +152,14 @@ def _load(settings: Settings, given: LoadOptions) -> int:
 def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
     if given.sources or given.check or given.rejects or given.accept_change:
         raise click.UsageError("--watch cannot be used with SOURCE, --check, --rejects or --accept-change.")
-    options = WatchOptions(strict=given.strict, delete=given.delete_loaded, as_json=given.as_json)
-    watch(settings, Spool(folder, given.quarantine), options)
+    options = WatchOptions(
+        folder=folder,
+        quarantine=given.quarantine,
+        strict=given.strict,
+        delete=given.delete_loaded,
+        as_json=given.as_json,
+    )
+    watch(settings, options)
 
 
 def _exit_status(report: LoadReport) -> int:
@@ -155,13 +167,13 @@ def _exit_status(report: LoadReport) -> int:
         return INTERRUPTED
     if report.alarms:
         return SUDDEN_CHANGE
-    return SOME_REJECTED if report.summary.rejected or report.quarantined else 0
+    return SOME_REJECTED if report.summary.rejected or report.quarantined or report.records.refused else 0
 
 
 def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> RejectsFile:
     if given.check:
         return RejectExamples()
-    return RejectsFile(_require_new_file(given.rejects) if given.rejects else new_rejects_path(settings, source))
+    return RejectsFile(_require_new_file(given.rejects)) if given.rejects else new_rejects_file(settings, source)
 
 
 def _require_new_file(rejects: Path) -> Path:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from counterfoil.cli.terminal import display_width
-from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.fields import FieldCounts, suggestion
+from counterfoil.text import counted
 
 # The printed summary is kept short; `--json` lists every field.
 MAX_ROWS = 12
@@ -87,7 +87,7 @@ def _view(counts: FieldCounts, kind: str, path: str, count: int) -> dict[str, ob
 
 def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:
     """Return the rows of the summary about sudden changes."""
-    return _shortened("ALARM", [describe(alarm) for alarm in alarms])
+    return _shortened("ALARM", [str(describe(alarm)) for alarm in alarms])
 
 
 def alarm_view(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:

@@ -1,18 +1,20 @@
-"""Lists the files that were not loaded or were empty, and moves files to quarantine."""
+"""Lists the files that were not loaded or were empty."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from counterfoil.ingest.sources import Source, printable_name
-from counterfoil.ingest.spool import move
+from counterfoil.ingest.sources import Source
+from counterfoil.ingest.watching import not_source
+from counterfoil.text import printable
 
 # The printed summary is kept short; `--json` lists every file.
 MAX_NAMES = 10
 
 
-def move_to_quarantine(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Move files to the quarantine folder, which is created with mode 0700 if needed, and return their new paths."""
-    return [moved for path in paths if (moved := move(path, folder))]
+def why_not_loaded(records: Source) -> dict[Path, str]:
+    """Return every file that was not loaded, except unfinished ones, with the reason."""
+    refused = {path: f"{printable(path.name)} is {kind}." for path, kind in records.refused.items()}
+    return {**records.damage, **{path: not_source(path.name) for path in records.ignored}, **refused}
 
 
 def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, str]]:
@@ -20,6 +22,7 @@ def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, s
     return [
         *_rows("cannot be read", _names(records.unreadable)),
         *_rows("not loaded", [f"{name} (not a source record file)" for name in _names(records.ignored)]),
+        *_rows("not loaded", [f"{printable(path.name)} ({kind})" for path, kind in records.refused.items()]),
         *_rows("not loaded", [f"{name} (still being written)" for name in _names(records.unfinished)]),
         *_rows("empty", records.empty),
         *_rows("quarantined", [str(path) for path in quarantined]),
@@ -31,6 +34,7 @@ def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]
     return {
         "unreadableFiles": _names(records.unreadable),
         "ignoredFiles": _names(records.ignored),
+        "refusedFiles": _names(list(records.refused)),
         "unfinishedFiles": _names(records.unfinished),
         "emptyFiles": records.empty,
         "quarantined": [str(path) for path in quarantined],
@@ -38,7 +42,7 @@ def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    return [printable_name(path.name) for path in paths]
+    return [printable(path.name) for path in paths]
 
 
 def _rows(label: str, names: Sequence[str]) -> list[tuple[str, str]]:

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-import click
-
 from counterfoil.cli.load_fields import alarm_rows, alarm_view, field_rows, field_view
 from counterfoil.cli.load_files import file_rows, file_view
 from counterfoil.cli.load_run import LoadReport
-from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.cli.terminal import echo, print_fields, print_json
 from counterfoil.domain.changes import Outcome
-from counterfoil.domain.counted import counted
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
 from counterfoil.ingest.sources import ACCEPTED_NAMES
+from counterfoil.text import counted
 
 OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
@@ -41,7 +39,7 @@ def print_report(report: LoadReport, as_json: bool) -> None:
     pairs += field_rows(summary.fields, with_lines=report.check) + file_rows(report.records, report.quarantined)
     print_fields(pairs + alarm_rows(report.alarms))
     for note in _notes(report):
-        click.echo(note)
+        echo(note)
     if report.accepted:
         print_accepted(report.accepted, as_json=False)
 
@@ -88,9 +86,9 @@ def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:
     if as_json:
         print_json({"accepted": alarm_view(alarms)})
     elif not alarms:
-        click.echo("There is no sudden change to accept.")
+        echo("There is no sudden change to accept.")
     for alarm in () if as_json else alarms:
-        click.echo(f"Accepted as normal: {describe(alarm)}.")
+        echo(f"Accepted as normal: {describe(alarm)}.")
 
 
 def _describe(example: dict[str, object]) -> str:
@@ -114,7 +112,7 @@ def report_view(report: LoadReport) -> dict[str, object]:
         "source": summary.source,
         "lines": summary.lines,
         **{name: summary.outcomes[name] for name in OUTCOMES},
-        "setAside": summary.rejected.total(),
+        "rejected": summary.rejected.total(),
         "reasons": dict(summary.rejected),
         "rejectsFile": str(report.rejects.path) if report.rejects.used else None,
         "seconds": round(report.seconds, 3),

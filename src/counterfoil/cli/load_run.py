@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,11 +17,12 @@ from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
-from counterfoil.ingest.converters import free_cores, running_converters
+from counterfoil.ingest.converters import converter_pool, free_cores
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.output_files import is_shared
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
@@ -41,6 +43,7 @@ class SourceList(Source):
         super().__init__(", ".join(part.name for part in parts), total)
         self._parts = parts
         self.ignored = [path for part in parts for path in part.ignored]
+        self.refused = {path: kind for part in parts for path, kind in part.refused.items()}
         self.unfinished = [path for part in parts for path in part.unfinished]
 
     def lines(self) -> Iterator[SourceLine]:
@@ -51,6 +54,7 @@ class SourceList(Source):
             yield from damage.skipped(part)
             done += part.position()
             self.unreadable += part.unreadable
+            self.damage |= part.damage
             self.empty += part.empty
         self.position = lambda: done
         damage.raise_if_any()
@@ -88,9 +92,14 @@ def run_load(
     report: LoadReport,
     *,
     strict: bool = False,
+    is_beside: bool = False,
     on_batch: Callable[[Ledger], None] = lambda _: None,
 ) -> None:
-    """Run the load and complete the report, even if the load fails."""
+    """Run the load and complete the report, even if the load fails.
+
+    A load beside another one of this process shows no progress and starts no processes, which have to be forked before
+    the first store is opened.
+    """
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
@@ -99,11 +108,11 @@ def run_load(
     is_new = not report.check and is_without_store(settings)
     opened = open_for_check(settings) if report.check else open_ledger(settings)
     doing = "Checking" if report.check else "Loading"
-    processes = min(settings.converters, free_cores())
+    processes = 0 if is_beside else min(settings.converters, free_cores())
     with (
-        running_converters(pseudonyms, processes, records.total) as running,
+        converter_pool(pseudonyms, processes, records.total) as pool,
         opened as ledger,
-        progress(doing, records.total, "lines", in_bytes=True) as show_progress,
+        progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
         if is_new:
             record_new_store(settings)
@@ -122,8 +131,7 @@ def run_load(
                 show,
                 strict=strict,
                 finishes_damaged=report.quarantines,
-                processes=processes,
-                running=running,
+                pool=pool,
             )
             pipeline.load(records)
         except KeyboardInterrupt:
@@ -133,7 +141,7 @@ def run_load(
                 raise
             done = "checked" if report.check else "loaded"
             raise SourceError(
-                f"{str(error).rstrip('.')}. All lines that could be read were {done}. "
+                f"{error} All lines that could be read were {done}. "
                 "Repair or replace what could not be read, then repeat the command."
             ) from error
         finally:
@@ -153,11 +161,9 @@ def open_for_check(settings: Settings) -> Iterator[Ledger]:
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)
         return
-    inspection = bootstrap.inspection(settings)
-    # This refuses a store of an earlier version, which opening the ledger would migrate.
-    inspection.fingerprint()
-    with closing(bootstrap.ledger(settings)) as ledger:
-        yield CheckingLedger(ledger.facts, inspection.intake)
+    reads = bootstrap.operator_reads(settings)
+    bootstrap.require_secret(settings)
+    yield CheckingLedger(cache(reads.facts), reads.intake)
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:
@@ -168,20 +174,22 @@ def accept_change(settings: Settings) -> list[IntakeAlarm]:
         ended.extend(intake.alarms)
         return accepted(intake)
 
-    bootstrap.require_store(settings)
+    bootstrap.store(settings).require_exists()
     with closing(bootstrap.ledger(settings)) as ledger:
         ledger.change_intake(change)
     return ended
 
 
-def new_rejects_path(settings: Settings, name: str) -> Path:
+def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
+    """Return a new rejects file in the store's folder."""
     first = name.partition(", ")[0]
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         first = first.removesuffix(suffix)
+    first = first.encode()[:100].decode("utf-8", "ignore")
     stamp = f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}"
     folder, number = settings.store / "rejects", 1
-    path = folder / f"{first[:100]}-{stamp}.ndjson"
+    path = folder / f"{first}-{stamp}.ndjson"
     while path.exists():
         number += 1
-        path = folder / f"{first[:100]}-{stamp}-{number}.ndjson"
-    return path
+        path = folder / f"{first}-{stamp}-{number}.ndjson"
+    return RejectsFile(path, is_shared=is_shared(settings.store))

@@ -8,21 +8,23 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.load_report import print_report
-from counterfoil.cli.load_run import LoadReport, new_rejects_path, run_load
+from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
 from counterfoil.cli.recording import is_without_store, record_new_store
+from counterfoil.cli.terminal import echo, print_message
 from counterfoil.domain.intake import HEARTBEAT_MS
-from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import SourceError, printable_name
-from counterfoil.ingest.spool import Spool, reasons, version
+from counterfoil.ingest.pipeline import Summary
+from counterfoil.ingest.sources import FileSet, SourceError
+from counterfoil.ingest.spool import Spool
+from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.signals import SignalSafeEvent, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
+from counterfoil.text import printable
 
 Result = TypeVar("Result")
 
@@ -31,9 +33,11 @@ FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
-    strict: bool
-    delete: bool
-    as_json: bool
+    folder: Path
+    quarantine: Path | None = None
+    strict: bool = False
+    delete: bool = False
+    as_json: bool = False
 
 
 class StopRequest:
@@ -67,92 +71,87 @@ class StopRequest:
                 signal.signal(number, handler)
 
 
-def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
+def watch(settings: Settings, options: WatchOptions) -> None:
     """Load every file that is delivered to the folder, until a signal arrives."""
     stop = StopRequest()
+    kept = Path(settings.kept).expanduser() if settings.kept else None
+    spool = Spool(options.folder, kept, options.quarantine, print_message)
     with spool.locked(), stop.on_signals():
-        click.echo(f"Watching {spool.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
-        watcher = FolderWatch(settings, spool, options, stop)
-        watcher.report(0, 0)
+        echo(f"Watching {options.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
+        loader = StoreLoader(settings, options, stop)
+        watcher = FolderWatch(spool, loader, print_message, loader.steady_ms, delete=options.delete)
+        spool.on_read = loader.on_read
+        loader.meanwhile = watcher.take_files_beside
+        loader.heartbeat()
         while not stop.is_set:
-            watcher.name_stuck_files()
-            if not watcher.take_files():
-                watcher.report_if_due()
+            try:
+                has_moved = watcher.take_files()
+            except KeyboardInterrupt:
+                # A signal has arrived while a file was moved to another file system.
+                if stop.is_set:
+                    break
+                raise
+            if not has_moved:
+                loader.report_if_due()
                 stop.wait(POLL_SEC)
-        watcher.report(0, 0, is_stopped=True)
-        click.echo("Stopped. Files that have not been loaded yet stay in the folder.", err=True)
+        loader.heartbeat(is_stopped=True)
+        echo("Stopped. Files that have not been loaded yet stay in the folder.", err=True)
 
 
-class FolderWatch:
-    """Loads the files of one spool folder, and reports to the store that it is running."""
+class StoreLoader:
+    """Loads the files of one watched folder into the store, and reports to it that the watcher is running."""
 
-    def __init__(self, settings: Settings, spool: Spool, options: WatchOptions, stop: StopRequest) -> None:
+    def __init__(self, settings: Settings, options: WatchOptions, stop: StopRequest) -> None:
         self._settings = settings
-        self._spool = spool
         self._options = options
         self._stop = stop
-        self._name = printable_name(str(spool.folder.resolve()))
+        self._name = printable(str(options.folder.resolve()))
         self._reported = 0.0
         self._clock = SystemClock()
-        self._stuck: set[Path] = set()
+        self._latest: LoadReport | None = None
+        self._failure: OSError | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called regularly during a load."""
 
-    def take_files(self) -> bool:
-        """Load the files that are waiting; return whether there were any."""
-        for link in self._spool.links():
-            self._spool.quarantine(link, "This is a symbolic link. Deliver the file itself.")
-            self.report(0, 1)
-        paths = self._spool.waiting(self._steady_ms())
-        if not paths:
-            return False
-        before = {path: version(path) for path in paths}
-        report = self._retried(lambda: self._load(paths))
-        if report is None or report.interrupted:
-            return True
-        failed = reasons(report.records)
-        # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
-        now = self._steady_ms()
-        unchanged = [
-            path for path in paths if version(path) == before[path] and not self._spool.is_being_written(path, now)
-        ]
-        for path in unchanged:
-            if path in failed:
-                moved = self._spool.quarantine(path, failed[path])
-                report.quarantined += [moved] if moved else []
-            else:
-                self._spool.finish(path, delete=self._options.delete)
-        print_report(report, self._options.as_json)
-        quarantined = len(failed.keys() & unchanged)
-        self.report(len(unchanged) - quarantined, quarantined)
-        return True
-
-    def name_stuck_files(self) -> None:
-        """Name each file that is not loaded because another program keeps it open for writing, once."""
-        stuck = set(self._spool.stuck(self._steady_ms()))
-        for path in sorted(stuck - self._stuck):
-            name = printable_name(path.name)
-            click.echo(
-                f"counterfoil: {name} is not loaded yet, because a program still has it open for writing. "
-                "Let that program close the file, or stop it.",
-                err=True,
-            )
-        self._stuck = stuck
-
-    def _steady_ms(self) -> int:
+    def steady_ms(self) -> int:
         return self._clock.steady_us() // 1000
 
-    def _load(self, paths: list[Path]) -> LoadReport:
-        records = self._spool.source(paths)
-        rejects = RejectsFile(new_rejects_path(self._settings, records.name))
-        report = LoadReport(
-            summary=Summary(source=records.name), rejects=rejects, records=records, quarantines=True, quarantined=[]
-        )
+    def load(self, files: FileSet, *, is_beside: bool) -> bool:
+        self._latest = self._retried(lambda: self._load(files, is_beside=is_beside))
+        if self._failure:
+            raise self._failure
+        return self._latest is not None and not self._latest.interrupted
+
+    def report(self, files: int, quarantined: list[Path], *, loaded: FileSet | None) -> None:
+        if loaded and self._latest:
+            self._latest.quarantined = quarantined
+            print_report(self._latest, self._options.as_json)
+        self.heartbeat(files, len(quarantined))
+
+    def _load(self, files: FileSet, *, is_beside: bool) -> LoadReport:
+        files.on_read = self.on_read
+        rejects = new_rejects_file(self._settings, files.name)
+        report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
         try:
-            run_load(self._settings, report, strict=self._options.strict, on_batch=self._between_batches)
+            strict, on_batch = self._options.strict, self._between_batches
+            run_load(self._settings, report, strict=strict, is_beside=is_beside, on_batch=on_batch)
         except SourceError as error:
-            if not records.damage:
+            if not files.damage:
                 raise
-            click.echo(f"counterfoil: {error}", err=True)
+            print_message(str(error))
         return report
+
+    def on_read(self) -> None:
+        """End the load if a signal has arrived, even if the file has no records."""
+        if self._stop.is_set:
+            raise KeyboardInterrupt
+        try:
+            self.report_if_due()
+            self.meanwhile()
+        except OSError as error:
+            # Whoever reads the file would take this for an error of the file.
+            self._failure = error
+            raise KeyboardInterrupt from error
 
     def _between_batches(self, ledger: Ledger) -> None:
         """End the load if a signal has arrived; otherwise, if a report is due, report that the watcher is running."""
@@ -160,14 +159,15 @@ class FolderWatch:
             raise KeyboardInterrupt
         if self._is_report_due():
             self._report_to(ledger, 0, 0)
+        self.meanwhile()
 
     # --- the heartbeat -------------------------------------------------------------
 
     def report_if_due(self) -> None:
         if self._is_report_due():
-            self.report(0, 0)
+            self.heartbeat()
 
-    def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+    def heartbeat(self, files: int = 0, quarantined: int = 0, *, is_stopped: bool = False) -> None:
         """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
 
         If the store is unavailable, retry until it is available or the watcher is asked to stop.
@@ -202,7 +202,7 @@ class FolderWatch:
             try:
                 if self._reported:
                     # If the store's disk is not mounted, a load would create an empty store at the mount point.
-                    bootstrap.require_store(self._settings)
+                    bootstrap.store(self._settings).require_exists()
                 result = call()
             except (StoreUnavailable, StoreMismatch, SettingsError) as error:
                 if not (self._reported or isinstance(error, StoreUnavailable)):
@@ -210,13 +210,10 @@ class FolderWatch:
                 if self._stop.is_set:
                     return None
                 if pause == FIRST_RETRY_SEC:
-                    said = str(error).rstrip(".")
-                    click.echo(
-                        f"counterfoil: the store is unavailable: {said}. Retrying until it is available.", err=True
-                    )
+                    print_message(f"the store is unavailable; retrying until it is available: {error}")
                 self._stop.wait(pause)
                 pause = min(2 * pause, LAST_RETRY_SEC)
             else:
                 if pause > FIRST_RETRY_SEC:
-                    click.echo("counterfoil: the store is available again.", err=True)
+                    print_message("the store is available again.")
                 return result

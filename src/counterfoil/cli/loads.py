@@ -1,12 +1,10 @@
 """`counterfoil loads`: list the latest loads, or the rejected lines of one load."""
 
 from collections.abc import Sequence
-from contextlib import closing
 
 import click
 
 from counterfoil import bootstrap
-from counterfoil.checks.local import printable
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
@@ -35,11 +33,11 @@ def command(ctx: click.Context, number: int | None, limit: int, store: str | Non
     Exit status: 0 if the loads or the rejected lines were listed, 1 if the store
     cannot be read or there is no such load.
     """
-    with closing(bootstrap.operator_reads(existing_store(ctx, store))) as reads:
-        if number is None:
-            _print_loads(reads.loads(limit), as_json)
-        else:
-            _print_rejects(_find(reads, number), reads.rejects(number, MOST_REJECTS), as_json)
+    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    if number is None:
+        _print_loads(reads.loads(limit), as_json)
+    else:
+        _print_rejects(_find(reads, number), reads.rejects(number, MOST_REJECTS), as_json)
 
 
 def _find(reads: OperatorReads, number: int) -> LoadRow:
@@ -91,7 +89,7 @@ def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
             f"{one.lines:,}",
             f"{one.changed:,}",
             f"{one.rejected:,}",
-            printable(one.source),
+            one.source or "-",
         )
         for one in loads
     ]
@@ -115,7 +113,7 @@ def _print_rejects(load: LoadRow, rejects: Sequence[RejectedLine], as_json: bool
         DisplayColumn("fields"),
         DisplayColumn("source"),
     )
-    rows = [(f"{one.line:,}", one.reason, printable(" ".join(one.fields)), printable(one.source)) for one in rejects]
+    rows = [(f"{one.line:,}", one.reason, " ".join(one.fields) or "-", one.source or "-") for one in rejects]
     print_table(columns, rows)
     if load.rejected > len(rejects):
         print_note(f"the first {len(rejects):,} of {load.rejected:,} rejected lines are shown.")

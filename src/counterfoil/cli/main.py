@@ -50,7 +50,7 @@ COMMANDS = {
     "restore": "Restore a backup.",
     "prune": "Delete expired request records, daily totals, cursors and removals.",
     "status": "Show a one-screen health summary.",
-    "doctor": "Check the installation and say how to fix problems.",
+    "doctor": "Check everything that the service needs (status --deep).",
     "settings": "Print the effective settings.",
     "reference": "Write the API reference as HTML, Markdown or llms.txt.",
     "completion": "Print the shell completion script.",
@@ -78,6 +78,7 @@ EXTRAS = {
     "isal": "server",
     "prometheus_client": "server",
     "uvloop": "server",
+    "waitress": "server",
     "asyncpg": "cluster",
     "psycopg": "cluster",
     "redis": "cluster",
@@ -192,11 +193,16 @@ def _run_command(call: Callable[[], object]) -> int:
 
 
 def _print_error(message: str, status: int) -> int:
-    if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
-        import traceback  # noqa: PLC0415 - few commands fail
+    # Imported here because few commands fail.
+    from counterfoil.cli.terminal import echo, print_message  # noqa: PLC0415
+    from counterfoil.text import without_passwords  # noqa: PLC0415
 
-        traceback.print_exc()
-    click.echo(f"counterfoil: {' '.join(message.split())}", err=True)
+    if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
+        import traceback  # noqa: PLC0415
+
+        for line in traceback.format_exc().splitlines():
+            echo(without_passwords(line), err=True)
+    print_message(without_passwords(message))
     return status
 
 

@@ -7,7 +7,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import json_option, settings_from, store_option
 from counterfoil.cli.recording import audit_entry, record
-from counterfoil.cli.terminal import print_json
+from counterfoil.cli.terminal import echo, print_json
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.settings import SettingsError, display_value
 
@@ -34,7 +34,7 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
             f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. "
             "An embedded store has no roles and cannot be distributed."
         )
-    done = bootstrap.migrate(settings, partial(_entry, Act.SCHEMA_MIGRATED))
+    done = bootstrap.store(settings).migrate(partial(_entry, Act.SCHEMA_MIGRATED))
     distributed = bootstrap.distribute(settings) if distribute else []
     if distributed:
         record(settings, Act.TABLES_DISTRIBUTED, ", ".join(distributed))
@@ -43,11 +43,11 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
         changes = {"migrations": done, "distributed": distributed, "roles": granted}
         print_json({"store": display_value(settings, "store"), **changes})
         return
-    click.echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
+    echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
     if distribute:
-        click.echo(f"Distributed {', '.join(distributed)}." if distributed else "The tables are already distributed.")
+        echo(f"Distributed {', '.join(distributed)}." if distributed else "The tables are already distributed.")
     if granted:
-        click.echo(f"Roles: {', '.join(granted)}. They cannot log in; grant them to your own logins.")
+        echo(f"Roles: {', '.join(granted)}. They cannot log in; grant them to your own logins.")
 
 
 def _entry(act: Act, names: list[str]) -> AuditEntry:

@@ -10,14 +10,15 @@ from counterfoil.cli.json_option import json_option as json_option  # noqa: PLC0
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 
-def setting_option(name: str, kind: Any = str, metavar: str | None = None) -> Callable[[Any], Any]:
+def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> Callable[[Any], Any]:
     """Return a decorator that adds the flag of a setting, with the setting's help text."""
     setting = BY_NAME[name]
+    is_number = isinstance(setting.default, int)
     return click.option(
         f"--{name.replace('_', '-')}",
         name,
-        type=kind,
-        metavar=metavar,
+        type=kind or (int if is_number else click.Choice(setting.choices) if setting.choices else str),
+        metavar="N" if is_number else metavar,
         help=f"{setting.help} [{setting.variable}; default: {setting.default or 'none'}]",
     )
 
@@ -32,7 +33,7 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
         settings = load(flags, file=config)
     except SettingsError as error:
         if any(flags.get(name) is not None for name in error.names):
-            raise click.UsageError(f"{str(error).rstrip('.')}.", ctx) from error
+            raise click.UsageError(str(error), ctx) from error
         raise
     if settings.store.is_file():
         raise SettingsError(
@@ -55,5 +56,5 @@ def existing_store(ctx: click.Context, store: str | None, **flags: object) -> Se
     settings = settings_from(ctx, store=store, **flags)
     from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 
-    bootstrap.require_store(settings)
+    bootstrap.store(settings).require_exists()
     return settings

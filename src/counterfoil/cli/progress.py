@@ -17,14 +17,16 @@ class ProgressDisplay(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int | None, unit: str, *, in_bytes: bool = False) -> Iterator[ProgressDisplay]:
+def progress(
+    what: str, total: int | None, unit: str, *, in_bytes: bool = False, is_shown: bool = True
+) -> Iterator[ProgressDisplay]:
     """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal.
 
     With `in_bytes`, positions are in bytes, and the bar shows megabytes and
     megabytes per second. Without a total, a spinner is shown instead of the bar, the
     percentage and the time left.
     """
-    if not terminal.is_terminal(sys.stderr):
+    if not (is_shown and terminal.is_terminal(sys.stderr)):
         yield lambda position, count: None  # noqa: ARG005 - shows nothing
         return
     with _bar(total is None) as bar:

@@ -7,13 +7,13 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.recording import record
-from counterfoil.cli.terminal import print_json, print_note
+from counterfoil.cli.terminal import echo, print_json, print_note
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from counterfoil.domain.counted import counted
 from counterfoil.settings import Settings
+from counterfoil.text import counted
 
 
 @click.command()
@@ -38,11 +38,9 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     counts = f"{deleted_records}, {deleted_totals}, {counted(expired, 'expired cursor')}, {deleted_removals}"
     record(settings, Act.RECORDS_PRUNED, counts)
     if as_json:
-        # "bookmarks" is the former name of "cursors"; scripts may depend on it.
-        pruned = {"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired}
-        print_json({**pruned, "removals": removals})
+        print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "removals": removals})
         return
-    click.echo(
+    echo(
         f"Deleted {deleted_records} older than {REQUEST_RECORD_DAYS} days and "
         f"{deleted_totals} older than {DAILY_TOTAL_DAYS} days. Expired {counted(expired, 'unused cursor')}. "
         f"Deleted {deleted_removals} older than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
@@ -51,7 +49,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 def _prune_removals(settings: Settings) -> int:
     """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
-    permissions = bootstrap.inspection(settings).permissions()
+    permissions = bootstrap.operator_reads(settings).permissions()
     if permissions and not (permissions.serves or permissions.loads):
         print_note(
             f"the login {permissions.login} cannot delete removals from the change feed, so none were deleted. "

@@ -28,11 +28,9 @@ from counterfoil.cli.terminal import print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
 from counterfoil.client.errors import CounterfoilError, Stopped
-from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller, origin_of
-from counterfoil.client.pull_state import Origin, State
-from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.opening import private_files
+from counterfoil.client.pull_state import Origin, State, Tally
+from counterfoil.client.sinks import SinkError, private_files
 from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
 
@@ -318,7 +316,7 @@ def _view(report: PullReport) -> dict[str, object]:
         "membersAdded": tally.members_added,
         "membersChanged": tally.members_changed,
         "membersUnchanged": tally.members_unchanged,
-        "membersGone": tally.members_removed,
+        "membersRemoved": tally.members_removed,
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "seconds": round(report.seconds, 3),

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
 from counterfoil.cli import terminal
-from counterfoil.client.pages import Tally
-from counterfoil.domain.counted import counted
+from counterfoil.client.pull_state import Tally
+from counterfoil.text import counted, printable
 
 # The rate is not shown before this time has passed, because it would be unreliable.
 MIN_RATE_SEC = 0.2
@@ -43,7 +43,7 @@ class PullDisplay(Progress):
         yield self.make_tasks_table(self.tasks)
         # The line is wrapped in Text, because a shop ID may look like markup.
         line = waiting(self._tally, time.monotonic()) or self._tally.reading
-        yield Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis")
+        yield Text(f"  {printable(line)}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def stage(tally: Tally) -> str:

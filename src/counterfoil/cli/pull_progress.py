@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from counterfoil.cli.terminal import is_terminal
-from counterfoil.client.pages import Tally
+from counterfoil.client.pull_state import Tally
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 import click
 
 from counterfoil.cli.remote import KEY_VARIABLE
-from counterfoil.client.pages import Tally
+from counterfoil.client.pull_state import Tally
 
 REPEATED = "The copy is not affected. The next run with --then runs the command again."
 

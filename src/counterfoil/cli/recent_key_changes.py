@@ -4,22 +4,21 @@ A change that the same operator made in the console counts as somebody else's.
 """
 
 import sys
-from contextlib import closing
 from typing import NamedTuple
 
-import click
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.checks.local import format_duration, printable
-from counterfoil.cli.terminal import is_terminal
+from counterfoil.cli.terminal import confirm, is_terminal
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
+from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.domain.messages import duration
 from counterfoil.key_issuing import KeyChanges, KeyIssuingError
 from counterfoil.settings import Settings
 
 # How long a change counts as recent, and how many of the key's latest audit entries are searched for recent changes.
-RECENT_MS, RECENT_ENTRIES = 3_600_000, 100
+RECENT_MS, RECENT_ENTRIES = HOUR_MS, 100
 
 
 class RecentValue(NamedTuple):
@@ -32,8 +31,7 @@ class RecentValue(NamedTuple):
 def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> list[RecentValue]:
     """Return the values that somebody else set recently and that this update replaces."""
     planned = field_changes(key, replace(key, **changes.changed_fields()))
-    with closing(bootstrap.audit(settings)) as audit:
-        entries = audit.entries(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
+    entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
     found = []
     for name in sorted(planned):
         latest = next((entry for entry in entries if entry.act == Act.KEY_CHANGED and name in entry.changes), None)
@@ -41,7 +39,7 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
             continue
         before, after = latest.changes[name].before, latest.changes[name].after
         description = (
-            f"{format_duration(now - latest.at)} ago, {printable(latest.actor.name)} ({latest.actor.via}) "
+            f"{duration(now - latest.at)} ago, {latest.actor.name} ({latest.actor.via}) "
             f"changed {name} from {_value(before)} to {_value(after)}."
         )
         found.append(RecentValue(description, _value(planned[name].after)))
@@ -50,8 +48,7 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
 
 def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -> set[FieldValue]:
     """Return the IDs of the successors that somebody else recently issued by rotating the key."""
-    with closing(bootstrap.audit(settings)) as audit:
-        entries = audit.entries(RECENT_ENTRIES, key_id, now - RECENT_MS)
+    entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key_id, now - RECENT_MS)
     return {
         entry.changes["successor"].after
         for entry in entries
@@ -67,10 +64,10 @@ def confirm_replacement(replaced: list[RecentValue]) -> None:
                 f"{value.description} Nothing was changed. "
                 f"To replace that value with {value.replacement}, run the command with --yes."
             )
-        click.confirm(f"{value.description} Replace it with {value.replacement}?", abort=True, err=True)
+        confirm(f"{value.description} Replace it with {value.replacement}?")
 
 
 def _value(value: FieldValue) -> str:
     if value is None:
         return "none"
-    return f"{value:,}" if isinstance(value, int) else printable(value if isinstance(value, str) else " ".join(value))
+    return f"{value:,}" if isinstance(value, int) else value if isinstance(value, str) else " ".join(value)

@@ -19,11 +19,11 @@ from counterfoil.cli.exit_status import (
 from counterfoil.cli.json_option import json_option
 from counterfoil.cli.pull_progress import pull_progress
 from counterfoil.cli.remote import Remote, remote_options, since_option
-from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, print_json, print_note, print_table
 from counterfoil.client.errors import CopyMismatch
-from counterfoil.client.pages import Tally
+from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
-from counterfoil.client.sinks.opening import private_files
+from counterfoil.client.sinks import private_files
 
 
 class Comparison(Struct):
@@ -98,7 +98,7 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
     elif comparison.tally.requests:
         if comparison.found:
             _print_differences(comparison.found)
-        click.echo(_summary(comparison))
+        echo(_summary(comparison))
     print_error(comparison.outcome, "any fixes made so far are saved. Run the same command to restart the comparison.")
 
 
@@ -173,7 +173,7 @@ def _difference(difference: Difference) -> dict[str, object]:
         "missing": difference.missing,
         "removed": difference.removed,
         "different": difference.different,
-        "mended": difference.is_fixed,
+        "fixed": difference.is_fixed,
     }
 
 

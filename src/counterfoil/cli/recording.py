@@ -17,7 +17,7 @@ def audit_entry(act: Act, detail: str) -> AuditEntry:
 
 def is_without_store(settings: Settings) -> bool:
     """Return whether the store is embedded and does not exist yet. The command then creates it."""
-    return not settings.database and not bootstrap.has_store(settings)
+    return not settings.database and not bootstrap.store(settings).exists()
 
 
 def record_new_store(settings: Settings) -> None:

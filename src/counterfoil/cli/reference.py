@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from counterfoil.cli.options import settings_from
+from counterfoil.cli.terminal import echo, print_document
 from counterfoil.http.reference import FORMATS, example_base_url, render
 
 # A URL without a query, a fragment, a password, or characters that must be quoted in a shell or escaped in HTML.
@@ -40,10 +41,10 @@ def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: st
         _check_base_url(base_url)
     text = render(kind or _kind_of(out), prefix, base_url or example_base_url(prefix))
     if out is None:
-        click.echo(text, nl=False)
+        print_document(text)
         return
     out.write_bytes(text)
-    click.echo(f"Wrote {out} ({len(text):,} bytes).")
+    echo(f"Wrote {out} ({len(text):,} bytes).")
 
 
 def _check_base_url(base_url: str) -> None:

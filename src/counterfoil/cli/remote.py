@@ -1,7 +1,6 @@
 """Options shared by `pull` and `reconcile`: the service, the key and the target."""
 
 import os
-import re
 from collections.abc import Callable
 from datetime import UTC, date, timedelta
 from functools import wraps
@@ -14,16 +13,15 @@ from msgspec import Struct
 
 from counterfoil.client import Client
 from counterfoil.client.connection import checked_url, request_headers
-from counterfoil.client.sinks.opening import TARGET_KINDS, Destination, parse_destination
+from counterfoil.client.sinks import TARGET_KINDS, Destination, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
+from counterfoil.text import parse_duration
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
 API_PATH = "/ext/v1"
 # A run with at most this many requests does not ask the service for the rate limit.
 UNPACED_REQUESTS = 6
-_DURATION = re.compile(r"([0-9]+)(s|m|h|d)", re.ASCII)
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class Remote(Struct, frozen=True):
@@ -39,10 +37,10 @@ class Remote(Struct, frozen=True):
 
 def duration(text: str) -> float:
     """Parse a duration such as `30s`, `5m`, `12h` or `1d`, and return it in seconds."""
-    match = _DURATION.fullmatch(text.strip())
-    if not match or not int(match[1]):
+    span_ms = parse_duration(text, "smhd")
+    if span_ms is None:
         raise click.BadParameter(f"{text!r} is not a valid duration. Use a value such as 30s, 5m, 12h or 1d.")
-    return int(match[1]) * _SECONDS[match[2]]
+    return span_ms / 1000
 
 
 def past_day(text: str) -> date:

@@ -1,10 +1,8 @@
 """`counterfoil requests`: find recorded requests, or follow new ones."""
 
-import csv
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from datetime import UTC
 from typing import NoReturn
 
@@ -16,13 +14,13 @@ from counterfoil import bootstrap
 from counterfoil.cli.audit import since_time
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, print_json, print_note, print_table, style
 from counterfoil.domain.allowance import REQUEST_RECORD_DAYS
 from counterfoil.domain.calendar import from_ms, iso_utc
-from counterfoil.domain.counted import counted
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter, RequestFollower
+from counterfoil.text import counted, csv_text
 
 PER_PAGE = 1_000
 FOLLOW_SEC = 1.0
@@ -98,10 +96,10 @@ def command(
         since=since,
         until=until,
     )
-    with closing(bootstrap.operator_reads(existing_store(ctx, store))) as reads:
-        if follow:
-            _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
-        found = _find(reads, wanted, limit + 1)
+    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    if follow:
+        _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
+    found = _find(reads, wanted, limit + 1)
     _print(found[:limit], as_json=as_json, as_csv=as_csv)
     if len(found) > limit:
         print_note(
@@ -124,15 +122,15 @@ def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_cs
     since = now if wanted.since is None else wanted.since
     follower = RequestFollower(reads, wanted, since)
     if as_csv:
-        csv.writer(sys.stdout, lineterminator="\n").writerow(_NAMES)
+        sys.stdout.write(csv_text([_NAMES], "\n"))
     while True:
         for one in follower.new_requests():
             if as_json:
                 print_json(_view(one))
             elif as_csv:
-                csv.writer(sys.stdout, lineterminator="\n").writerow(_values(one))
+                sys.stdout.write(csv_text([_values(one)], "\n"))
             else:
-                click.echo(_line(one))
+                echo(_line(one))
         sys.stdout.flush()
         time.sleep(FOLLOW_SEC)
 
@@ -163,27 +161,22 @@ _COLUMNS = (
 def _cells(one: RecordedRequest) -> tuple[str, ...]:
     at = f"{from_ms(one.at, UTC):%Y-%m-%d %H:%M:%S}.{one.at % 1000:03}"
     took = f"{one.took_us / 1000:,.1f}"
-    return at, str(one.status), took, one.route, one.key_id, one.request_id or "-", one.error or "-"
+    return at, str(one.status), took, one.route, one.key_id, one.request_id, one.error or "-"
 
 
 def _line(one: RecordedRequest) -> str:
     at, status, took, route, key, request, error = _cells(one)
     colour = "red" if one.status >= 500 else "yellow" if one.status >= 400 else "green"
-    shown = f"{click.style(status, fg=colour)}  {took:>9} ms  {route:<21}  {click.style(key, bold=True)}  {request}"
-    return f"{click.style(at, dim=True)}  {shown}" + ("" if one.error is None else f"  {error}")
+    shown = f"{style(status, fg=colour)}  {took:>9} ms  {route:<21}  {style(key, bold=True)}  {request}"
+    return f"{style(at, dim=True)}  {shown}" + ("" if one.error is None else f"  {error}")
 
 
 def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         print_json([_view(one) for one in found])
     elif as_csv:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(_csv_rows(found))
+        sys.stdout.write(csv_text([_NAMES, *map(_values, found)], "\n"))
     elif found:
         print_table(_COLUMNS, [_cells(one) for one in found])
     else:
         print_note(f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days.")
-
-
-def _csv_rows(found: Sequence[RecordedRequest]) -> Iterator[Sequence[object]]:
-    yield _NAMES
-    yield from map(_values, found)

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from counterfoil import bootstrap
-from counterfoil.checks.local import format_duration
 from counterfoil.cli.options import json_option, require_embedded, settings_from, store_option
-from counterfoil.cli.terminal import is_terminal, print_fields, print_json, print_note
+from counterfoil.cli.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.messages import duration
 from counterfoil.machine.operator import operator
 from counterfoil.settings import display_value
 
@@ -38,7 +38,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
     if replace and not yes:
         if not is_terminal(sys.stdin):
             raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)
-        click.confirm(f"Replace the store {display_value(settings, 'store')}?", abort=True, err=True)
+        confirm(f"Replace the store {display_value(settings, 'store')}?")
     restored = bootstrap.restore(settings, folder, operator(), replace=replace)
     manifest = restored.manifest
     if as_json:
@@ -66,14 +66,15 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]
         )
-        click.echo("\nBefore you start the service, do the following:")
+        echo()
+        echo("Before you start the service, do the following:")
         carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
         if not carried:
-            click.echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")
-        click.echo(f"- Keys that were issued after {iso_utc(manifest.created_at)} are lost: issue new ones.")
-        click.echo("Then load the deliveries again, beginning with those from shortly before the backup.")
+            echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")
+        echo(f"- Keys that were issued after {iso_utc(manifest.created_at)} are lost: issue new ones.")
+        echo("Then load the deliveries again, beginning with those from shortly before the backup.")
     if restored.clock_behind_ms:
         print_note(
-            f"the clock is {format_duration(restored.clock_behind_ms)} behind the horizon. Check the clock against NTP "
+            f"the clock is {duration(restored.clock_behind_ms)} behind the horizon. Check the clock against NTP "
             "before you start the service."
         )

@@ -4,6 +4,8 @@ from importlib import resources
 
 import click
 
+from counterfoil.cli.terminal import print_document
+
 KINDS = ("shop", "base", "member", "bill")
 
 
@@ -12,4 +14,4 @@ KINDS = ("shop", "base", "member", "bill")
 def command(kind: str) -> None:
     """Print the JSON Schema of a kind of source record. See docs/source-records.md."""
     schema = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
-    click.echo(schema.read_text(encoding="utf-8").rstrip("\n"))
+    print_document(schema.read_text(encoding="utf-8").rstrip("\n") + "\n")

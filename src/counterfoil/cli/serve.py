@@ -5,22 +5,22 @@ import sys
 import click
 
 from counterfoil.cli.options import setting_option, settings_from, store_option
-from counterfoil.cli.terminal import is_terminal
+from counterfoil.cli.terminal import echo, is_terminal
 from counterfoil.machine.addresses import url
 from counterfoil.serving import supervisor
-from counterfoil.settings import LOG_FORMATS, LOG_TARGETS, REFERENCE_CHOICES, Settings, display_value
+from counterfoil.settings import Settings, display_value
 
 
 @click.command()
 @setting_option("host")
-@setting_option("port", int, "N")
-@setting_option("workers", int, "N")
+@setting_option("port")
+@setting_option("workers")
 @setting_option("prefix")
-@setting_option("reference", click.Choice(REFERENCE_CHOICES))
+@setting_option("reference")
 @setting_option("admin_host")
-@setting_option("admin_port", int, "N")
-@setting_option("log", click.Choice(LOG_TARGETS))
-@setting_option("log_format", click.Choice(LOG_FORMATS))
+@setting_option("admin_port")
+@setting_option("log")
+@setting_option("log_format")
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
@@ -45,8 +45,8 @@ def _print_addresses(settings: Settings) -> None:
         return
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), display_value(settings, "store")
     message = f"Serving {address} from {store}. Press Ctrl-C to stop."
-    click.secho(message, err=True, bold=True)
+    echo(message, err=True, bold=True)
     admin = "off"
     if settings.admin_port:
         admin = f"{url(settings.admin_host, settings.admin_port)} (/live, /ready, /metrics)"
-    click.echo(f"Admin listener: {admin}", err=True)
+    echo(f"Admin listener: {admin}", err=True)

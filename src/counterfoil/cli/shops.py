@@ -8,13 +8,12 @@ from itertools import groupby
 import click
 
 from counterfoil import bootstrap
-from counterfoil.checks.local import printable
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, is_terminal, print_json, print_note, print_table, style
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
-from counterfoil.domain.counted import counted
 from counterfoil.machine.clock import SystemClock
+from counterfoil.text import counted
 
 
 @click.command()
@@ -35,7 +34,7 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
     Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
     franchise is unknown.
     """
-    found = bootstrap.inspection(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
+    found = bootstrap.operator_reads(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
     if franchise is not None:
         known = sorted({shop.franchise_id for shop in found if shop.franchise_id})
         found = [shop for shop in found if shop.franchise_id == franchise]
@@ -104,7 +103,7 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
             format_usual(shop.usual_by_now),
             format_usual(shop.usual_since_last),
             _STATES[shop.state],
-            printable(shop.name),
+            shop.name or "-",
         )
         for shop in shops
     ]
@@ -116,32 +115,30 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
     width = shutil.get_terminal_size().columns
     for franchise_id, group in groupby(shops, key=lambda shop: shop.franchise_id):
         of_franchise = list(group)
-        title = click.style(f"franchise {franchise_id}" if franchise_id else "no franchise", bold=True)
-        number = click.style(counted(len(of_franchise), "shop"), dim=True)
-        click.echo(f"{title}  {number}")
+        title = style(f"franchise {franchise_id}" if franchise_id else "no franchise", bold=True)
+        number = style(counted(len(of_franchise), "shop"), dim=True)
+        echo(f"{title}  {number}")
         indent = max(len(shop.shop_id) for shop in of_franchise) + 4
         for shop in of_franchise:
             _print_shop(shop, indent, width)
-        click.echo()
-    click.secho(
+        echo()
+    echo(
         "Times are in Thailand time. Usual: the median number of bills by this time on this weekday (last 4 weeks).",
         dim=True,
     )
-    click.secho(
-        f"Silent: the shop has had no bill for a period in which it usually has {MISSING_BILLS} or more.", dim=True
-    )
+    echo(f"Silent: the shop has had no bill for a period in which it usually has {MISSING_BILLS} or more.", dim=True)
 
 
 def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
     state = ""
     if shop.is_silent:
-        state = click.style(
+        state = style(
             f"  silent; it usually has at least {format_usual(shop.usual_since_last)} bills in a period this long",
             fg="yellow",
         )
     elif shop.state != "open":
-        state = click.style(f"  {_STATES[shop.state]}", dim=True)
-    click.echo(f"  {click.style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {printable(shop.name)}{state}")
+        state = style(f"  {_STATES[shop.state]}", dim=True)
+    echo(f"  {style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {shop.name or '-'}{state}")
     about = [
         counted(shop.bills or 0, "bill"),
         f"last {_last_bill(shop)}",
@@ -151,4 +148,4 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
     base = f"base {shop.provider_id}" if shop.provider_id else "no members"
     lines = [f"{line} · {base}"] if indent + len(line) + len(base) + 3 <= width else [line, base]
     for text in lines:
-        click.secho(" " * indent + text, dim=True)
+        echo(" " * indent + text, dim=True)

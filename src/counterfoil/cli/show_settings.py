@@ -6,7 +6,7 @@ import shutil
 import click
 
 from counterfoil.cli.options import json_option, store_option
-from counterfoil.cli.terminal import display_width, print_json
+from counterfoil.cli.terminal import display_width, echo, print_json, style
 from counterfoil.settings import TABLE, collect, display_value, resolve
 
 MAX_WIDTH, MAX_VALUE = 100, 40
@@ -34,6 +34,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     value_width = min(MAX_VALUE, max(display_width(value) for _, value, _, _ in rows))
     for name, value, origin, text in rows:
         padding = " " * (value_width - display_width(value))
-        shown = click.style(value, fg="cyan") + padding
-        click.echo(f"{click.style(name.ljust(name_width), bold=True)}  {shown}  {origin}")
-        click.secho(click.wrap_text(text, width, initial_indent=INDENT, subsequent_indent=INDENT), dim=True)
+        shown = style(value, fg="cyan") + padding
+        echo(f"{style(name.ljust(name_width), bold=True)}  {shown}  {origin}")
+        for line in click.wrap_text(text, width, initial_indent=INDENT, subsequent_indent=INDENT).splitlines():
+            echo(line, dim=True)

@@ -1,60 +1,115 @@
-"""`counterfoil status`: show on one screen whether all is well."""
+"""`counterfoil status`: show on one screen whether all is well, and say how to fix problems."""
 
+import os
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 
 import click
 
 from counterfoil import __version__
-from counterfoil.checks.local import Finding, Status
-from counterfoil.checks.overview import Overview, overview
-from counterfoil.cli.doctor import print_finding
+from counterfoil.checks.findings import Finding, Status, failed, ok
+from counterfoil.checks.overview import Overview, StoreStatus, overview
 from counterfoil.cli.load_fields import alarm_view
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.shops import shop_view
-from counterfoil.cli.terminal import print_json
+from counterfoil.cli.terminal import echo, is_terminal, print_json, style
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.messages import Message, quoted
 from counterfoil.machine.clock import SystemClock
-from counterfoil.settings import display_value
+from counterfoil.settings import Settings, SettingsError, display_value, load
+from counterfoil.text import counted
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
+INDENT = 18
+SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
+
+SETTINGS_VALID = ok("settings", "settings_valid", "Settings are valid.")
+SETTINGS_VALID_WITH_FILE = ok("settings", "settings_valid_with_file", "Settings are valid, including those in {file}.")
+FIX_SETTINGS = Message("fix_settings", "Fix it, then run `counterfoil doctor` again.")
 
 
 @click.command()
 @store_option
 @json_option
+@click.option("--deep", is_flag=True, help="Also check settings, files, secret, clock, ports and permissions.")
 @click.pass_context
-def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, store: str | None, as_json: bool, deep: bool) -> None:
     """Show the state of the service, the store, the latest load, quotas, shops and disk on one screen.
 
     Does not change any data. Exit status: 0 if all is well, 1 if there are
     problems, 2 if there are only warnings. Incorrect usage also exits with 2, but prints
     nothing to standard output.
     """
-    settings = existing_store(ctx, store)
-    seen = overview(settings, SystemClock().now_ms())
-    if as_json:
-        print_json(_view(seen, display_value(settings, "meter")))
+    found = show_status(ctx, store, as_json=as_json, deep=deep)
+    raise click.exceptions.Exit(EXIT_CODES[found.status])
+
+
+def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: bool) -> Overview:
+    """Print all findings and return them. With `deep`, wrong settings and a missing store are findings too."""
+    settings, now = None, SystemClock().now_ms()
+    if not deep:
+        settings = existing_store(ctx, store)
+        found = overview(settings, now)
     else:
-        for finding in seen.findings:
-            print_finding(finding)
-        click.echo(f"\n{_summary(seen.findings)}")
-    raise click.exceptions.Exit(EXIT_CODES[seen.status])
+        try:
+            settings = load({"store": store}, os.environ, ctx.obj)
+        except SettingsError as error:
+            invalid = failed("settings", quoted(error, "settings_invalid"), FIX_SETTINGS)
+            found = Overview(now, [invalid], StoreStatus([]))
+        else:
+            valid = SETTINGS_VALID() if ctx.obj is None else SETTINGS_VALID_WITH_FILE(file=str(ctx.obj))
+            seen = overview(settings, now, deep=True)
+            found = Overview(now, [valid, *seen.findings], seen.store)
+    if as_json:
+        print_json(_view(found, settings))
+    else:
+        for finding in found.findings:
+            _print_finding(finding)
+        echo()
+        echo(_summary(found.findings, deep=deep))
+    return found
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def _print_finding(finding: Finding) -> None:
+    """Print a finding, with its advice indented below it. On a terminal, wrap long lines."""
+    symbol, colour = SYMBOLS[finding.status]
+    on_screen = is_terminal(sys.stdout)
+    status = f"{symbol} {finding.status}" if on_screen else finding.status
+    lines = [
+        *_lines(str(finding.message), on_screen),
+        *(style(line, fg=colour) for line in _lines(str(finding.advice), on_screen)),
+    ]
+    head = f"{style(f'{status:<6}', fg=colour)}  {style(f'{finding.check:<8}', bold=True)}  "
+    for line in lines:
+        echo(head + line)
+        head = " " * INDENT
+
+
+def _lines(text: str, on_screen: bool) -> list[str]:
+    """Return the lines to print: wrapped at word boundaries for a terminal, otherwise a single line."""
+    if not on_screen:
+        return [text] if text else []
+    width = max(30, shutil.get_terminal_size().columns - INDENT)
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _summary(findings: Sequence[Finding], *, deep: bool) -> str:
     failed, warned = (sum(finding.status == status for finding in findings) for status in ("fail", "warn"))
     if not failed and not warned:
-        return click.style("All is well.", fg="green")
+        return style("All is well.", fg="green")
     counts = [(failed, "problem", "red"), (warned, "warning", "yellow")]
-    parts = [click.style(f"{n} {what}{'' if n == 1 else 's'}", fg=colour) for n, what, colour in counts if n]
-    return f"{' and '.join(parts)}. Run `counterfoil doctor` for details."
+    parts = [style(counted(number, noun), fg=colour) for number, noun, colour in counts if number]
+    return f"{' and '.join(parts)}.{'' if deep else ' Run `counterfoil doctor` for details.'}"
 
 
-def _view(found: Overview, meter: str) -> dict[str, object]:
+def _view(found: Overview, settings: Settings | None) -> dict[str, object]:
     seen, now = found.store, found.at
     load = seen.load
     return {
         "status": found.status,
+        "healthy": found.is_healthy,
         "at": iso_utc(now),
         "version": __version__,
         "checks": found.findings,
@@ -64,7 +119,7 @@ def _view(found: Overview, meter: str) -> dict[str, object]:
         "software": seen.extent.software if seen.extent else None,
         "freeBytes": seen.disk.free_bytes if seen.disk else None,
         "logBytes": seen.disk.log_bytes if seen.disk else {},
-        "meter": meter or None,
+        "meter": (display_value(settings, "meter") or None) if settings else None,
         "servers": [
             {
                 "name": server.name,

@@ -1,15 +1,20 @@
-"""Prints results: with colours, tables and bars on a terminal, and as plain lines elsewhere."""
+"""Prints results: with colours, tables and bars on a terminal, and as plain lines elsewhere.
 
+All commands print with these functions. They escape control characters, which
+names and messages from elsewhere may contain.
+"""
+
+import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from unicodedata import category, east_asian_width
 
 import click
-from msgspec import json, to_builtins
 
 from counterfoil.machine.colour import wants_colour
+from counterfoil.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +25,10 @@ COLUMN_GAP = "  "
 # A drawn table has this many cells between columns. A column that may be wrapped has at least MIN_COLUMN_WIDTH cells.
 DRAWN_GAP = 3
 MIN_COLUMN_WIDTH = 5
+# `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
+# because it is random.
+_STYLE_MARK = f"{{{os.urandom(8).hex()}}}"
+_SEQUENCE_START = "\x1b["
 
 
 class DisplayColumn(NamedTuple):
@@ -36,21 +45,50 @@ def is_terminal(stream: IO[str] | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def style(text: str, **styles: Any) -> str:
+    """Return text in a colour or style, for `echo` and `print_fields`. The styles are those of `click.style`."""
+    return click.style(text, **styles).replace(_SEQUENCE_START, _STYLE_MARK)
+
+
+def echo(text: str = "", *, err: bool = False, **styles: Any) -> None:
+    """Print one line. Control characters are escaped, including line feeds."""
+    line = printable(style(text, **styles) if styles else text)
+    click.echo(line.replace(_STYLE_MARK, _SEQUENCE_START), err=err)
+
+
+def confirm(question: str) -> None:
+    """Ask a question on standard error, and abort the command unless the answer is yes."""
+    click.confirm(printable(question), abort=True, err=True)
+
+
+def print_document(text: str | bytes) -> None:
+    """Print a whole document, such as a schema or a script, unchanged. It must not contain text from elsewhere."""
+    click.echo(text, nl=False)
+
+
 def print_json(value: object) -> None:
+    """Print a value as JSON. Messages are printed in English."""
+    from msgspec import json, to_builtins  # noqa: PLC0415 - completing a command name must be quick
+
     try:
-        text = json.encode(value).decode()
+        text = json.encode(value, enc_hook=str).decode()
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
         # The output cannot encode a character, or a path is not valid Unicode, so use JSON's ASCII escapes.
         import json as ascii_json  # noqa: PLC0415 - most commands need only msgspec
 
-        text = ascii_json.dumps(to_builtins(value), separators=(",", ":"))
+        text = ascii_json.dumps(to_builtins(value, enc_hook=str), separators=(",", ":"))
     click.echo(text)
 
 
 def print_note(text: str) -> None:
     """Print a note, which is neither a result nor an error, to standard error."""
-    click.echo(f"counterfoil: note: {text}", err=True)
+    print_message(f"note: {text}")
+
+
+def print_message(text: str) -> None:
+    """Print a message with the name of the program to standard error, in one line."""
+    echo(f"counterfoil: {' '.join(text.split())}", err=True)
 
 
 def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
@@ -58,7 +96,7 @@ def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object
 
     On a terminal that is too narrow for the table, each row is a block of lines.
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     if is_terminal(sys.stdout):
         if _min_width(columns, cells) <= shutil.get_terminal_size().columns:
             _print_drawn(columns, cells)
@@ -82,9 +120,9 @@ def _print_blocks(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str
     width = max(display_width(column.name) for column in columns)
     for position, row in enumerate(cells):
         if position:
-            click.echo()
+            echo()
         for column, cell in zip(columns, row, strict=True):
-            click.echo(f"{click.style(column.name.ljust(width), dim=True)}{COLUMN_GAP}{cell}".rstrip())
+            echo(f"{style(column.name.ljust(width), dim=True)}{COLUMN_GAP}{cell}".rstrip())
 
 
 def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
@@ -124,7 +162,7 @@ def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
             for cell, width, align_right in zip(row, widths, right, strict=True)
             for padding in (" " * (width - display_width(cell)),)
         ]
-        click.echo(COLUMN_GAP.join(padded).rstrip())
+        echo(COLUMN_GAP.join(padded).rstrip())
 
 
 def display_width(text: str) -> int:
@@ -149,4 +187,4 @@ def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        click.echo(click.style(name.ljust(width), dim=True) + COLUMN_GAP + value)
+        echo(style(name.ljust(width), dim=True) + COLUMN_GAP + value)

@@ -2,8 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from datetime import date
 
 import click
@@ -12,14 +11,14 @@ from msgspec import Struct
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, bar, is_terminal, print_json, print_note, print_table
+from counterfoil.cli.terminal import DisplayColumn, bar, echo, is_terminal, print_json, print_note, print_table, style
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, NEARLY_USED_UP
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
-from counterfoil.domain.counted import counted
-from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
+from counterfoil.operator_reads import RecordedRequest, RequestFilter
 from counterfoil.settings import Settings
+from counterfoil.text import counted
 
 MAX_BAR_WIDTH = 48
 
@@ -90,15 +89,15 @@ def command(
 
 
 def _read_keys(settings: Settings, keyid: str | None) -> list[Key]:
-    with closing(bootstrap.key_store(settings)) as key_store:
-        return key_store.all() if keyid is None else [key_issuing.find(key_store, keyid)]
+    keys = bootstrap.operator_reads(settings).keys()
+    return keys if keyid is None else [key_issuing.key_in(keys, keyid)]
 
 
 def _usage_per_key(settings: Settings, keys: Sequence[Key], days: int) -> list[KeyUsage]:
     span = days_until(thai_day(SystemClock().now_ms()), days)
-    with closing(bootstrap.usage(settings)) as usage:
-        totals: Mapping[str, Mapping[date, int]] = usage.totals(days)
-    return [KeyUsage(key, [(day, totals.get(key.key_id, {}).get(day, 0)) for day in span]) for key in keys]
+    counted_days = bootstrap.operator_reads(settings).days(span[0], span[-1])
+    counts = {(one.key_id, one.day): one.requests for one in counted_days}
+    return [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
 
 
 def _view(usages: KeyUsage) -> dict[str, object]:
@@ -146,40 +145,40 @@ def _print_bars(usages: Sequence[KeyUsage]) -> None:
     used = [one for one in usages if one.total] if len(usages) > 1 else list(usages)
     width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
     for one in used:
-        click.echo(_heading(one.key))
+        echo(_heading(one.key))
         for day, count in one.days:
-            click.echo(_day_line(day, count, one.key.per_day, width))
-        click.echo()
+            echo(_day_line(day, count, one.key.per_day, width))
+        echo()
     idle = [one.key.label or one.key.key_id for one in usages if one not in used]
     if idle:
-        click.secho(f"No requests: {', '.join(idle)}", dim=True)
+        echo(f"No requests: {', '.join(idle)}", dim=True)
 
 
 def _heading(key: Key) -> str:
-    revoked = click.style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
-    quota = click.style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
-    return f"{click.style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
+    revoked = style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
+    quota = style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
+    return f"{style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 
 def _day_line(day: date, count: int, quota: int, width: int) -> str:
     """Return the line for one day. A full bar means that the quota is used up; dots show the part that is left."""
     share = count / quota
     colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
-    percent = click.style(f"{share:>6.1%}", dim=True)
+    percent = style(f"{share:>6.1%}", dim=True)
     filled = bar(share, width).rstrip()
-    coloured_bar = click.style(filled, fg=colour) + click.style("·" * (width - len(filled)), dim=True)
-    return f"{click.style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"
+    coloured_bar = style(filled, fg=colour) + style("·" * (width - len(filled)), dim=True)
+    return f"{style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"
 
 
 # --- personal data ---------------------------------------------------------------
 
 
-def _read_disclosures(settings: Settings, keyid: str | None, latest: int) -> list[RequestRecord]:
-    with closing(bootstrap.usage(settings)) as usage:
-        return usage.disclosures(latest, keyid)
+def _read_disclosures(settings: Settings, keyid: str | None, latest: int) -> list[RecordedRequest]:
+    disclosures = RequestFilter(personal_data=True, key_id=keyid)
+    return bootstrap.operator_reads(settings).requests(disclosures, latest).requests
 
 
-def _print_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
+def _print_disclosures(records: Sequence[RecordedRequest], as_json: bool) -> None:
     rows = [(iso_utc(one.at), one.key_id, one.route, one.personal_base or "", one.personal_members) for one in records]
     if as_json:
         names = ("at", "keyId", "route", "providerId", "members")

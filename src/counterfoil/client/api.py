@@ -1,4 +1,4 @@
-"""The blocking client. Like the asyncio client, it performs the steps that `conversation` yields.
+"""The blocking client and the client for asyncio. Both perform the steps that `conversation` yields.
 
 with Client("http://127.0.0.1:8000/ext/v1", key) as api:
     for shop in api.shops():
@@ -6,24 +6,43 @@ with Client("http://127.0.0.1:8000/ext/v1", key) as api:
             ...
 """
 
+import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
 
 from counterfoil.client import calls, models
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
-from counterfoil.client.connection import TIMEOUT_SEC, checked_url
-from counterfoil.client.conversation import Call, Environment, HttpResponse, NoResponse, Send, Sleep, conversation
+from counterfoil.client.connection import (
+    FAILURES,
+    TIMEOUT_SEC,
+    TIMEOUTS_PER_RESPONSE,
+    BodyReader,
+    Connection,
+    checked_url,
+    client_options,
+    complete,
+    no_response,
+    too_slow,
+)
+from counterfoil.client.conversation import (
+    Call,
+    Environment,
+    HttpResponse,
+    NoResponse,
+    Pace,
+    Send,
+    Sleep,
+    TooLarge,
+    conversation,
+)
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
-from counterfoil.client.pace import Pace
-from counterfoil.client.transports import open_connection
-
-if TYPE_CHECKING:
-    from counterfoil.client.httpx_import import httpx
 
 Row = TypeVar("Row")
 
@@ -45,12 +64,12 @@ class Client:
         per_min: int | None = None,
         unpaced: int = 0,
         timeout_sec: float = TIMEOUT_SEC,
-        transport: "httpx.BaseTransport | None" = None,
+        transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] | None = None,
         environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
         self.base_url = checked_url(base_url)
-        self._connection = open_connection(self.base_url, key, timeout_sec, transport)
+        self._connection = Connection(self.base_url, key, timeout_sec, transport)
         self._pace = Pace(per_min)
         self._limit_lock = threading.Lock()
         self._closed = threading.Event()
@@ -86,10 +105,10 @@ class Client:
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
         """Yield the pages of a list of bills. Pass either `first` and `last` (dates), or `updated_since`."""
-        return self._pages(calls.bills(shop_id, **selection), models.with_decimal_amounts)
+        return self._pages(calls.bills(shop_id, **selection), models.bill)
 
     def bill(self, bill_id: str) -> Bill:
-        return calls.parse_object(self.send(calls.bill(bill_id)), models.with_decimal_amounts)
+        return calls.parse_object(self.send(calls.bill(bill_id)), models.bill)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
         """Yield the pages of a pass through the change feed. Only the last page has a `mark`."""
@@ -103,10 +122,10 @@ class Client:
             yield from page.data
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), models.with_decimal_balances)
+        return self._pages(calls.members(provider_id, **paging), models.member)
 
     def member(self, token: str) -> Member:
-        return calls.parse_object(self.send(calls.member(token)), models.with_decimal_balances)
+        return calls.parse_object(self.send(calls.member(token)), models.member)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:
         """Return the token of the member with this messaging user ID."""
@@ -114,7 +133,7 @@ class Client:
 
     def usage(self) -> Usage:
         """Return the key's limits and usage, and set the client's own rate limit to that of the key."""
-        usage = calls.parse_object(self._run(calls.USAGE), models.usage)
+        usage = calls.parse_usage(self._run(calls.USAGE))
         self._pace.set_limit(usage["rate"]["perMin"])
         return usage
 
@@ -154,6 +173,131 @@ class Client:
                 response: HttpResponse = end.value
                 return response
 
-    def _send(self, call: Call) -> HttpResponse | NoResponse:
+    def _send(self, call: Call) -> HttpResponse | NoResponse | TooLarge:
         self.requests += 1
         return self._connection.get(call)
+
+
+class AsyncClient:
+    """The client for asyncio, with the same methods as `Client`. Tasks may share a client."""
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str,
+        *,
+        per_min: int | None = None,
+        timeout_sec: float = TIMEOUT_SEC,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        environment: Environment = SYSTEM_ENVIRONMENT,
+    ) -> None:
+        self.base_url = checked_url(base_url)
+        self._http = httpx.AsyncClient(**client_options(self.base_url, key, timeout_sec), transport=transport)
+        self._response_sec = TIMEOUTS_PER_RESPONSE * timeout_sec
+        self._pace = Pace(per_min)
+        self._limit_lock = asyncio.Lock()
+        self._sleep = sleep
+        self._environment = environment
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def shops(self) -> list[Shop]:
+        return list((await self.shop_page()).data)
+
+    async def shop_page(self) -> Page[Shop]:
+        return calls.parse_page(await self.send(calls.SHOPS), models.shop)
+
+    async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
+        async for page in self.bill_pages(shop_id, **selection):
+            for bill in page.data:
+                yield bill
+
+    def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
+        return self._pages(calls.bills(shop_id, **selection), models.bill)
+
+    async def bill(self, bill_id: str) -> Bill:
+        return calls.parse_object(await self.send(calls.bill(bill_id)), models.bill)
+
+    def change_pages(self, **paging: Unpack[FeedPaging]) -> AsyncIterator[Page[Change]]:
+        return self._pages(calls.changes(**paging), models.change)
+
+    def digest_pages(self, **selection: Unpack[DigestSelection]) -> AsyncIterator[Page[DayDigest]]:
+        return self._pages(calls.digests(**selection), models.digest)
+
+    async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
+        async for page in self.member_pages(provider_id, **paging):
+            for member in page.data:
+                yield member
+
+    def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
+        return self._pages(calls.members(provider_id, **paging), models.member)
+
+    async def member(self, token: str) -> Member:
+        return calls.parse_object(await self.send(calls.member(token)), models.member)
+
+    async def lookup(self, provider_id: str, messaging_user_id: str) -> str:
+        return calls.parse_object(await self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
+
+    async def usage(self) -> Usage:
+        usage = calls.parse_usage(await self._run(calls.USAGE))
+        self._pace.set_limit(usage["rate"]["perMin"])
+        return usage
+
+    async def send(self, call: Call) -> HttpResponse:
+        if not self._pace.has_limit:
+            async with self._limit_lock:
+                if not self._pace.has_limit:
+                    await self.usage()
+        return await self._run(call)
+
+    async def _pages(self, call: Call, convert: Callable[[dict[str, Any]], Row]) -> AsyncIterator[Page[Row]]:
+        while True:
+            page = calls.parse_page(await self.send(call), convert)
+            yield page
+            if page.next_cursor is None:
+                return
+            call = calls.next_page(call, page.next_cursor)
+
+    async def _run(self, call: Call) -> HttpResponse:
+        steps = conversation(call, self._pace, self._environment)
+        step = next(steps)
+        while True:
+            outcome = None
+            match step:
+                case Send(call_to_send):
+                    outcome = await self._send(call_to_send)
+                case Sleep(seconds, _):
+                    await self._sleep(seconds)
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                response: HttpResponse = end.value
+                return response
+
+    async def _send(self, call: Call) -> HttpResponse | NoResponse | TooLarge:
+        try:
+            async with (
+                asyncio.timeout(self._response_sec),
+                self._http.stream("GET", f"{self.base_url}/{call.path}", params=call.query) as response,
+            ):
+                if response.is_stream_consumed:
+                    return complete(response)
+                body = BodyReader(response)
+                async for chunk in response.aiter_raw():
+                    if not body.add(chunk):
+                        break
+                return body.response()
+        except TimeoutError:
+            return too_slow(self._response_sec)
+        except FAILURES as error:
+            return no_response(error)

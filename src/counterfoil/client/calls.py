@@ -3,19 +3,27 @@
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Raw
 
-from counterfoil.client.conversation import Call, HttpResponse
+from counterfoil.client import models
+from counterfoil.client.conversation import Call, HttpResponse, request_id_of
 from counterfoil.client.errors import NotThisService
-from counterfoil.client.models import Page
+from counterfoil.client.models import Page, Usage
 
 MAX_LIMIT = 200
 MAX_FEED_LIMIT = 1_000
+# Give up on a list or the feed after this many attempts, so that a pull or a comparison cannot go on forever.
+MAX_ATTEMPTS = 100
+# Amounts and totals of the service have fewer digits than this, before and after the decimal point.
+MAX_DIGITS = 40
 Row = TypeVar("Row")
 Body = TypeVar("Body")
+# Cursors and marks of the service have fewer than 1,024 characters.
+Position = Annotated[str, msgspec.Meta(max_length=4_096)]
 
 # Numbers with a fraction are parsed as Decimal, so nothing is rounded.
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -124,45 +132,117 @@ SHOPS = Call("shops")
 USAGE = Call("usage")
 
 
+# What decoding or converting a body raises that has another form than the API's.
+_FOREIGN = (
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    RecursionError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+)
+
+
 def parse_page(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Page[Row]:
-    body = decode_body(response, _decode)
-    try:
-        rows = [convert(row) for row in body["data"]]
-        return Page(rows, body.get("nextCursor"), body["serverTime"], remaining(response), body.get("mark"))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _not_this_service(response) from error
+    def page(body: bytes) -> Page[Row]:
+        decoded = _decode(body)
+        cursor, mark = (msgspec.convert(decoded.get(name), Position | None) for name in ("nextCursor", "mark"))
+        server_time = checked_time(decoded["serverTime"])
+        return Page([convert(row) for row in decoded["data"]], cursor, server_time, remaining(response), mark)
+
+    return decode_body(response, page)
 
 
 def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Row:
-    try:
-        return convert(decode_body(response, _decode)["data"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _not_this_service(response) from error
+    return decode_body(response, lambda body: convert(_decode(body)["data"]))
+
+
+class _NeededUsage(msgspec.Struct):
+    """The fields of the usage that the client itself needs."""
+
+    key_id: Position = msgspec.field(name="keyId")
+    scope: Position
+    rate: "_Rate"
+
+
+class _Rate(msgspec.Struct):
+    per_min: int = msgspec.field(name="perMin")
+
+
+def parse_usage(response: HttpResponse) -> Usage:
+    def usage(body: dict[str, Any]) -> Usage:
+        msgspec.convert(body, _NeededUsage)
+        return models.usage(body)
+
+    return parse_object(response, usage)
 
 
 def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body:
     """Decode the body of a response. Raise `NotThisService` if the response is not from this API."""
     try:
         return decode(response.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _not_this_service(response) from error
+    except _FOREIGN as error:
+        raise NotThisService(
+            "the response had HTTP status 200, but it is not from the Counterfoil API. Check the base URL.",
+            request_id_of(response),
+        ) from error
+
+
+class RawPage(msgspec.Struct, frozen=True):
+    """A page whose rows are raw JSON bytes."""
+
+    data: list[Raw]
+    server_time: str = msgspec.field(name="serverTime")
+    next_cursor: Position | None = msgspec.field(name="nextCursor", default=None)
+
+    def __post_init__(self) -> None:
+        checked_time(self.server_time)
+
+
+decode_raw_page = msgspec.json.Decoder(RawPage).decode
+
+
+def decode_row(row: bytes | Raw, decode: Callable[[bytes | Raw], Row]) -> Row:
+    """Decode a row of a page. Raise `NotThisService` if it does not have the fields that the client needs."""
+    try:
+        return decode(row)
+    except _FOREIGN as error:
+        raise NotThisService(
+            "the service returned a record without the fields of the Counterfoil API. Check the base URL."
+        ) from error
+
+
+def check_progress(cursor: str | None, next_cursor: str | None) -> None:
+    """Raise `NotThisService` if a page refers to itself as the next one, because the list would never end."""
+    if next_cursor is not None and next_cursor == (cursor or ""):
+        raise NotThisService("the service returned a page that refers to itself as the next one. Check the base URL.")
+
+
+def checked_time(server_time: str) -> str:
+    """Return the time of a page. Raise `ValueError` if it is not a time with a zone."""
+    if datetime.fromisoformat(server_time).tzinfo is None:
+        raise ValueError(server_time)
+    return server_time
+
+
+def checked_amount(amount: Decimal) -> Decimal:
+    """Return an amount. Raise `ValueError` if it is not a number, or has more digits than an amount may have."""
+    if not amount.is_finite() or max(abs(amount.adjusted()), -int(amount.as_tuple().exponent)) > MAX_DIGITS:
+        raise ValueError("an amount is not a number, or too large")
+    return amount
 
 
 def remaining(response: HttpResponse) -> int | None:
     """Return the number of requests left in the day's quota, or None if the response does not say."""
     left = response.headers.get("x-ratelimit-remaining", "")
-    return int(left) if left.isdecimal() else None
-
-
-def _not_this_service(response: HttpResponse) -> NotThisService:
-    return NotThisService(
-        "the response had HTTP status 200, but it is not from the Counterfoil API. Check the base URL.",
-        response.headers.get("x-request-id"),
-    )
+    return int(left) if left.isdecimal() and len(left) <= MAX_DIGITS else None
 
 
 def next_page(call: Call, cursor: str) -> Call:
     """Return the call for the next page: the same call with this cursor."""
+    check_progress(dict(call.query).get("cursor"), cursor)
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
 
 

@@ -19,6 +19,10 @@ class NotThisService(CounterfoilError):
     """The response is not from this API, or the service has no change feed. Usually the base URL is wrong."""
 
 
+class ResponseTooLarge(CounterfoilError):
+    """The response is larger than a response of this API may be, and was not read to its end."""
+
+
 class Refusal(CounterfoilError):
     """The service refused the request. Programs should check `code`, the stable error code, and not the message."""
 

@@ -1,7 +1,13 @@
-"""Reads the change feed in a thread, ahead of the thread that writes the pages."""
+"""Reads the change feed ahead of the thread that writes the copy.
+
+One thread fetches pages. Another collects them into batches, whose elements are
+grouped for the sink, and parses their bills.
+"""
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, Full, Queue
 from typing import Any
 
@@ -10,16 +16,22 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls
 from counterfoil.client.api import Client
-from counterfoil.client.errors import CounterfoilError
+from counterfoil.client.calls import decode_row
+from counterfoil.client.errors import CounterfoilError, NotThisService
+from counterfoil.client.pull_state import CopySelection
+from counterfoil.client.sinks import BillKey, ParsedRows, Sink, SinkError
+
+# --- pages ---------------------------------------------------------------------------
 
 JOIN_SEC = 2.0
 # The maximum number of pages that wait in memory to be added to a batch. A full page is about 2 MB.
 PAGES_AHEAD = 12
 _POLL_SEC = 0.1
+ELEMENT_TYPES = frozenset({"bill", "billRemoved", "shop", "shopRemoved"})
 
 
 class Element(Struct):
-    """An element of the feed. Fields other than `type` are not checked, so that unknown types can be decoded."""
+    """An element of the feed. Only elements of known types are checked, because others may have any fields."""
 
     type: str
     shop_id: Any = msgspec.field(name="shopId", default="")
@@ -29,15 +41,23 @@ class Element(Struct):
     shop: Raw = Raw(b"")
     bill: Raw = Raw(b"")
 
+    def require_ids(self) -> None:
+        """Raise `NotThisService` if an ID is not a string."""
+        if type(self.shop_id) is not str or type(self.id) is not str:
+            raise NotThisService("the service returned an element without the IDs of a feed. Check the base URL.")
+
 
 class ChangePage(Struct):
     """A page of the feed. Shops and bills are raw JSON bytes. Only the last page of a pass has a mark."""
 
     data: list[Element]
     server_time: str = msgspec.field(name="serverTime")
-    next_cursor: str | None = msgspec.field(name="nextCursor", default=None)
-    mark: str | None = None
+    next_cursor: calls.Position | None = msgspec.field(name="nextCursor", default=None)
+    mark: calls.Position | None = None
     remaining: int | None = None
+
+    def __post_init__(self) -> None:
+        calls.checked_time(self.server_time)
 
 
 decode_feed_page = msgspec.json.Decoder(ChangePage).decode
@@ -94,6 +114,7 @@ class ChangeReader:
             raise CounterfoilError(
                 "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
             )
+        calls.check_progress(self._cursor, page.next_cursor)
         page.remaining = calls.remaining(response)
         return page
 
@@ -104,3 +125,224 @@ class ChangeReader:
                 return
             except Full:
                 continue
+
+
+# --- batches of pages ----------------------------------------------------------------
+
+
+class _OfShop(Struct):
+    shop_id: str = msgspec.field(name="shopId")
+
+
+_decode_shop_id = msgspec.json.Decoder(_OfShop).decode
+
+
+class _Dated(Struct):
+    id: str
+    bill_date: str | None = msgspec.field(name="billDate", default=None)
+
+
+_decode_date = msgspec.json.Decoder(_Dated).decode
+
+
+class FeedGroup:
+    """A group of feed elements.
+
+    Writing its shops, then its removals and then its bills has the same result as writing them in the feed's order.
+
+    `left_out` counts the bills of selected shops whose date is not selected. `parsed` is what `Sink.parse_bills`
+    returned for `bills`, or None if they are not parsed yet.
+    """
+
+    def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
+        self._selection = selection
+        self._is_full_pass = is_full_pass
+        self.full_shops: list[str] = []
+        self.shops: dict[str, bytes] = {}
+        self.removed_shops: list[str] = []
+        self.removed: list[BillKey] = []
+        self.bills: list[bytes] = []
+        self.parsed: ParsedRows | None = None
+        self.left_out = 0
+        self.bytes = 0
+        self.shop_id = ""
+        self.shops_with_bills: set[str] = set()
+
+    def add(self, element: Element) -> bool:
+        """Add an element and return True, or return False if the feed's order requires it to be in the next group.
+
+        Elements of unknown types, and elements of shops that are not selected, are ignored.
+        """
+        kind, shop_id = element.type, element.shop_id
+        if kind not in ELEMENT_TYPES or not self._selection.has_shop(shop_id):
+            return True
+        if type(shop_id) is not str or kind == "billRemoved":
+            element.require_ids()
+        if kind == "bill":
+            self._add_bill(shop_id, bytes(element.bill))
+            return True
+        if shop_id in self.shops_with_bills or (kind != "billRemoved" and self._has_shop(shop_id)):
+            return False
+        self.shop_id = shop_id
+        if element.full is True:
+            self.full_shops.append(shop_id)
+        if kind == "shop":
+            if decode_row(element.shop, _decode_shop_id).shop_id != shop_id:
+                raise NotThisService("the service returned a shop with the ID of another one. Check the base URL.")
+            self.shops[shop_id] = bytes(element.shop)
+        elif kind == "shopRemoved":
+            self.removed_shops.append(shop_id)
+        else:
+            self.removed.append((shop_id, element.id))
+        return True
+
+    def _has_shop(self, shop_id: str) -> bool:
+        return shop_id in self.shops or shop_id in self.removed_shops or any(key[0] == shop_id for key in self.removed)
+
+    def _add_bill(self, shop_id: str, row: bytes) -> None:
+        self.shops_with_bills.add(shop_id)
+        self.shop_id = shop_id
+        self.bytes += len(row)
+        if self._selection.since is not None:
+            bill = decode_row(row, _decode_date)
+            if not self._selection.has_day(bill.bill_date):
+                self.left_out += 1
+                if not self._is_full_pass:
+                    # Remove the bill, because the copy may have an earlier version of it, with a date that is selected.
+                    self.removed.append((shop_id, bill.id))
+                return
+        self.bills.append(row)
+
+
+class FeedBatch:
+    """Some pages of the feed, as groups of elements. `mark`, `cursor` and `time` are those of the last page.
+
+    `error` is set if the request for the next page failed.
+    """
+
+    def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
+        self._new_group = partial(FeedGroup, selection, is_full_pass=is_full_pass)
+        self.groups = [self._new_group()]
+        self.pages = 0
+        self.time = ""
+        self.mark: str | None = None
+        self.cursor: str | None = None
+        self.error: CounterfoilError | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(group.bytes for group in self.groups)
+
+    def add_page(self, page: ChangePage) -> None:
+        self.pages += 1
+        self.time, self.mark, self.cursor = page.server_time, page.mark, page.next_cursor
+        for element in page.data:
+            if not self.groups[-1].add(element):
+                self.groups.append(self._new_group())
+                self.groups[-1].add(element)
+
+
+# --- reading batches ahead -----------------------------------------------------------
+
+# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch gets the
+# pages that arrived while the previous batch was parsed and queued, up to the maximum. If there are fewer than the
+# minimum, the reader waits for more.
+PAGES_PER_BATCH = 12
+MIN_PAGES_PER_BATCH = 4
+BATCH_BYTES = 32 * 1024 * 1024
+# Finish a smaller batch if the next page takes this long, for example because of the rate limit.
+BATCH_SEC = 5.0
+# The maximum number of parsed batches in the queue, besides the batch that is being written and the batch that is being
+# parsed.
+_BATCHES_AHEAD = 1
+
+
+class BatchSource(Struct, frozen=True):
+    """Where batches come from. `new_batch` returns an empty batch, and `on_page` is called for each page.
+
+    The sink parses the bills. `pages_per_batch` is the maximum number of pages in a batch.
+    """
+
+    pages: ChangeReader
+    sink: Sink
+    new_batch: Callable[[], FeedBatch]
+    on_page: Callable[[ChangePage], None]
+    pages_per_batch: int
+
+
+class BatchReader:
+    """Reads the batches of one pass in a thread. The last batch has a mark or an error."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self._source = source
+        self._batches: Queue[FeedBatch | BaseException] = Queue(_BATCHES_AHEAD)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed-parser", daemon=True)
+        self._thread.start()
+
+    def next_batch(self, timeout_sec: float | None = None) -> FeedBatch | None:
+        """Wait for the next batch and return it, or None after the timeout. If the thread failed, raise its error."""
+        try:
+            batch = self._batches.get(timeout=timeout_sec)
+        except Empty:
+            return None
+        if isinstance(batch, BaseException):
+            raise batch
+        return batch
+
+    def close(self) -> None:
+        """Stop the thread and wait for it, because the sink must not be closed while the thread is parsing."""
+        self._closed.set()
+        self._source.pages.close()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                batch = self._collect()
+                self._parse(batch)
+                self._put(batch)
+                if batch.error is not None or batch.mark is not None:
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the batch
+            self._put(error)
+
+    def _collect(self) -> FeedBatch:
+        """Read pages into a batch. If a request fails, keep the pages before it, so that they are not read again."""
+        batch = self._source.new_batch()
+        while batch.pages < self._source.pages_per_batch and batch.bytes < BATCH_BYTES and batch.mark is None:
+            try:
+                page = self._source.pages.next_page(_wait_sec(batch.pages))
+                if page is None:
+                    break
+                self._source.on_page(page)
+            except CounterfoilError as error:
+                batch.error = error
+                break
+            batch.add_page(page)
+        return batch
+
+    def _parse(self, batch: FeedBatch) -> None:
+        for group in batch.groups:
+            if not group.bills or self._closed.is_set():
+                continue
+            try:
+                group.parsed = self._source.sink.parse_bills(group.bills)
+            except SinkError:
+                # The writing thread then parses the bills itself. If that fails as well, it reports the error.
+                return
+
+    def _put(self, item: FeedBatch | BaseException) -> None:
+        while not self._closed.is_set():
+            try:
+                self._batches.put(item, timeout=_POLL_SEC)
+                return
+            except Full:
+                continue
+
+
+def _wait_sec(pages: int) -> float | None:
+    """Return how long to wait for the next page of a batch that has this many pages. None means no limit."""
+    if not pages:
+        return None
+    return BATCH_SEC if pages < MIN_PAGES_PER_BATCH else 0.0

@@ -5,14 +5,17 @@ when the pass ends, all other members of the base are marked as removed.
 """
 
 import time
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Raw, Struct
 
 from counterfoil.client import calls, pull_state
+from counterfoil.client.api import Client
+from counterfoil.client.calls import MAX_ATTEMPTS
+from counterfoil.client.conversation import Call
 from counterfoil.client.errors import CounterfoilError, is_bad_cursor
-from counterfoil.client.pages import MAX_ATTEMPTS, Pages, Tally
-from counterfoil.client.pull_state import BaseState, State
+from counterfoil.client.pull_state import BaseState, State, Tally
 from counterfoil.client.sinks import Sink
 
 
@@ -21,6 +24,26 @@ class _MemberId(Struct):
 
 
 _decode_member_id = msgspec.json.Decoder(_MemberId).decode
+
+
+class Pages:
+    """Fetches pages, updates the tally and reports progress."""
+
+    def __init__(self, client: Client, tally: Tally, on_progress: Callable[[Tally], None]) -> None:
+        self._client = client
+        self._tally = tally
+        self._on_progress = on_progress
+
+    def fetch(self, call: Call) -> calls.RawPage:
+        began = time.monotonic()
+        try:
+            response = self._client.send(call)
+        finally:
+            self._tally.waiting_sec += time.monotonic() - began
+            self._tally.requests += 1
+        self._tally.remaining = calls.remaining(response)
+        self._on_progress(self._tally)
+        return calls.decode_body(response, calls.decode_raw_page)
 
 
 class MemberPass:
@@ -64,12 +87,13 @@ class MemberPass:
         for _ in range(self._pages_per_batch):
             try:
                 page = self._pages.fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
+                calls.check_progress(base.cursor, page.next_cursor)
             except CounterfoilError as error:
                 batch.error = error
                 break
             self._tally.members_read += len(page.data)
             for row in page.data:
-                member_id = _decode_member_id(row).member_id
+                member_id = calls.decode_row(row, _decode_member_id).member_id
                 # If a member is returned twice, the later row is used. Rows without a token cannot be identified and
                 # are skipped.
                 if member_id is not None:

@@ -1,13 +1,18 @@
 """Types of the objects that the service returns: dictionaries with the field names of the API.
 
 Money, quantities and points are `Decimal`. Fields that are unknown to
-this release are kept. A test compares these names with those of the service.
+this release are kept. `make docs` writes the types from `domain/resources.py`.
 """
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 from msgspec import Struct
+
+from counterfoil.domain import resources
+
+# --- types written by `make docs` ---
 
 
 class Category(TypedDict):
@@ -186,9 +191,6 @@ class RemovedShop(TypedDict):
     inScope: bool
 
 
-Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
-
-
 class DayDigest(TypedDict):
     shopId: str
     day: str | None
@@ -199,6 +201,10 @@ class DayDigest(TypedDict):
     latestUpdatedAt: str | None
     hash: str
 
+
+# --- end of the types written by `make docs` ---
+
+Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
 
 Row = TypeVar("Row")
 
@@ -216,14 +222,57 @@ class Page(Struct, Generic[Row], frozen=True):
     mark: str | None = None
 
 
-_ITEM = ("qty", "unitPrice", "lineTotal")
-_AMOUNTS = tuple(name for name in Amounts.__annotations__ if name not in ("campaign", "coupon", "vatType"))
-_PAYMENT = ("amount", "change")
-_MEMBER = ("points", "credit")
+# --- conversions ------------------------------------------------------------
 
 
-def shop(record: dict[str, Any]) -> Shop:
-    return record  # type: ignore[return-value]  # a plain dictionary with the right keys
+class _Numbers(Struct, frozen=True):
+    """The fields of an object that are numbers, and its parts that contain numbers: their names and whether lists."""
+
+    names: tuple[str, ...]
+    parts: tuple[tuple[str, bool, "_Numbers"], ...]
+
+
+def _numbers(resource: type[resources.Resource]) -> _Numbers:
+    fields = resources.fields_of(resource)
+    kinds = (resources.Kind.DECIMAL, resources.Kind.QUANTITY)
+    parts = ((field.name, field.many, _numbers(field.part)) for field in fields if field.part)
+    return _Numbers(
+        tuple(field.name for field in fields if field.kind in kinds),
+        tuple(part for part in parts if part[2].names or part[2].parts),
+    )
+
+
+def _convert_to_decimal(record: dict[str, Any], numbers: _Numbers) -> None:
+    for name in numbers.names:
+        value = record.get(name)
+        if type(value) is int:
+            record[name] = Decimal(value)
+    for name, many, inner in numbers.parts:
+        for part in record[name] if many else (record[name],):
+            _convert_to_decimal(part, inner)
+
+
+def _converter(resource: type[resources.Resource]) -> Callable[[dict[str, Any]], Any]:
+    """Return a function that converts the numbers of an object that are `int` to Decimal, in place, and returns it."""
+    numbers = _numbers(resource)
+
+    def convert(record: dict[str, Any]) -> Any:
+        _convert_to_decimal(record, numbers)
+        return record
+
+    return convert
+
+
+shop: Callable[[dict[str, Any]], Shop] = _converter(resources.Shop)
+bill: Callable[[dict[str, Any]], Bill] = _converter(resources.Bill)
+member: Callable[[dict[str, Any]], Member] = _converter(resources.Member)
+digest: Callable[[dict[str, Any]], DayDigest] = _converter(resources.DayDigest)
+
+
+def change(element: dict[str, Any]) -> Change:
+    if element["type"] == "bill":
+        bill(element["bill"])
+    return element  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
 def usage(record: dict[str, Any]) -> Usage:
@@ -233,41 +282,3 @@ def usage(record: dict[str, Any]) -> Usage:
 
 def token(record: dict[str, Any]) -> str:
     return str(record["memberId"])
-
-
-def with_decimal_amounts(bill: dict[str, Any]) -> Bill:
-    """Convert int amounts, prices and quantities to Decimal, in place, and return the bill."""
-    amounts = bill["amounts"]
-    _convert_to_decimal(amounts, _AMOUNTS)
-    for promotion in (*amounts["campaign"], *amounts["coupon"]):
-        _convert_to_decimal(promotion, ("amount",))
-    for payment in bill["payments"]:
-        _convert_to_decimal(payment, _PAYMENT)
-    for item in bill["items"]:
-        _convert_to_decimal(item, _ITEM)
-        for option in item["options"]:
-            _convert_to_decimal(option, ("qty",))
-    return bill  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-
-def change(element: dict[str, Any]) -> Change:
-    if element["type"] == "bill":
-        with_decimal_amounts(element["bill"])
-    return element  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-
-def digest(record: dict[str, Any]) -> DayDigest:
-    _convert_to_decimal(record, ("net", "tip"))
-    return record  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-
-def with_decimal_balances(member: dict[str, Any]) -> Member:
-    _convert_to_decimal(member, _MEMBER)
-    return member  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-
-def _convert_to_decimal(record: dict[str, Any], names: tuple[str, ...]) -> None:
-    for name in names:
-        value = record.get(name)
-        if type(value) is int:
-            record[name] = Decimal(value)

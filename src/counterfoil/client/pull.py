@@ -17,13 +17,19 @@ from msgspec import Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
-from counterfoil.client.batch_reader import PAGES_PER_BATCH, BatchReader, BatchSource
+from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, Stopped
-from counterfoil.client.feed import ChangePage, ChangeReader
-from counterfoil.client.feed_batch import FeedBatch, FeedGroup
-from counterfoil.client.members import MemberPass
-from counterfoil.client.pages import MAX_ATTEMPTS, Pages, Tally
-from counterfoil.client.pull_state import Origin, State
+from counterfoil.client.feed import (
+    PAGES_PER_BATCH,
+    BatchReader,
+    BatchSource,
+    ChangePage,
+    ChangeReader,
+    FeedBatch,
+    FeedGroup,
+)
+from counterfoil.client.members import MemberPass, Pages
+from counterfoil.client.pull_state import Origin, State, Tally
 from counterfoil.client.sinks import Sink
 
 # A transaction may contain several batches, because a commit takes as long as writing thousands of rows. Its size is
@@ -259,7 +265,7 @@ class Puller:
         self._sink.put_shops(list(group.shops.values()))
         self._sink.remove_shops(group.removed_shops, now)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
-        self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed))
+        self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
         self.tally.bills_read += len(group.bills) + group.left_out
         self.tally.shops_changed += len(group.shops) + len(group.removed_shops)
         if state.feed.mark is None:

@@ -1,4 +1,4 @@
-"""The progress of a pull, which is stored in the copy together with the rows.
+"""The progress of a pull, which is stored in the copy together with the rows, and the counts of a run.
 
 Except for `record_handled`, the functions here do no I/O. Every instant comes
 from the service, never from this machine's clock.
@@ -7,14 +7,13 @@ from the service, never from this machine's clock.
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from msgspec import Struct, field, json
+from msgspec import MsgspecError, Struct, field, json
 
 from counterfoil.client.errors import CopyMismatch
-from counterfoil.client.sinks import Sink
+from counterfoil.client.sinks import Sink, Written
 
-# Format 1 had a mark for each shop. The next pull into a copy in format 1 reads everything from the service again and
-# saves the state in format 2.
-FORMAT = 2
+# Formats 1 and 2 were used before the first release.
+FORMAT = 3
 # The service accepts a cursor of a member list for 7 days after it was last handed out or used, and then refuses it
 # with bad_cursor.
 # The client restarts a list much earlier, so that it does not depend on how long cursors are valid.
@@ -102,17 +101,24 @@ class _FormatOnly(Struct):
 
 
 def decode(state: bytes | None) -> State:
+    """Return the stored progress. Raise `CopyMismatch` if this version cannot read a copy in its format."""
     if not state:
         return State()
-    found = json.decode(state, type=_FormatOnly).format
-    if found > FORMAT:
+    try:
+        found = json.decode(state, type=_FormatOnly).format
+        if found == FORMAT:
+            return json.decode(state, type=State)
+    except MsgspecError as error:
+        raise CopyMismatch(f"the progress that is stored in this copy cannot be read: {error}.") from error
+    if found < FORMAT:
         raise CopyMismatch(
-            f"this copy has format {found}, but this version of Counterfoil supports only formats up to {FORMAT}. "
-            "Upgrade Counterfoil, or pull into another target."
+            "this copy was made before the first release, and this version cannot read it. "
+            "Pull again into an empty target."
         )
-    decoded = json.decode(state, type=State)
-    decoded.format = FORMAT
-    return decoded
+    raise CopyMismatch(
+        f"this copy has format {found}, but this version of Counterfoil supports only formats up to {FORMAT}. "
+        "Upgrade Counterfoil, or pull into another target."
+    )
 
 
 def encode(state: State) -> bytes:
@@ -129,6 +135,72 @@ def record_handled(sink: Sink, changes: int) -> None:
         state = decode(sink.state())
         state.changes_handled = max(state.changes_handled, min(changes, state.changes))
         sink.save_state(encode(state))
+
+
+class Tally(Struct):
+    """The progress of a pull or of a comparison: counts, times, and the list that is being read.
+
+    While the client waits, `waiting_for` says why, and `waiting_until` when it continues (on the monotonic clock).
+    """
+
+    shops: int = 0
+    shops_done: int = 0
+    bases: int = 0
+    bases_done: int = 0
+    out_of_scope: int = 0
+    requests: int = 0
+    bills_read: int = 0
+    bills_added: int = 0
+    bills_changed: int = 0
+    bills_unchanged: int = 0
+    bills_removed: int = 0
+    members_read: int = 0
+    members_added: int = 0
+    members_changed: int = 0
+    members_unchanged: int = 0
+    members_removed: int = 0
+    shops_changed: int = 0
+    missing_shops: list[str] = field(default_factory=list)
+    remaining: int | None = None
+    reading: str = ""
+    writing_sec: float = 0.0
+    waiting_sec: float = 0.0
+    waiting_for: str = ""
+    waiting_until: float = 0.0
+
+    def count_bills(self, written: Written) -> None:
+        self.bills_added += written.added
+        self.bills_changed += written.changed
+        self.bills_unchanged += written.unchanged
+
+    def count_members(self, written: Written) -> None:
+        self.members_added += written.added
+        self.members_changed += written.changed
+        self.members_unchanged += written.unchanged
+
+    @property
+    def bills_written(self) -> int:
+        return self.bills_added + self.bills_changed
+
+    @property
+    def members_written(self) -> int:
+        return self.members_added + self.members_changed
+
+    @property
+    def has_read(self) -> bool:
+        """Whether the run has received any bills, members or changes."""
+        return bool(self.bills_read or self.members_read or self.has_changes)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the run has changed the copy."""
+        return self.changes > 0
+
+    @property
+    def changes(self) -> int:
+        """The number of bills, members and shops that the run has added, changed or removed."""
+        bills = self.bills_written + self.bills_removed
+        return bills + self.members_written + self.members_removed + self.shops_changed
 
 
 # --- the origin of a copy ------------------------------------------------------------

@@ -5,7 +5,7 @@ are compared. Bills that changed or were removed since the last pull do not
 count as different, because the next pull reads them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
@@ -15,14 +15,13 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
+from counterfoil.client.calls import MAX_ATTEMPTS, RawPage, decode_raw_page
 from counterfoil.client.conversation import Call, HttpResponse
-from counterfoil.client.day_digests import ServiceDigests, consecutive
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
-from counterfoil.client.feed import ChangePage, Element, decode_feed_page
-from counterfoil.client.pages import MAX_ATTEMPTS, RawPage, Tally
+from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
 from counterfoil.client.pull import origin_of
-from counterfoil.client.pull_state import State
-from counterfoil.client.sinks import BillKey, CopiedBill, Sink
+from counterfoil.client.pull_state import State, Tally
+from counterfoil.client.sinks import BillKey, CopiedBill, ShopDayTotals, Sink
 from counterfoil.domain.calendar import EPOCH
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -57,6 +56,11 @@ class _Amounts(Struct):
     net: Decimal | None = None
     tip: Decimal | None = None
 
+    def __post_init__(self) -> None:
+        for amount in (self.net, self.tip):
+            if amount is not None:
+                calls.checked_amount(amount)
+
 
 class _ComparedFields(Struct):
     """The fields of a bill that are compared."""
@@ -67,9 +71,14 @@ class _ComparedFields(Struct):
     bill_date: str | None = msgspec.field(name="billDate", default=None)
     updated_at: str | None = msgspec.field(name="updatedAt", default=None)
 
+    def __post_init__(self) -> None:
+        if self.bill_date is not None:
+            date.fromisoformat(self.bill_date)
+        if self.updated_at is not None:
+            calls.checked_time(self.updated_at)
 
-_decode_bill = msgspec.json.Decoder(_ComparedFields).decode
-_decode_page = msgspec.json.Decoder(RawPage).decode
+
+_decode_fields = msgspec.json.Decoder(_ComparedFields).decode
 _Bills = dict[str, CopiedBill]
 Picked = TypeVar("Picked")
 
@@ -273,7 +282,10 @@ class Reconciler:
         call = calls.changes(since=since)
         while True:
             page = self._feed_page(call)
-            yield from page.data
+            for element in page.data:
+                if element.type in ELEMENT_TYPES:
+                    element.require_ids()
+                    yield element
             if page.next_cursor is None:
                 return
             call = calls.next_page(call, page.next_cursor)
@@ -320,7 +332,7 @@ class Reconciler:
     def _pages(self, call: Call) -> Iterator[RawPage]:
         while True:
             response = self._client.send(call)
-            page = calls.decode_body(response, _decode_page)
+            page = calls.decode_body(response, decode_raw_page)
             self.tally.bills_read += len(page.data)
             self._count(response)
             yield page
@@ -341,6 +353,10 @@ class _Pending:
         if shop_id in self.shops:
             return {}
         return {bill_id: bill for bill_id, bill in bills.items() if (shop_id, bill_id) not in self.bills}
+
+
+def _decode_bill(row: bytes | Raw) -> _ComparedFields:
+    return calls.decode_row(row, _decode_fields)
 
 
 def _bill(head: _ComparedFields) -> CopiedBill:
@@ -365,3 +381,85 @@ def _difference(shop_id: str, day: str | None, service: _Bills, copy: _Bills, *,
 def _totals(bills: _Bills) -> Totals:
     net = sum((bill.net for bill in bills.values() if bill.net is not None), Decimal(0))
     return Totals(len(bills), net, sum(bill.void for bill in bills.values()))
+
+
+# --- day digests of the service ------------------------------------------------------
+
+# The longest window that the list of bills accepts, in days.
+WINDOW_DAYS = 31
+
+ByShopAndDay = dict[tuple[str, str | None], ShopDayTotals]
+
+
+class _Digest(Struct, rename="camel"):
+    shop_id: str
+    day: str | None
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    hash: str
+
+    def __post_init__(self) -> None:
+        calls.checked_amount(self.net)
+        calls.checked_amount(self.tip)
+        if self.day is not None:
+            date.fromisoformat(self.day)
+
+
+class _Digests(Struct, rename="camel"):
+    data: list[_Digest]
+    next_cursor: calls.Position | None = None
+
+
+_decode = msgspec.json.Decoder(_Digests).decode
+
+
+class ServiceDigests:
+    """Reads all pages of the list of digests. `count` is called with every response."""
+
+    def __init__(self, client: Client, count: Callable[[HttpResponse], None]) -> None:
+        self._client = client
+        self._count = count
+
+    def read(self, since: date | None) -> ByShopAndDay:
+        """Return all digests, or only those of the day `since` and later."""
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return self._read(since)
+            except CounterfoilError as error:
+                if not is_bad_cursor(error):
+                    raise
+        raise CounterfoilError(
+            f"the digests could not be read, because the service refused a cursor {MAX_ATTEMPTS} times. "
+            "Run `counterfoil reconcile` again later."
+        )
+
+    def _read(self, since: date | None) -> ByShopAndDay:
+        found: ByShopAndDay = {}
+        call = calls.digests(first=since)
+        while True:
+            response = self._client.send(call)
+            page = calls.decode_body(response, _decode)
+            self._count(response)
+            for digest in page.data:
+                totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
+                found[digest.shop_id, digest.day] = totals
+            if page.next_cursor is None:
+                return found
+            call = calls.next_page(call, page.next_cursor)
+
+
+def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
+    """Group consecutive days into windows that the service accepts; yield the first and last day of each window."""
+    first = last = None
+    for day in sorted(map(date.fromisoformat, days)):
+        if first is None or last is None:
+            first = last = day
+        elif day == last + timedelta(days=1) and (day - first).days < WINDOW_DAYS:
+            last = day
+        else:
+            yield first, last
+            first = last = day
+    if first is not None and last is not None:
+        yield first, last

@@ -1,27 +1,34 @@
 """Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
-Sinks turn these definitions into SQL. Column names are in snake case.
-Money and quantities are decimals; quantities have more decimal places, because
-some goods are sold by weight. Instants have a time zone; `business_date`,
-`bill_date` and `last_visit` are dates.
+The columns of a table are the fields of a published object, as
+`domain/resources.py` describes them, in their order. A column that no field
+fills is written here, in the table's `leading` or `trailing` columns. Sinks turn
+these definitions into SQL.
 """
 
-from collections.abc import Sequence
-from enum import Enum
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from counterfoil.domain.resources import (
+    Bill,
+    Category,
+    Content,
+    Coupon,
+    Item,
+    Kind,
+    Member,
+    Option,
+    Payment,
+    Promotion,
+    Resource,
+    Shop,
+    fields_of,
+)
 
-class Kind(Enum):
-    TEXT = "text"
-    TEXTS = "texts"
-    DECIMAL = "decimal"
-    QUANTITY = "quantity"
-    INTEGER = "integer"
-    FLAG = "flag"
-    INSTANT = "instant"
-    DAY = "day"
+# `Content` and `Kind` describe columns, so callers import them from here, too.
+__all__ = ["TABLES", "Column", "Content", "Kind", "Table"]
 
 
 class Column(Struct, frozen=True):
@@ -34,147 +41,128 @@ class Column(Struct, frozen=True):
 
     name: str
     kind: Kind
+    description: str
     path: tuple[str, ...] = ()
     of_parent: bool = False
+    content: Content = Content.FACT
 
 
 class Table(Struct, frozen=True):
-    """A table. `each` has the paths to the nested lists that its rows come from, outermost first."""
+    """A table, and the names of the columns that identify a row.
+
+    `each` has the paths to the nested lists that its rows come from, outermost first.
+    """
 
     name: str
     columns: tuple[Column, ...]
     each: tuple[tuple[str, ...], ...] = ()
+    one_row_per: str = ""
+    identity: tuple[str, ...] = ()
 
 
-def _columns(kind: Kind, *fields: str, inside: tuple[str, ...] = ()) -> tuple[Column, ...]:
-    return tuple(Column(_snake(field), kind, (*inside, field)) for field in fields)
+def _table(
+    name: str,
+    one_row_per: str,
+    identity: str,
+    resource: type[Resource],
+    *,
+    leading: tuple[Column, ...] = (),
+    trailing: tuple[Column, ...] = (),
+    each: tuple[tuple[str, ...], ...] = (),
+) -> Table:
+    """Return a table of the leading columns, one column per field, and the trailing columns."""
+    names = tuple(identity.split())
+    own = sorted(
+        _columns(resource), key=lambda column: names.index(column.name) if column.name in names else len(names)
+    )
+    return Table(name, (*leading, *own, *trailing), each, one_row_per, names)
 
 
-def _snake(field: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
+def _columns(resource: type[Resource], inside: tuple[str, ...] = ()) -> Iterator[Column]:
+    """Yield a column per field, also for the fields of objects within it. Lists of objects have their own tables."""
+    for field in fields_of(resource):
+        path = (*inside, field.name)
+        if field.part is None:
+            yield Column(field.column, field.kind, field.description, path, content=field.content)
+        elif not field.many:
+            yield from _columns(field.part, path)
 
 
-TEXT, TEXTS, DECIMAL, QUANTITY, INTEGER, FLAG, INSTANT, DAY = Kind
+def _of_parent(column: str, resource: type[Resource], name: str) -> Column:
+    field = next(field for field in fields_of(resource) if field.name == name)
+    return Column(column, field.kind, field.description, (name,), of_parent=True, content=field.content)
 
-SHOPS = Table(
-    "shops",
-    (
-        *_columns(TEXT, "shopId", "shopName", "franchiseId", "providerId", "timezone"),
-        Column("removed_at", INSTANT),
-    ),
-)
-CATEGORIES = Table(
+
+_SHOP_ID = _of_parent("shop_id", Shop, "shopId")
+_OF_BILL = (_of_parent("shop_id", Bill, "shopId"), _of_parent("bill_id", Bill, "id"))
+_LINE = Column("line", Kind.INTEGER, "Number of the line on the bill, from 1.")
+_POSITION = Column("position", Kind.INTEGER, "Position in the list, from 1.")
+_REMOVED_AT = Column("removed_at", Kind.INSTANT, "When the service stopped returning it; null while it does.")
+
+SHOPS = _table("shops", "shop", "shop_id", Shop, trailing=(_REMOVED_AT,))
+CATEGORIES = _table(
     "categories",
-    (
-        Column("shop_id", TEXT, ("shopId",), of_parent=True),
-        Column("position", INTEGER),
-        *_columns(TEXT, "id", "name"),
-        *_columns(INTEGER, "level"),
-        *_columns(TEXT, "parentId"),
-        *_columns(FLAG, "hidden"),
-    ),
+    "category of a shop",
+    "shop_id position",
+    Category,
+    leading=(_SHOP_ID, _POSITION),
     each=(("categories",),),
 )
-BILLS = Table(
-    "bills",
-    (
-        *_columns(TEXT, "shopId", "id"),
-        *_columns(TEXTS, "orderIds"),
-        *_columns(TEXT, "receiptNumber", "taxNumber"),
-        *_columns(INSTANT, "timestamp"),
-        *_columns(DAY, "businessDate", "billDate"),
-        *_columns(INSTANT, "updatedAt"),
-        *_columns(TEXT, "franchiseId", "deviceId", "stationId"),
-        Column("channel_code", TEXT, ("channel", "code")),
-        Column("channel_name", TEXT, ("channel", "name")),
-        *_columns(TEXT, "serviceType", "tableName", "memberId"),
-        *_columns(DECIMAL, "subtotal", "discount", "discountTotal", "serviceCharge", inside=("amounts",)),
-        *_columns(DECIMAL, "deliveryFee", "cardSurcharge", "credit", "vat", inside=("amounts",)),
-        *_columns(TEXT, "vatType", inside=("amounts",)),
-        *_columns(DECIMAL, "rounding", "tip", "net", inside=("amounts",)),
-        *_columns(TEXT, "status", "voidReason", "cashier"),
-    ),
-)
-_OF_BILL = (
-    Column("shop_id", TEXT, ("shopId",), of_parent=True),
-    Column("bill_id", TEXT, ("id",), of_parent=True),
-)
-BILL_ITEMS = Table(
+BILLS = _table("bills", "bill", "shop_id id", Bill)
+BILL_ITEMS = _table(
     "bill_items",
-    (
-        *_OF_BILL,
-        Column("line", INTEGER),
-        Column("product_id", TEXT, ("id",)),
-        *_columns(TEXT, "rootId", "name"),
-        *_columns(QUANTITY, "qty"),
-        *_columns(DECIMAL, "unitPrice", "lineTotal"),
-        *_columns(TEXTS, "category"),
-        *_columns(FLAG, "cancelled", "vat", "isTip"),
-    ),
+    "line of a bill",
+    "shop_id bill_id line",
+    Item,
+    leading=(*_OF_BILL, _LINE),
     each=(("items",),),
 )
-ITEM_OPTIONS = Table(
+ITEM_OPTIONS = _table(
     "item_options",
-    (
-        *_OF_BILL,
-        Column("line", INTEGER),
-        Column("position", INTEGER),
-        *_columns(TEXT, "choiceId", "choiceName"),
-        *_columns(QUANTITY, "qty"),
-    ),
+    "option of a line",
+    "shop_id bill_id line position",
+    Option,
+    leading=(*_OF_BILL, _LINE, _POSITION),
     each=(("items",), ("options",)),
 )
-PAYMENTS = Table(
+PAYMENTS = _table(
     "payments",
-    (*_OF_BILL, Column("position", INTEGER), *_columns(TEXT, "name"), *_columns(DECIMAL, "amount", "change")),
+    "payment",
+    "shop_id bill_id position",
+    Payment,
+    leading=(*_OF_BILL, _POSITION),
     each=(("payments",),),
 )
 # Campaigns and coupons share a table; the sink supplies `kind`, which distinguishes them.
 PROMOTION_KINDS = ("campaign", "coupon")
-PROMOTIONS = Table(
+PROMOTIONS = _table(
     "promotions",
-    (
-        *_OF_BILL,
-        Column("kind", TEXT),
-        Column("position", INTEGER),
-        Column("promotion_id", TEXT, ("id",)),
-        *_columns(TEXT, "name"),
-        *_columns(DECIMAL, "amount"),
-    ),
+    "campaign or coupon on a bill",
+    "shop_id bill_id kind position",
+    Promotion,
+    leading=(*_OF_BILL, Column("kind", Kind.TEXT, "`campaign` or `coupon`."), _POSITION),
 )
 
 
 def promotions_of(kind: str) -> Table:
     """Return the promotions table, filled from the campaigns or the coupons of a bill."""
-    return Table(PROMOTIONS.name, PROMOTIONS.columns, each=(("amounts", kind),))
+    return structs.replace(PROMOTIONS, each=(("amounts", kind),))
 
 
-MEMBERS = Table(
+MEMBERS = _table(
     "members",
-    (
-        Column("provider_id", TEXT),
-        *_columns(TEXT, "memberId", "rank"),
-        *_columns(INTEGER, "rankLevel"),
-        *_columns(TEXT, "rankName"),
-        *_columns(DECIMAL, "points", "credit"),
-        *_columns(FLAG, "creditEnabled"),
-        *_columns(TEXTS, "labels", "persona"),
-        *_columns(INSTANT, "createdDate"),
-        *_columns(INTEGER, "visitCount"),
-        *_columns(DAY, "lastVisit"),
-        *_columns(FLAG, "hasTel", "hasEmail", "hasMessaging"),
-        *_columns(TEXT, "tel", "email"),
-        Column("removed_at", INSTANT),
-    ),
+    "member",
+    "member_id",
+    Member,
+    leading=(Column("provider_id", Kind.TEXT, "The membership base."),),
+    trailing=(_REMOVED_AT,),
 )
-COUPONS = Table(
+COUPONS = _table(
     "coupons",
-    (
-        Column("member_id", TEXT, ("memberId",), of_parent=True),
-        Column("position", INTEGER),
-        *_columns(TEXT, "code", "status", "templateId", "name"),
-        *_columns(INSTANT, "expireAt"),
-    ),
+    "coupon of a member",
+    "member_id position",
+    Coupon,
+    leading=(_of_parent("member_id", Member, "memberId"), _POSITION),
     each=(("coupons",),),
 )
 

@@ -253,12 +253,7 @@ def revoke(visit: Visit) -> ConsoleResponse:
 
 
 def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
-    """Return the message of an error in the operator's language, with the first letter capitalised.
-
-    The message itself begins in lower case, because on the command line it follows `counterfoil:`.
-    """
-    text = str(error)
-    return translated(visit.t, text[:1].upper() + text[1:])
+    return translated(visit.t, error.message.as_sentence())
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:

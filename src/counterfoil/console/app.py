@@ -1,13 +1,11 @@
 """Handles a request to the console: security checks, static files, sign-in, session, then a page or an action."""
 
-from urllib.parse import urlsplit
-
 from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
-from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
+from counterfoil.console.exchange import JSON, ConsoleResponse, redirect
 from counterfoil.console.guards import Guard, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
-from counterfoil.console.links import SIGN_IN_PATH, SignInLinks, link_command
+from counterfoil.console.links import SIGN_IN_PATH, SignInLinks, link_command, own_name
 from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
 from counterfoil.console.stores import ConsoleStore
 from counterfoil.console.texts import Texts, language_named, preferred
@@ -15,6 +13,7 @@ from counterfoil.console.visit import Visit
 from counterfoil.domain.audit import Actor
 from counterfoil.machine.addresses import is_loopback
 from counterfoil.machine.host_names import HostNames
+from counterfoil.machine.private_listener import ListenerRequest
 from counterfoil.ports import Clock
 from counterfoil.settings import Settings
 from counterfoil.web.style import shared_style_sheet, style_sheet, text_file
@@ -32,7 +31,8 @@ class ConsoleApp:
     def __init__(self, settings: Settings, link_key: bytes, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._guard = Guard(HostNames(settings.console_host, settings.console_names))
+        name = own_name(link_key, audience(settings))
+        self._guard = Guard(HostNames(settings.console_host, settings.console_names, name))
         self._links = SignInLinks(link_key, audience(settings), clock)
         self._sessions = Sessions(clock)
         self._store = ConsoleStore(settings, clock)
@@ -42,7 +42,7 @@ class ConsoleApp:
             SCRIPT_PATH: ("text/javascript; charset=utf-8", text_file(package, "console.js")),
         }
 
-    def answer(self, request: ConsoleRequest) -> ConsoleResponse:
+    def answer(self, request: ListenerRequest) -> ConsoleResponse:
         refusal = self._guard.refusal(request)
         if refusal:
             return refusal_response(request.header("accept-language"), refusal.status, refusal.reason)
@@ -60,7 +60,7 @@ class ConsoleApp:
             return self._set_language(request, session)
         return routes.answer(self._visit(request, session))
 
-    def _visit(self, request: ConsoleRequest, session: Session) -> Visit:
+    def _visit(self, request: ListenerRequest, session: Session) -> Visit:
         return Visit(
             request=request,
             session=session,
@@ -74,7 +74,7 @@ class ConsoleApp:
 
     # --- sessions ------------------------------------------------------------------
 
-    def _session(self, request: ConsoleRequest) -> Session | None:
+    def _session(self, request: ListenerRequest) -> Session | None:
         proxied = self._proxied_operator(request)
         is_use = not request.header(REFRESH_HEADER)
         if proxied:
@@ -86,7 +86,7 @@ class ConsoleApp:
         tokens = (cookies[name] for name in self._cookie_names() if name in cookies)
         return next((session for token in tokens if (session := self._sessions.find(token, is_use=is_use))), None)
 
-    def _proxied_operator(self, request: ConsoleRequest) -> Actor | None:
+    def _proxied_operator(self, request: ListenerRequest) -> Actor | None:
         """Return the operator whom the trusted proxy names.
 
         Return None if the request does not come from that proxy or does not contain a valid name.
@@ -94,8 +94,7 @@ class ConsoleApp:
         settings = self._settings
         if not settings.console_proxy or request.peer != settings.console_proxy:
             return None
-        names = request.all_headers(settings.console_proxy_header.lower())
-        name = names[0].strip() if len(names) == 1 else ""
+        name = request.header(settings.console_proxy_header.lower()).strip()
         if not name or len(name) > MAX_NAME or not name.isprintable():
             return None
         return Actor(name, "console", request.peer)
@@ -103,12 +102,13 @@ class ConsoleApp:
     def _cookie_names(self) -> tuple[str, str]:
         """Return the names of the session cookie over HTTPS and over HTTP.
 
-        A browser sends a host's cookies to all of its ports, so the name contains the console's port.
+        A browser sends a host's cookies to all of its ports, so the name contains the console's port. (A console on
+        an address that is not loopback may share its host with others.)
         """
         port = self._settings.console_port
         return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
 
-    def _sign_in(self, request: ConsoleRequest, session: Session | None) -> ConsoleResponse:
+    def _sign_in(self, request: ListenerRequest, session: Session | None) -> ConsoleResponse:
         """Show the form, or begin a session, which replaces an earlier session of the same browser.
 
         An operator who is already signed in with a link gets the form too, so that opening a second link uses it up.
@@ -128,14 +128,19 @@ class ConsoleApp:
         return redirect("/", ("set-cookie", self._cookie(request, self._sessions.begin(actor), LONGEST_SEC)))
 
     def _sign_in_page(
-        self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None, session: Session | None = None
+        self,
+        t: Texts,
+        request: ListenerRequest,
+        status: int,
+        message: str | None = None,
+        session: Session | None = None,
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
         form = sign_in_form(t, self._link_command(request), message, operator)
         body = signed_out_page(t, request, t("sign_in.title"), form)
         return ConsoleResponse(status=status, body=body)
 
-    def _link_command(self, request: ConsoleRequest) -> str:
+    def _link_command(self, request: ListenerRequest) -> str:
         """Return the command that makes a link.
 
         It contains the path of the store only if the console can be reached from this machine alone and no proxy has
@@ -148,7 +153,7 @@ class ConsoleApp:
             return link_command(settings)
         return "counterfoil console link"
 
-    def _without_session(self, request: ConsoleRequest) -> ConsoleResponse:
+    def _without_session(self, request: ListenerRequest) -> ConsoleResponse:
         wants_page = "text/html" in request.header("accept") or request.header("sec-fetch-mode") == "navigate"
         if request.method == "POST" or (wants_page and not request.path.endswith((".json", ".csv"))):
             t = Texts(preferred(request.header("accept-language")))
@@ -157,23 +162,23 @@ class ConsoleApp:
             return redirect(SIGN_IN_PATH)
         return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
 
-    def _sign_out(self, request: ConsoleRequest) -> ConsoleResponse:
+    def _sign_out(self, request: ListenerRequest) -> ConsoleResponse:
         if request.form.get("everywhere") == "on":
             self._sessions.end_all()
         self._end_sessions(request)
         return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
 
-    def _end_sessions(self, request: ConsoleRequest) -> None:
+    def _end_sessions(self, request: ListenerRequest) -> None:
         for name in self._cookie_names():
             self._sessions.end(request.cookies.get(name, ""))
 
-    def _cookie(self, request: ConsoleRequest, token: str, age_sec: int) -> str:
+    def _cookie(self, request: ListenerRequest, token: str, age_sec: int) -> str:
         over_https, over_http = self._cookie_names()
-        is_secure = urlsplit(request.header("origin")).scheme == "https"
+        is_secure = request.header("origin").lower().startswith("https:")
         name, secure = (over_https, "; Secure") if is_secure else (over_http, "")
         return f"{name}={token}; Path=/; Max-Age={age_sec}; HttpOnly; SameSite=Strict{secure}"
 
-    def _set_language(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:
+    def _set_language(self, request: ListenerRequest, session: Session) -> ConsoleResponse:
         language = language_named(request.query.get("to"))
         if language:
             session.language = language

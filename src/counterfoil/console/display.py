@@ -5,16 +5,16 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from counterfoil.checks.local import Finding, Status, printable
+from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
-from counterfoil.console.texts.translation import translation
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
+from counterfoil.domain.messages import Message
+from counterfoil.text import printable
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.prose import inline
 
 # The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
 _UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))
-_SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 class PageColumn(Struct, frozen=True):
@@ -87,13 +87,6 @@ def percent(part: int, whole: int) -> str:
     return "<0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
-def size(count: int) -> str:
-    for unit, unit_size in _SIZES:
-        if count >= unit_size:
-            return f"{count / unit_size:,.1f} {unit}"
-    return f"{count:,} B"
-
-
 def badge(text: str, kind: str = "") -> Html:
     return element("span", text, class_=f"badge {kind}".rstrip())
 
@@ -104,12 +97,7 @@ def status_badge(status: int) -> Html:
 
 def name_of(text: str | None) -> str:
     """Return a name that somebody typed, with control characters replaced."""
-    return printable(text)
-
-
-def english(text: str) -> Html:
-    """Return untranslated text as HTML, marked as English. Text in backticks becomes `<code>`."""
-    return element("span", inline(text), lang="en")
+    return printable(text or "-")
 
 
 def key_link(key_id: str, label: str | None = None) -> Html:
@@ -171,15 +159,6 @@ def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
 
 # This address redirects to the page of the latest load.
 LATEST_LOAD = "/loads/latest"
-# Advice for the command line, and the name of the text that the console shows instead, because it has a page for the
-# same data.
-_CONSOLE_ADVICE = {
-    "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import.": "read_reasons",
-    "Check their tills and deliveries. Run `counterfoil shops` to see all shops.": "check_tills",
-    "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.": (
-        "raise_quota"
-    ),
-}
 # For each check, the name and the address of the page that shows the details of its findings.
 _PAGES_OF_CHECKS = {
     "load": ("loads", LATEST_LOAD),
@@ -190,9 +169,8 @@ _PAGES_OF_CHECKS = {
 
 
 def check_name(t: Texts, check: str) -> str:
-    """Return the name of a check, or its internal name if there is no text for it."""
-    name = f"check.{check}"
-    return t(name) if name in TABLE else check
+    """Return the name of a check, which is its internal name if there is no text for it."""
+    return t.message(Message(f"check.{check}", check))
 
 
 def finding_text(t: Texts, finding: Finding) -> Html:
@@ -202,24 +180,20 @@ def finding_text(t: Texts, finding: Finding) -> Html:
         name, address = _PAGES_OF_CHECKS[finding.check]
         text = t("finding.open_load") if address == LATEST_LOAD else t("finding.open", page=t(f"nav.{name}"))
         link = [" ", element("a", text, href=address)]
-    in_console = _CONSOLE_ADVICE.get(finding.advice)
-    text_of_advice = element("span", t(f"advice.{in_console}")) if in_console else translated(t, finding.advice)
-    advice = element("span", text_of_advice, class_="advice") if finding.advice else None
+    # The console has a text of its own for advice about data that it has a page for.
+    own_advice = f"advice.{finding.code}"
+    shown = element("span", t(own_advice)) if own_advice in TABLE else translated(t, finding.advice)
+    advice = element("span", shown, class_="advice") if finding.advice else None
     return markup(translated(t, finding.message), " ", advice, link)
 
 
-def translated(t: Texts, text: str) -> Html:
-    """Return an English message in the operator's language, or in English if there is no translation.
+def translated(t: Texts, message: Message) -> Html:
+    """Return a message in the operator's language, or marked as English if it has no text in that language.
 
     Text in backticks becomes `<code>`.
     """
-    found = text if t.language == "en" else translation(t, text)
-    return english(text) if found is None else element("span", inline(found))
-
-
-def text_or_english(t: Texts, name: str, text: str) -> Html:
-    """Return the console's text with this name, or the given English text if there is none."""
-    return element("span", inline(t(name))) if name in TABLE else english(text)
+    text = inline(t.message(message))
+    return element("span", text, lang=None if t.language == "en" or message.code in t.catalogue else "en")
 
 
 def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:

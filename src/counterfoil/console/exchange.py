@@ -1,9 +1,11 @@
-"""The requests and responses of the console, independent of the HTTP server."""
+"""The responses of the console, independent of the HTTP server."""
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from msgspec import Struct
+
+from counterfoil.machine.private_listener import ListenerResponse
 
 HTML = "text/html; charset=utf-8"
 JSON = "application/json"
@@ -24,41 +26,6 @@ SECURITY_HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("x-robots-tag", "noindex"),
 )
-MAX_FIELDS = 100
-
-
-class ConsoleRequest(Struct, frozen=True, kw_only=True):
-    """A request to the console. Header names are in lower case; `peer` is the address of the client or its proxy."""
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes = b""
-    peer: str = ""
-
-    @property
-    def path(self) -> str:
-        return self.target.partition("?")[0]
-
-    @property
-    def query(self) -> dict[str, str]:
-        return fields_of(self.target.partition("?")[2])
-
-    @property
-    def form(self) -> dict[str, str]:
-        return fields_of(self.body.decode("utf-8", "replace"))
-
-    def all_headers(self, name: str) -> list[str]:
-        return [value for found, value in self.headers if found == name]
-
-    def header(self, name: str) -> str:
-        """Return the value of the first header with this name, or an empty string if there is none."""
-        return next((value for found, value in self.headers if found == name), "")
-
-    @property
-    def cookies(self) -> dict[str, str]:
-        pairs = (pair.partition("=") for pair in self.header("cookie").split(";"))
-        return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 class ConsoleResponse(Struct, frozen=True, kw_only=True):
@@ -68,27 +35,16 @@ class ConsoleResponse(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     policy: str = POLICY
 
-    def all_headers(self) -> list[tuple[str, str]]:
-        """Return all headers, including the security headers that every response has."""
+    def complete(self) -> ListenerResponse:
+        """Return this response with all headers, including the security headers that every response has."""
         fixed = (("content-type", self.content_type), ("content-security-policy", self.policy))
-        return [*fixed, *SECURITY_HEADERS, *self.headers]
+        return ListenerResponse(self.status, [*fixed, *SECURITY_HEADERS, *self.headers], self.body)
 
 
 def redirect(address: str, *headers: tuple[str, str]) -> ConsoleResponse:
     """Return a redirect. Headers are ASCII, so other characters in the address are encoded."""
     encoded = quote(address, safe="/?&=#%+,:;@!$'()*~")
     return ConsoleResponse(status=303, headers=(("location", encoded), *headers))
-
-
-def fields_of(text: str) -> dict[str, str]:
-    """Return the fields of a query string or a form. If a field is repeated, the last value counts.
-
-    If there are more than MAX_FIELDS fields, return none of them.
-    """
-    try:
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
-    except ValueError:
-        return {}
 
 
 def is_checked(form: Mapping[str, str], name: str) -> bool:

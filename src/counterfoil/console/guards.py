@@ -1,26 +1,43 @@
 """Refuses cross-site requests and requests with an unknown host name. The app runs these checks before all others."""
 
-from urllib.parse import urlsplit
+from typing import Literal
 
 from msgspec import Struct
 
-from counterfoil.console.exchange import FORM, ConsoleRequest, ConsoleResponse
+from counterfoil.console.exchange import FORM, ConsoleResponse
 from counterfoil.console.texts import Texts, preferred
 from counterfoil.machine.host_names import HostNames
+from counterfoil.machine.private_listener import ListenerRequest
 
 SAFE_METHODS = ("GET", "HEAD")
 METHODS = (*SAFE_METHODS, "POST")
+# The headers that these checks read. The listener refuses a request that repeats one of them.
+SINGLE_HEADERS = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "content-type")
 OWN_SITES = ("same-origin", "none")
+
+
+RefusalReason = Literal[
+    "one_host",
+    "loopback_host",
+    "unknown_host",
+    "method",
+    "foreign_read",
+    "foreign_form",
+    "not_url_encoded",
+    "body_too_large",
+    "malformed",
+    "failed",
+]
 
 
 class ConsoleRefusal(Struct, frozen=True):
     """The status and the reason of a refusal. The message for a reason is the text `guard.<reason>`."""
 
     status: int
-    reason: str
+    reason: RefusalReason
 
 
-def refusal_response(accept_language: str, status: int, reason: str) -> ConsoleResponse:
+def refusal_response(accept_language: str, status: int, reason: RefusalReason) -> ConsoleResponse:
     """Return a refusal as plain text, in the language that the browser prefers."""
     t = Texts(preferred(accept_language))
     text = t(f"guard.{reason}")
@@ -31,6 +48,8 @@ class Guard:
     """Checks the host name, the method, and whether a request comes from the console's own pages.
 
     - DNS rebinding: the Host header must name this console.
+    - Other users of this machine: browsers send cookies to every port of a host, so a session under `127.0.0.1` or
+      `localhost` would reach the web pages of every user. These names get a hint and nothing else.
     - Cross-site request forgery: a form must be sent by a page of this console, as `Sec-Fetch-Site` and `Origin` show.
       One of these headers is enough, because over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
       addresses. A form with neither header is refused.
@@ -41,12 +60,15 @@ class Guard:
     def __init__(self, names: HostNames) -> None:
         self._names = names
 
-    def refusal(self, request: ConsoleRequest) -> ConsoleRefusal | None:
+    def refusal(self, request: ListenerRequest) -> ConsoleRefusal | None:
         """Return the refusal of a request, or None if it is allowed."""
-        hosts = request.all_headers("host")
-        if len(hosts) != 1:
+        host = request.headers.get("host")
+        problem = "malformed" if host is None else self._names.problem(host)
+        if problem == "malformed":
             return ConsoleRefusal(400, "one_host")
-        if not self._names.allows(hosts[0]):
+        if problem == "loopback":
+            return ConsoleRefusal(421, "loopback_host")
+        if problem:
             return ConsoleRefusal(421, "unknown_host")
         if request.method not in METHODS:
             return ConsoleRefusal(405, "method")
@@ -54,13 +76,13 @@ class Guard:
             return self._of_read(request)
         return self._of_form(request)
 
-    def _of_read(self, request: ConsoleRequest) -> ConsoleRefusal | None:
+    def _of_read(self, request: ListenerRequest) -> ConsoleRefusal | None:
         site = request.header("sec-fetch-site") or "none"
         if site in OWN_SITES or request.header("sec-fetch-mode") == "navigate":
             return None
         return ConsoleRefusal(403, "foreign_read")
 
-    def _of_form(self, request: ConsoleRequest) -> ConsoleRefusal | None:
+    def _of_form(self, request: ListenerRequest) -> ConsoleRefusal | None:
         if not _is_from_own_page(request):
             return ConsoleRefusal(403, "foreign_form")
         if request.header("content-type").partition(";")[0].strip().lower() != FORM:
@@ -68,18 +90,15 @@ class Guard:
         return None
 
 
-def _is_from_own_page(request: ConsoleRequest) -> bool:
-    sites, origins = request.all_headers("sec-fetch-site"), request.all_headers("origin")
-    if len(sites) > 1 or len(origins) > 1:
+def _is_from_own_page(request: ListenerRequest) -> bool:
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None and site != "same-origin":
         return False
-    if sites and sites[0] != "same-origin":
-        return False
-    if origins:
-        return _has_host(origins[0], request.header("host"))
-    return bool(sites)
+    if origin is not None:
+        return _has_host(origin, request.header("host"))
+    return site is not None
 
 
 def _has_host(origin: str, host: str) -> bool:
     """Return whether an origin has this host and port. The origin `null` has no host."""
-    found = urlsplit(origin)
-    return found.scheme in ("http", "https") and found.netloc.lower() == host.strip().lower()
+    return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")

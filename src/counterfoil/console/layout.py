@@ -4,10 +4,10 @@ from typing import Final
 from urllib.parse import urlencode
 
 from counterfoil.console.display import command_line, finding_text
-from counterfoil.console.exchange import ConsoleRequest
 from counterfoil.console.links import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import PageContent, Visit
+from counterfoil.machine.private_listener import ListenerRequest
 from counterfoil.settings import display_value
 from counterfoil.web.html import Child, Html, element, markup
 from counterfoil.web.page import ICON
@@ -83,7 +83,7 @@ def service_banner(visit: Visit) -> Html | None:
     )
 
 
-def signed_out_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:
+def signed_out_page(t: Texts, request: ListenerRequest, title: str, *main: Child) -> bytes:
     """Return a page without navigation, which can be shown without a session, such as the sign-in page."""
     languages = [
         element("a", LANGUAGE_NAMES[one], href=f"{request.path}?lang={one}", lang=one, hreflang=one)

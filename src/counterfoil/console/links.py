@@ -12,19 +12,23 @@ import shlex
 import threading
 from collections.abc import Callable
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import MsgspecError, Struct, json
 
 from counterfoil.domain.audit import Actor
+from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.domain.tokens import Signer
 from counterfoil.ports import Clock
 from counterfoil.settings import BY_NAME, Settings
 
 SIGN_IN_PATH = "/sign-in"
 DEFAULT_VALIDITY_MS = 15 * 60_000
-MAX_VALIDITY_MS = 24 * 3_600_000
+MAX_VALIDITY_MS = 24 * HOUR_MS
 # A link may be this much older than the console, because another process makes it, and that process may read the clock
 # just before the console starts.
 CLOCK_TOLERANCE_MS = 1_000
 _NONCE_BYTES = 16
+# Letters and digits of 5 bits each: 100 bits.
+_NAME_LENGTH = 20
 
 
 class LinkClaims(Struct, frozen=True, array_like=True):
@@ -59,20 +63,29 @@ def link_key(secret: bytes) -> bytes:
     return hmac.digest(secret, b"counterfoil console sign-in link", "sha256")
 
 
+def own_name(key: bytes, audience: str) -> str:
+    """Return the host name of the console at the address `audience`, which nobody can guess without the link key.
+
+    Browsers resolve every name below `localhost` to this machine, and send a cookie only to the name that set it.
+    """
+    digest = hmac.digest(key, f"host name {audience}".encode(), "sha256")
+    return f"{base64.b32encode(digest).decode().lower()[:_NAME_LENGTH]}.localhost"
+
+
 def make_token(
     key: bytes, by: Actor, audience: str, now_ms: int, validity_ms: int, random_bytes: Callable[[int], bytes]
 ) -> str:
     """Return the token of a new link for the console at the address `audience`."""
     nonce = random_bytes(_NONCE_BYTES).hex()
-    claims = json.encode(LinkClaims(by.name, by.host, audience, now_ms, now_ms + validity_ms, nonce))
-    return f"{_text(claims)}.{_text(hmac.digest(key, claims, 'sha256'))}"
+    claims = LinkClaims(by.name, by.host, audience, now_ms, now_ms + validity_ms, nonce)
+    return Signer(key).signed(json.encode(claims))
 
 
 class SignInLinks:
     """Accepts the links of one console, each only once."""
 
     def __init__(self, key: bytes, audience: str, clock: Clock) -> None:
-        self._key = key
+        self._signer = Signer(key)
         self._audience = audience
         self._clock = clock
         self._started_at = clock.now_ms()
@@ -96,24 +109,13 @@ class SignInLinks:
         return Actor(claims.name, "console", claims.host)
 
     def _verified(self, token: str) -> LinkClaims | None:
-        claims, _, signature = token.strip().rpartition("#")[2].partition(".")
+        claims = self._signer.verified(token.strip().rpartition("#")[2])
         try:
-            signed, given = _bytes(claims), _bytes(signature)
-            if not hmac.compare_digest(hmac.digest(self._key, signed, "sha256"), given):
-                return None
-            return json.decode(signed, type=LinkClaims)
-        except (ValueError, DecodeError, ValidationError):
+            return None if claims is None else json.decode(claims, type=LinkClaims)
+        except MsgspecError:
             return None
 
 
 def fingerprint(token: str) -> str:
     """Return a hash of a token, which can be stored instead of the token itself."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,7 +1,5 @@
 """Maps each path of the console to a page or an action."""
 
-import csv
-import io
 import re
 from typing import Any, Final
 
@@ -17,7 +15,9 @@ from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.text import csv_text
 from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
@@ -53,7 +53,7 @@ def answer(visit: Visit) -> ConsoleResponse:
     except NotFound as error:
         return problem(visit, 404, visit.t("missing.title"), str(error))
     except (StoreUnavailable, StoreMismatch) as error:
-        return problem(visit, 503, visit.t("unavailable.title"), f"{str(error).rstrip('.')}.")
+        return problem(visit, 503, visit.t("unavailable.title"), error.message.as_sentence())
 
 
 def _act(visit: Visit) -> ConsoleResponse:
@@ -84,7 +84,7 @@ def _show(visit: Visit) -> ConsoleResponse:
 def _draw(visit: Visit, one: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
     view = one.read(visit)
     if kind == "json":
-        return ConsoleResponse(content_type=JSON, body=json.encode(view, order="deterministic") + b"\n")
+        return ConsoleResponse(content_type=JSON, body=json.encode(view, enc_hook=str, order="deterministic") + b"\n")
     if kind == "csv" and one.csv:
         return csv_response(visit, one.csv(visit, view))
     json_address = visit.address(f"{path}.json")
@@ -94,28 +94,20 @@ def _draw(visit: Visit, one: ConsolePage[Any], path: str, kind: str) -> ConsoleR
 
 
 def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(file.columns)
-    writer.writerows([_spreadsheet_safe(value) for value in row] for row in file.rows)
+    text = csv_text([file.columns, *file.rows], "\r\n")
     name = f"{file.name}-{iso_utc(visit.now)[:10]}.csv"
     headers = (("content-disposition", f'attachment; filename="{name}"'),)
     # The byte order mark tells spreadsheets that the file is UTF-8.
-    return ConsoleResponse(
-        content_type=CSV, body="\N{ZERO WIDTH NO-BREAK SPACE}".encode() + out.getvalue().encode(), headers=headers
-    )
+    return ConsoleResponse(content_type=CSV, body=f"\N{ZERO WIDTH NO-BREAK SPACE}{text}".encode(), headers=headers)
 
 
-def _spreadsheet_safe(value: object) -> object:
-    """Put an apostrophe before a string that a spreadsheet would read as a formula. Return other values unchanged."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleResponse:
+def problem(visit: Visit, status: int, title: str, message: Message | str) -> ConsoleResponse:
     """Return an error page with header and navigation, or a JSON error if the request was for JSON or CSV."""
     if visit.request.path.endswith((".json", ".csv")):
-        return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
+        return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": str(message)}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
-    content = PageContent(title=title, main=markup(notice(translated(visit.t, message), "bad")))
+    content = PageContent(
+        title=title, main=markup(notice(message if isinstance(message, str) else translated(visit.t, message), "bad"))
+    )
     return ConsoleResponse(status=status, body=page(visit, name, content, None))

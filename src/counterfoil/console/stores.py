@@ -2,18 +2,17 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from counterfoil import bootstrap
-from counterfoil.checks.diagnosis import every_finding
-from counterfoil.checks.local import Finding
+from counterfoil.checks.findings import Finding
 from counterfoil.checks.overview import Overview, overview, service_finding
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.operator_reads import OperatorReads, ShopName
-from counterfoil.ports import Clock, Inspection, StoreMismatch, StoreUnavailable
+from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 # The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
@@ -43,8 +42,7 @@ class ConsoleStore:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms()))
-        self._findings = SharedResult(clock, lambda: every_finding(settings, self.overview()))
+        self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True))
         self._service = SharedResult(clock, self._ask_service)
 
     def all_keys(self) -> list[Key]:
@@ -69,22 +67,22 @@ class ConsoleStore:
 
     @contextmanager
     def reads(self) -> Iterator[OperatorReads]:
-        with closing(bootstrap.operator_reads(self._settings)) as reads:
-            yield reads
+        reads = bootstrap.operator_reads(self._settings)
+        yield reads
 
-    def inspection(self) -> Inspection:
-        return bootstrap.inspection(self._settings)
+    def inspection(self) -> OperatorReads:
+        return bootstrap.operator_reads(self._settings)
 
     def shops(self, *, count_all: bool = False) -> list[ShopActivity]:
         return self.inspection().shops(self._clock.now_ms(), count_all=count_all)
 
     def overview(self) -> Overview:
-        """Return the findings of `counterfoil status`, and the values that they are based on."""
+        """Return the findings of `counterfoil status --deep`, and the values that they are based on."""
         return self._overview.get()
 
     def findings(self) -> list[Finding]:
-        """Return the findings of `counterfoil status` and `counterfoil doctor`, without duplicates."""
-        return self._findings.get()
+        """Return the findings without those about the login, because the service has another one than the console."""
+        return [finding for finding in self.overview().findings if finding.check != "rights"]
 
     def service(self) -> Finding:
         """Return a finding that says whether the service is ready."""

@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from counterfoil.console.exchange import ConsoleRequest
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.stores import ConsoleStore
 from counterfoil.console.texts import Texts
+from counterfoil.machine.private_listener import ListenerRequest
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html
 
@@ -19,7 +19,7 @@ View = TypeVar("View")
 class Visit(Struct, frozen=True, kw_only=True):
     """A signed-in operator's request, and everything that a page needs. `values` contains the path variables."""
 
-    request: ConsoleRequest
+    request: ListenerRequest
     session: Session
     sessions: Sessions
     store: ConsoleStore

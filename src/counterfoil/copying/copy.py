@@ -17,8 +17,9 @@ from typing import Any
 from msgspec import Struct, msgpack
 
 from counterfoil.copying.stores import CopyRefused, CopySide, CopySource, CopyTarget
-from counterfoil.copying.tables import HOUR_MS, KEYS_AND_USAGE, LOADS, SHOPS, TABLES, CopiedTable, Row
+from counterfoil.copying.tables import KEYS_AND_USAGE, LOADS, SHOPS, TABLES, CopiedTable, Row
 from counterfoil.domain.audit import AuditEntry
+from counterfoil.domain.calendar import HOUR_MS
 
 # The maximum number of rows that one transaction inserts at the target.
 BATCH_ROWS = 2_000

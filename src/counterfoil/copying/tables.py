@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.domain import audit
+from counterfoil.domain.calendar import HOUR_MS
 
-HOUR, HOUR_MS = "hour", 3_600_000
+HOUR = "hour"
 
 Row = tuple[Any, ...]
 

@@ -272,7 +272,7 @@ class LocalCluster:
             f"postgresql://postgres@{HOST}:{self.primary_port}/postgres", f"CREATE DATABASE {DATABASE}"
         )
         owner = self.settings()
-        bootstrap.migrate(owner)
+        bootstrap.store(owner).migrate(None)
         bootstrap.make_roles(owner)
         bootstrap.prepare(owner)
         for login, role in LOGINS.items():

@@ -7,7 +7,6 @@ each request. Nothing is written if the store already has requests.
 import asyncio
 import random
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 
 from msgspec import Struct
@@ -17,14 +16,13 @@ from counterfoil.demo.showcase import DemoKey, Showcase
 from counterfoil.demo.worldgen.plan import midnight_ms
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import TooFast
-from counterfoil.domain.calendar import DAY_MS, thai_day
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings
 
 DAYS = 14
-HOUR_MS = 3_600_000
 # Maps a key's purpose to its average number of requests per day and the routes from which they are drawn at random.
 # Keys with other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -81,9 +79,9 @@ def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
 
     If the store already has requests, write nothing and return 0.
     """
-    with closing(bootstrap.operator_reads(settings)) as reads:
-        if reads.last_used():
-            return 0
+    reads = bootstrap.operator_reads(settings)
+    if reads.last_used():
+        return 0
     requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda one: one.at)
     asyncio.run(_write(settings, requests, seed))
     return len(requests)

@@ -10,8 +10,9 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-DAY_MS = 86_400_000
-THAI_OFFSET = 7 * 3_600_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+THAI_OFFSET = 7 * HOUR_MS
 THAI_TIME = timezone(timedelta(milliseconds=THAI_OFFSET))
 NOON = time(12)
 NOON_TEXT = "12:00"

@@ -25,7 +25,7 @@ def _category(found: str, record: Record, level: int | None) -> Category:
         id=found,
         name=text(record.get("name")),
         level=level,
-        parent_id=ident(record.get("parentId")),
+        parent_id=None if level == 1 else ident(record.get("parentId")),
         hidden=_hidden(record),
     )
 

@@ -14,9 +14,10 @@ from enum import IntEnum
 
 from msgspec import Struct, json
 
+from counterfoil.domain.calendar import DAY_MS
+
 # The value of `since` in a first pass, which is lower than every stamp.
 BEGINNING = -1
-DAY_MS = 86_400_000
 # How long removals of bills are kept. A pass cannot start from an older mark.
 REMOVALS_KEPT_MS = 400 * DAY_MS
 # A page ends early once its elements take up this many bytes in total.

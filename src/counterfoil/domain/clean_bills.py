@@ -37,7 +37,7 @@ from counterfoil.domain.pos_values import (
     recorded_day,
     round_to_millionth,
 )
-from counterfoil.domain.resources import Channel, Number, Option, Payment, Promotion, Status
+from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion, Status
 from counterfoil.domain.rows import NO_DAY, digest_of
 from counterfoil.domain.source_bills import (
     SourceAmounts,
@@ -59,68 +59,6 @@ MAX_KEPT_SHOPS = 10_000
 
 # Text that contains NUL has to be cleaned. In JSON, NUL can be written only as this escape sequence.
 _NUL = b"\\u0000"
-
-
-class _PublishedAmounts(Struct, frozen=True, rename="camel", gc=False):
-    """The same fields as `resources.Amounts`, but they can be passed by position, which is faster."""
-
-    subtotal: Number | None
-    discount: Number | None
-    campaign: list[Promotion]
-    coupon: list[Promotion]
-    discount_total: Number | None
-    service_charge: Number | None
-    delivery_fee: Number | None
-    card_surcharge: Number | None
-    credit: Number | None
-    vat: Number | None
-    vat_type: str | None
-    rounding: Number | None
-    tip: Number | None
-    net: Number | None
-
-
-class _PublishedBill(Struct, frozen=True, rename="camel", gc=False):
-    """The same fields as `resources.Bill`, but they can be passed by position, and the items are already encoded."""
-
-    id: str
-    order_ids: list[str]
-    receipt_number: str | None
-    tax_number: str | None
-    timestamp: str | None
-    business_date: str | None
-    bill_date: str | None
-    updated_at: None
-    franchise_id: str | None
-    shop_id: str
-    device_id: str | None
-    station_id: str | None
-    channel: Channel
-    service_type: str | None
-    table_name: str | None
-    member_id: str | None
-    items: list[Raw]
-    amounts: _PublishedAmounts
-    payments: list[Payment]
-    status: Status
-    void_reason: str | None
-    cashier: str | None
-
-
-class _PublishedItem(Struct, frozen=True, rename="camel", gc=False):
-    """The same fields as `resources.Item`, but they can be passed by position."""
-
-    id: str | None
-    root_id: str | None
-    name: str | None
-    qty: Number | None
-    unit_price: Number | None
-    line_total: Number | None
-    options: list[Option]
-    category: list[str] | None
-    cancelled: bool
-    vat: bool
-    is_tip: bool
 
 
 class _PublishedLine(Struct, frozen=True, gc=False):
@@ -150,7 +88,6 @@ _decode_line = json.Decoder(SourceItem).decode
 _encode = json.Encoder().encode
 _NO_TABLE = SourceTable()
 _CAMPAIGN, _COUPON = 2, 3
-_NOTHING_PUBLISHED = _PublishedAmounts(None, None, [], [], *[None] * 10)
 
 
 class CleanBillReader:
@@ -267,7 +204,7 @@ class CleanBillReader:
         member = _text(record.member_id)
         amounts = _NOTHING_PUBLISHED if record.amounts is None else _published_amounts(record.amounts)
         body = _encode(
-            _PublishedBill(
+            Bill(
                 record.id,
                 _texts(record.order_ids) if record.order_ids else [],
                 _text(record.receipt_number),
@@ -284,7 +221,7 @@ class CleanBillReader:
                 _text(record.buffet_package_id) or _text(record.service_type),
                 _text(table.name) if code == DINE_IN else None,
                 None if member is None else self._token_of(member),
-                items,
+                items,  # type: ignore[arg-type]  # they are already encoded
                 amounts,
                 [_published_payment(each) for each in record.payments] if record.payments else [],
                 status,
@@ -357,7 +294,7 @@ def _published_line(line: SourceItem, known: KnownFacts) -> Raw | _PublishedLine
         price = round_to_millionth(price)
     if root_id and root_id.isspace():
         root_id = None
-    item = _PublishedItem(
+    item = Item(
         product_id if product_id and not product_id.isspace() else None,
         (root_id or None) if facts.franchise_id else None,
         name if name and not name.isspace() else None,
@@ -392,14 +329,17 @@ def _published_payment(payment: SourcePayment) -> Payment:
     )
 
 
-def _published_amounts(amounts: SourceAmounts) -> _PublishedAmounts:
+def _published_amounts(amounts: SourceAmounts) -> Amounts:
     values: list[Any] = [round_to_millionth(value) if type(value) is float else value for value in astuple(amounts)]
     values[_CAMPAIGN] = _promotions(amounts.campaigns)
     values[_COUPON] = _promotions(amounts.coupons)
-    return _PublishedAmounts(*values)
+    return Amounts(*values)
 
 
 def _promotions(promotions: list[SourcePromotion] | None) -> list[Promotion]:
     if not promotions:
         return []
     return [Promotion(id=_text(each.id), name=_text(each.name), amount=_money(each.amount) or 0) for each in promotions]
+
+
+_NOTHING_PUBLISHED = _published_amounts(SourceAmounts())

@@ -14,6 +14,9 @@ from typing import Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from counterfoil.domain.calendar import DAY_MS
+from counterfoil.domain.messages import Message, duration
+
 MIN_GROUP_LINES = 200
 MIN_EARLIER_GROUPS = 3
 MAX_EARLIER_GROUPS = 30
@@ -24,14 +27,7 @@ JUMP_FACTOR = 1.5
 MAX_KNOWN_NAMES = 500
 
 Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field"]
-MEASURES: Final[tuple[Measure, ...]] = (
-    "rejected",
-    "undated",
-    "no_items",
-    "no_amounts",
-    "unreadable",
-    "unknown_field",
-)
+MEASURES: Final[tuple[Measure, ...]] = ("rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field")
 
 
 class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -170,24 +166,31 @@ def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     return {name: first.get(name, 0) + second.get(name, 0) for name in names}
 
 
-_WORDS: Final[Mapping[Measure, str]] = {
-    "rejected": "of lines were rejected",
-    "undated": "of bills have no date",
-    "no_items": "of bills have no items",
-    "no_amounts": "of bills have no amounts",
+_EARLIER = "({count} of {total}; at most {before} in earlier loads)"
+_DESCRIPTIONS: Final[Mapping[Measure, Message]] = {
+    "rejected": Message("intake.rejected", f"{{share}} of lines were rejected {_EARLIER}"),
+    "undated": Message("intake.undated", f"{{share}} of bills have no date {_EARLIER}"),
+    "no_items": Message("intake.no_items", f"{{share}} of bills have no items {_EARLIER}"),
+    "no_amounts": Message("intake.no_amounts", f"{{share}} of bills have no amounts {_EARLIER}"),
+    "unreadable": Message("intake.unreadable", f"{{share}} of {{kind}} records have an unreadable {{path}} {_EARLIER}"),
+    "unknown_field": Message(
+        "intake.unknown_field", "unknown field {field}, which earlier loads did not have ({count} of {total} records)"
+    ),
 }
 
 
-def describe(alarm: IntakeAlarm) -> str:
+def describe(alarm: IntakeAlarm) -> Message:
     """Return a one-line description of an alarm, without a full stop."""
-    counted = f"{alarm.count:,} of {alarm.total:,}"
-    before = f"at most {alarm.before:.1%} in earlier loads"
-    if alarm.measure == "unknown_field":
-        return f"unknown field {alarm.field}, which earlier loads did not have ({counted} records)"
-    if alarm.measure == "unreadable":
-        kind, _, path = alarm.field.partition(": ")
-        return f"{alarm.share:.1%} of {kind} records have an unreadable {path} ({counted}; {before})"
-    return f"{alarm.share:.1%} {_WORDS[alarm.measure]} ({counted}; {before})"
+    kind, _, path = alarm.field.partition(": ")
+    return _DESCRIPTIONS[alarm.measure](
+        share=f"{alarm.share:.1%}",
+        count=alarm.count,
+        total=alarm.total,
+        before=f"{alarm.before:.1%}",
+        kind=kind,
+        path=path,
+        field=alarm.field,
+    )
 
 
 # --- watched folders ------------------------------------------------------------------
@@ -195,7 +198,7 @@ def describe(alarm: IntakeAlarm) -> str:
 # How often a watcher reports to the store, and how long after its last report it counts as stopped.
 HEARTBEAT_MS, STALE_HEARTBEAT_MS = 10_000, 120_000
 # A folder whose watcher has not run for this long counts as no longer in use.
-FORGET_FOLDER_MS = 30 * 86_400_000
+FORGET_FOLDER_MS = 30 * DAY_MS
 
 
 class WatchedFolder(Struct, frozen=True):
@@ -217,16 +220,16 @@ class WatchedFolder(Struct, frozen=True):
         return after_min > 0 and now_ms - self.delivered_at > after_min * 60_000
 
 
-def folder_warning(folder: WatchedFolder, now_ms: int, silent_after_min: int) -> str | None:
+WATCHER_STOPPED = Message("watcher_stopped", "The watcher of {folder} was stopped {span} ago.")
+WATCHER_UNSEEN = Message("watcher_unseen", "The watcher of {folder} was last seen {span} ago.")
+FOLDER_SILENT = Message("folder_silent", "Nothing has been delivered to {folder} for {span}.")
+
+
+def folder_warning(folder: WatchedFolder, now_ms: int, silent_after_min: int) -> Message | None:
     """Return a warning if a folder is not watched or is silent, else None."""
     if folder.is_stale(now_ms):
-        what = "was stopped" if folder.is_stopped else "was last seen"
-        return f"the watcher of {folder.name} {what} {_minutes(now_ms - folder.seen_at)} ago"
+        warning = WATCHER_STOPPED if folder.is_stopped else WATCHER_UNSEEN
+        return warning(folder=folder.name, span=duration(now_ms - folder.seen_at))
     if folder.is_silent(now_ms, silent_after_min):
-        return f"nothing has been delivered to {folder.name} for {_minutes(now_ms - folder.delivered_at)}"
+        return FOLDER_SILENT(folder=folder.name, span=duration(now_ms - folder.delivered_at))
     return None
-
-
-def _minutes(span_ms: int) -> str:
-    minutes = span_ms // 60_000
-    return f"{minutes:,} minutes" if minutes > 1 else f"{max(0, span_ms) // 1000} seconds"

@@ -89,7 +89,6 @@ def latest_load(row: tuple[Any, ...], now_ms: int) -> LatestLoad:
 def decode_seen_at(stored: int) -> tuple[int, bool]:
     """Return when a load last wrote to the store, and whether it has recorded that it ended with an error.
 
-    The column `seen_at` of such a load is negative. So no column was added, and earlier versions of Counterfoil
-    also show the load as stopped.
+    The column `seen_at` of such a load is negative.
     """
     return abs(stored), stored < 0

@@ -26,7 +26,6 @@ PIECES = 7
 _HEAD, _TIER, _POINTS, _CREDIT, _, _CHANNELS, _PERSONAL = range(PIECES)
 
 _encode = json.Encoder().encode
-_record = json.Decoder(StoredMember).decode
 _tier = json.Decoder(tuple[str | None, int | None]).decode
 _channels = json.Decoder(list[str | None]).decode
 
@@ -69,15 +68,14 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
     """Return the JSON of the members as of `now_ms`, separated by commas.
 
-    `forms` has the templates of the members, separated by NEXT. For members that
-    were stored before templates existed, it has records instead.
+    `forms` has the templates of the members, separated by NEXT.
     """
     if not forms:
         return b""
     count = forms.count(NEXT) + 1
     pieces = forms.replace(NEXT, CUT).split(CUT)
     if len(pieces) != PIECES * count:
-        return b",".join([_fill_one(one, base, now_ms, personal_data) for one in forms.split(NEXT)])
+        raise ValueError("a member's template has the wrong number of pieces")
     now = b"%015d" % now_ms
     _fill_kind(pieces, _TIER, lambda tier: _encode(rank_name(*_tier(tier), base)))
     pieces[_POINTS::PIECES] = [b',"points":' + _amount_at(amounts, now) for amounts in pieces[_POINTS::PIECES]]
@@ -93,13 +91,6 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
         pieces[_PERSONAL::PIECES] = [b"}"] * count
     pieces[_HEAD] = pieces[_HEAD][1:]
     return b"".join(pieces)
-
-
-def _fill_one(stored: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Fill in one member from a template or a record. Fail if a template has the wrong number of pieces."""
-    if stored.count(CUT) == PIECES - 1:
-        return fill_in(stored, base, now_ms, personal_data)
-    return _encode(published(_record(stored), base, now_ms, personal_data))
 
 
 def _fill_kind(pieces: list[bytes], index: int, render: Callable[[bytes], bytes]) -> None:

@@ -12,7 +12,8 @@ from itertools import cycle
 
 from msgspec import Struct
 
-HOUR_MS = 3_600_000
+from counterfoil.domain.calendar import HOUR_MS
+
 # Lifetime of a cursor after it was last handed out or used.
 LIFETIME_MS = 7 * 24 * HOUR_MS
 # How long an expired cursor's ID is reserved for its position, because a client may still send it.

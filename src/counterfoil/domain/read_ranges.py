@@ -40,19 +40,8 @@ def from_text(text: str) -> list[ReadRange]:
     return [(int(first), int(end) - 1) for first, end in pairs]
 
 
-def known_ranges(text: str, server_time: int) -> list[ReadRange]:
-    """Return the ranges of a stored row.
-
-    The row may have been written by an earlier version, which stored only
-    `server_time` and treated everything up to that instant as read.
-    """
-    ranges = from_text(text)
-    end = ranges[-1][1] + 1 if ranges else 0
-    return merged([*ranges, (end, server_time)]) if server_time > 0 and server_time >= end else ranges
-
-
-def merge_texts(known: str, server_time: int, read: str) -> str:
+def merge_texts(known: str, read: str) -> str:
     """Return the ranges of a stored row together with the ranges that were read since."""
     if read == NOTHING:
         return known
-    return as_text(merged(known_ranges(known, server_time) + from_text(read)))
+    return as_text(merged(from_text(known) + from_text(read)))

@@ -1,11 +1,13 @@
 """The data that the service keeps about requests: request records, error counts, and the progress of copies."""
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from counterfoil.domain.calendar import as_number, thai_day
-from counterfoil.domain.read_ranges import NOTHING, ReadRange, as_text, known_ranges, merged
+from counterfoil.domain.read_ranges import NOTHING, ReadRange, as_text, from_text, merged
 
 # Between two writes, a worker holds at most this many error counts and this many lists of changes. It drops the rest.
 MAX_PENDING = 10_000
@@ -24,7 +26,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     took_us: int
     personal_base: str | None = None
     personal_members: int = 0
-    request_id: str | None = None
+    request_id: str
 
 
 class ReadProgress(Struct, frozen=True):
@@ -53,7 +55,49 @@ class ReadProgress(Struct, frozen=True):
 
     @property
     def ranges(self) -> list[ReadRange]:
-        return known_ranges(self.covered, self.server_time)
+        return from_text(self.covered)
+
+
+class ReadGap(Struct, frozen=True):
+    """Changes that no pass returned: those after the instant `start` and before the instant `end`."""
+
+    start: int
+    end: int
+
+
+class CopyState(Struct, frozen=True, kw_only=True):
+    """How far a key lineage has read one list of changes.
+
+    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED.
+    The feed covers all shops in scope, so its `shop_id` is None.
+    `server_time` is the newest serverTime that was returned at the end of a
+    pass. It is None if no pass has ended yet. The passes have returned everything
+    from `read_from` to `server_time`, except for the `gaps`, which are sorted
+    oldest first. `read_from` is 0 if a pass began at the beginning. `finished`
+    says whether the latest page that was sent ended its pass, and `at` is the
+    time of that page.
+    """
+
+    list_name: str
+    shop_id: str | None
+    server_time: int | None
+    finished: bool
+    at: int
+    read_from: int = 0
+    gaps: Sequence[ReadGap] = ()
+
+
+def copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
+    ranges = progress.ranges
+    return CopyState(
+        list_name=list_name,
+        shop_id=shop_id or None,
+        server_time=ranges[-1][1] if ranges else None,
+        finished=progress.is_finished,
+        at=progress.at,
+        read_from=ranges[0][0] if ranges else 0,
+        gaps=tuple(ReadGap(before[1], after[0]) for before, after in pairwise(ranges)),
+    )
 
 
 # A key lineage, the name of a list of changes, and a shop. The change feed covers all shops, so its shop is empty.

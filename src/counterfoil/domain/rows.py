@@ -135,7 +135,7 @@ class MemberRow(Struct):
     token: str
     rev: float | None
     kept: bytes
-    form: bytes | None
+    form: bytes
     record: StoredMember | None = None
 
     def values(self, rev: object) -> Row:

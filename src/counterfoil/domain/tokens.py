@@ -2,16 +2,19 @@
 
 All of them are one-way hashes, so the store never holds an internal member ID
 or a messaging user ID. Every node has the same secret and computes the same values.
+Marks, cursors and sign-in links are signed with keys from this secret.
 """
 
 import hashlib
 import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from counterfoil.domain.credentials import base62
 
 PREFIX = "m1_"
 BODY_LENGTH = 32
 MIN_SECRET_BYTES = 32
+SIGNATURE_BYTES = 16
 
 
 class Pseudonyms:
@@ -42,3 +45,32 @@ class Pseudonyms:
 
     def _keyed(self, purpose: str, text: str) -> bytes:
         return hmac.digest(self.secret, f"{purpose}:{text}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+
+class Signer:
+    """Signs what is handed out and comes back: marks, cursors and sign-in links."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def signed(self, payload: bytes, bound_to: bytes = b"") -> str:
+        """Return text that contains the payload. It is valid only together with the same `bound_to`."""
+        return _text(self._signature(bound_to + payload) + payload)
+
+    def verified(self, text: str, bound_to: bytes = b"") -> bytes | None:
+        """Return the payload, or None if this text was not signed with this key and this `bound_to`."""
+        try:
+            data = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
+        except ValueError:
+            return None
+        signature, payload = data[:SIGNATURE_BYTES], data[SIGNATURE_BYTES:]
+        is_valid = hmac.compare_digest(signature, self._signature(bound_to + payload))
+        # Different strings can decode to the same bytes. Only the string that was handed out is accepted.
+        return payload if is_valid and _text(data) == text else None
+
+    def _signature(self, data: bytes) -> bytes:
+        return hmac.digest(self._key, data, hashlib.sha256)[:SIGNATURE_BYTES]
+
+
+def _text(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")

@@ -12,7 +12,7 @@ from counterfoil.domain.request_records import RequestRecord
 from counterfoil.http import handlers, wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.handlers import Handler
-from counterfoil.http.pages import PAGE_ROUTE, StaticPage, page_headers
+from counterfoil.http.pages import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers
 from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, StoreBusy, StoreUnavailable
 from counterfoil.reads import Answer, Caller, Reads
@@ -174,6 +174,9 @@ class App:
         exchange.route = PAGE_ROUTE
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
+        # Without this check, a web page could read the keys through DNS rebinding.
+        if page.has_keys and LOOPBACK_NAMES.problem(headers.get("host") or ""):
+            return wire.Response(421, wire.bare_headers(exchange.request_id), b"")
         answer = Answer(data=page.body, horizon=0, seal=page.body)
         return self._success_response(answer, page.body, headers, page_headers(page, exchange.request_id))
 

@@ -3,19 +3,24 @@
 from msgspec import Struct
 
 from counterfoil.http.wire import Headers
+from counterfoil.machine.host_names import HostNames
 
 # Logs and counters use this route name for all static pages.
 PAGE_ROUTE = "reference"
+
+# The names under which a page with keys can be read.
+LOOPBACK_NAMES = HostNames("127.0.0.1", "")
 
 _VARY = "Accept-Encoding, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
 
 
 class StaticPage(Struct, frozen=True):
-    """A page that does not change while the service runs."""
+    """A page that does not change while the service runs. A page with keys answers only to loopback names."""
 
     content_type: str
     body: bytes
     policy: str = "default-src 'none'; frame-ancestors 'none'"
+    has_keys: bool = False
 
 
 def page_headers(page: StaticPage, request_id: str) -> Headers:

@@ -21,7 +21,7 @@ Headers = list[tuple[str, str]]
 
 # Compressing a smaller body costs more than it saves.
 MIN_COMPRESSED_BYTES = 600
-# Higher levels take much longer and save few bytes: see docs/performance.md.
+# Higher levels take much longer and save few bytes: see docs/evidence/performance.md.
 GZIP_LEVEL = 1
 ZSTD_LEVEL = 1
 GZIP_WRAPPER = 31

@@ -46,8 +46,10 @@ def read_orders(path: Path, list_names: Collection[str]) -> Iterator[JsonOrder |
 def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
     try:
         content = json.loads(text, parse_float=Decimal)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         return RowProblem(NOT_AN_ORDER, f"is not JSON: {error}", line, file)
+    except ValueError:
+        return RowProblem(NOT_AN_ORDER, "contains a number with thousands of digits", line, file)
     if not isinstance(content, dict):
         return RowProblem(NOT_AN_ORDER, "is not a JSON object", line, file)
     return JsonOrder(file, line, content)

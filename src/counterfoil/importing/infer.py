@@ -25,6 +25,7 @@ from counterfoil.importing.headings import (
     meaning,
     plain,
 )
+from counterfoil.text import UNSAFE, printable
 
 _ALL_WORDS = frozenset(
     word for table in (BILL_HEADINGS, LINE_HEADINGS, PAYMENT_HEADINGS) for words in table.values() for word in words
@@ -54,10 +55,10 @@ class Proposal(Struct):
     def text(self) -> str:
         """Return the mapping as TOML."""
         head = ["# Proposed by `counterfoil import --infer`. Check it, then use it with --mapping."]
-        head += [f"# To decide: {_printable(one)}" for one in self.undecided]
-        head += [f"# Missing: {_printable(one)}" for one in self.missing]
+        head += [f"# To decide: {printable(one)}" for one in self.undecided]
+        head += [f"# Missing: {printable(one)}" for one in self.missing]
         if self.unused:
-            head.append(f"# Columns that are not used: {_printable(', '.join(self.unused))}")
+            head.append(f"# Columns that are not used: {printable(', '.join(self.unused))}")
         parts = ["\n".join(head)]
         for section, lines in self.sections.items():
             name = section.partition("#")[0]
@@ -390,13 +391,9 @@ class _Inference:
 
 
 def _quoted(text: str) -> str:
-    """Return the text as a TOML string. The escapes are those of JSON, except that TOML also requires one for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _printable(text: str) -> str:
-    """Return the text with control characters replaced, because TOML does not allow them in comments."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    """Return the text as a TOML string, with control characters escaped. TOML has no escapes for surrogates."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return UNSAFE.sub(lambda found: found[0] if "\ud800" <= found[0] <= "\udfff" else f"\\U{ord(found[0]):08x}", quoted)
 
 
 def _list(values: Sequence[str]) -> str:

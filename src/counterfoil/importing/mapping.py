@@ -93,7 +93,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ImportFailed(f"cannot read the mapping {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ImportFailed(f"the mapping {path} is not valid TOML: {error}") from error
 
 
@@ -148,7 +148,7 @@ class _Parser:
         self._name = name
 
     def fail(self, entry: str, problem: str) -> ImportFailed:
-        return ImportFailed(f"{self._name}: {entry} {problem}".rstrip(".") + ".")
+        return ImportFailed(f"{self._name}: {entry} {problem}.")
 
     def known(self, table: Table[str, Any], names: tuple[str, ...], within: str) -> None:
         for name in table:

@@ -19,7 +19,7 @@ from counterfoil.importing.results import (
     SkippedRow,
 )
 from counterfoil.importing.tables import ImportOptions, shop_record
-from counterfoil.importing.values import shown
+from counterfoil.importing.values import is_plausible, shown
 
 Order = dict[str, Any]
 
@@ -114,7 +114,7 @@ def written_number(value: object, name: str) -> Decimal | None:
         number = Decimal(str(value))
     except InvalidOperation:
         raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number") from None
-    if not number.is_finite():
+    if not number.is_finite() or not is_plausible(number):
         raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number")
     return number
 

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import IsolationLevel
 
 from counterfoil.importing.results import ImportFailed
+from counterfoil.text import first_line
 
 ROWS_PER_FETCH = 2000
 
@@ -23,14 +24,14 @@ class PostgresSource:
             # The first statement of a transaction takes the snapshot.
             found = self._connection.execute("SELECT clock_timestamp(), localtimestamp").fetchone()
         except psycopg.Error as error:
-            raise ImportFailed(f"cannot connect to the database: {_first_line(error)}") from error
+            raise ImportFailed(f"cannot connect to the database: {first_line(error)}") from error
         self._now = cast("tuple[datetime, datetime]", found)
 
     def columns(self, query: str) -> list[str]:
         try:
             cursor = self._connection.execute(f"SELECT * FROM ({query}) AS source LIMIT 0".encode())
         except psycopg.Error as error:
-            raise ImportFailed(f"a query in the mapping failed: {_first_line(error)}") from error
+            raise ImportFailed(f"a query in the mapping failed: {first_line(error)}") from error
         return [column.name for column in cursor.description or ()]
 
     def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
@@ -43,7 +44,7 @@ class PostgresSource:
                 cursor.execute(statement.encode(), list(parameters) if condition else None)
                 yield from cursor
         except psycopg.Error as error:
-            raise ImportFailed(f"a query in the mapping failed: {_first_line(error)}") from error
+            raise ImportFailed(f"a query in the mapping failed: {first_line(error)}") from error
 
     def quoted(self, column: str) -> str:
         return 'source."' + column.replace('"', '""').replace("%", "%%") + '"'
@@ -57,8 +58,3 @@ class PostgresSource:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _first_line(error: psycopg.Error) -> str:
-    """Return the server's message in one line, without its details and hints."""
-    return (error.diag.message_primary or str(error).partition("\n")[0]).strip()

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.domain.messages import Message
+
 BAD_ROW = "bad_row"
 NO_ID = "no_id"
 NO_SHOP = "no_shop"
@@ -30,7 +32,10 @@ REJECT_REASONS = {
 
 # The reasons as they are stored with a load, whose own reasons have some of the same names.
 IMPORT_PREFIX = "import_"
-LOAD_REASONS = {f"{IMPORT_PREFIX}{reason}": meaning for reason, meaning in REJECT_REASONS.items()}
+LOAD_REASONS = {
+    f"{IMPORT_PREFIX}{reason}": Message(f"reject.{IMPORT_PREFIX}{reason}", meaning)
+    for reason, meaning in REJECT_REASONS.items()
+}
 
 
 class ImportFailed(Exception):

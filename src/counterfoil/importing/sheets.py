@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
 from counterfoil.importing.values import clean
+from counterfoil.text import printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # The first bytes of files that are often mistaken for CSV, and what to do with such files.
@@ -46,7 +47,7 @@ class CsvFile:
 
     def __init__(self, path: Path, encoding: str | None, delimiter: str | None, heading_line: int) -> None:
         self.path = path
-        self.name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in path.name)
+        self.name = printable(path.name)
         start = self._start()
         for mark, advice in NOT_CSV.items():
             if start.startswith(mark):

@@ -13,11 +13,15 @@ from decimal import Decimal
 from msgspec import Struct
 
 from counterfoil.domain.calendar import zone_named
+from counterfoil.text import printable
 
 BUDDHIST_OFFSET = 543
 FIRST_BUDDHIST_YEAR = 2400
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 NOON_HOUR = 12
+# The precision of Python's decimal numbers. A number with more digits before its decimal point would be rounded.
+MOST_DIGITS = 28
+LOWEST_EXPONENT = -100
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
 
@@ -97,7 +101,7 @@ def clean(cell: str) -> str:
 def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     """Return the exact number in a cell, or None if the cell is empty or contains only a dash."""
     if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
-        return Decimal(cell)
+        return _exact(cell, cell)
     text = _SPACES.sub("", _CURRENCY.sub("", cell.translate(_THAI_DIGITS))) if not cell.isdigit() else cell
     if text in ("", "-", "–", "—"):
         return None
@@ -110,7 +114,20 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
         text = text.replace(",", "")
     if not _PLAIN_NUMBER.fullmatch(text):
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
-    return -Decimal(text) if negative else Decimal(text)
+    number = _exact(text, cell)
+    return -number if negative else number
+
+
+def _exact(text: str, cell: str) -> Decimal:
+    number = Decimal(text)
+    if not is_plausible(number):
+        raise UnreadableCell(f"{shown(cell)} has more than {MOST_DIGITS} digits")
+    return number
+
+
+def is_plausible(number: Decimal) -> bool:
+    """Return whether a number is small enough to be computed exactly, and can be written without an exponent."""
+    return LOWEST_EXPONENT <= number.adjusted() < MOST_DIGITS
 
 
 def _without_sign(text: str) -> tuple[bool, str]:
@@ -272,4 +289,4 @@ def _offset(text: str) -> timezone:
 def shown(cell: str) -> str:
     """Return a cell in quotes, shortened, for a message."""
     short = cell if len(cell) <= 40 else f"{cell[:40]}…"
-    return '"' + "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in short) + '"'
+    return f'"{printable(short)}"'

@@ -10,7 +10,7 @@ Several modules are imported in the functions that use them, because most files 
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO, Literal, cast
 
 from msgspec import Struct
@@ -19,6 +19,12 @@ Packing = Literal["gzip", "zstd"]
 PACKINGS: dict[str, Packing] = {".gz": "gzip", ".zst": "zstd"}
 GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 READ_BYTES, TEXT_BYTES = 1 << 16, 1 << 20
+# An archive that unpacks to more than this is not loaded, because a few kilobytes could then occupy a load for hours.
+# Short lines take longer to load than their size says.
+# So do gzip members and zstd frames of a few bytes.
+MAX_RATIO, ALWAYS_ALLOWED_BYTES, COST_OF_LINE_BYTES, COST_OF_PART_BYTES = 250, 4 << 20, 64, 8192
+# An archive may have zero bytes, empty members and frames without text. A sparse file can have a terabyte of zeros.
+MAX_BYTES_WITHOUT_TEXT = 4 << 20
 # The fifth byte of a zstd frame says whether a checksum follows the data.
 _ZSTD_FLAGS, _HAS_CHECKSUM = 4, 0b100
 
@@ -36,7 +42,7 @@ class CheckedArchive(Struct, frozen=True):
     damage: str | None = None
 
 
-class _Damaged(Exception):
+class Damaged(Exception):
     """The compressed data is damaged. The message says how."""
 
 
@@ -63,50 +69,58 @@ def spooled(raw: IO[bytes]) -> BinaryIO:
     return copy
 
 
-def check(raw: BinaryIO, packing: Packing) -> CheckedArchive:
+def check(raw: BinaryIO, packing: Packing, on_read: Callable[[], None] = lambda: None) -> CheckedArchive:
     """Unpack a file, verify its checksums, and return how much of it can be trusted."""
-    data = _CompressedData(raw)
-    lines = confirmed_bytes = confirmed_lines = 0
+    data = _CompressedData(raw, on_read)
+    cost = lines = confirmed_bytes = confirmed_lines = 0
     is_confirmed, last = True, b""
     try:
         for has_checksum, texts in _parts(data, packing):
+            cost += COST_OF_PART_BYTES
             for text in texts:
-                lines += text.count(b"\n")
+                on_read()
+                found = text.count(b"\n")
+                lines += found
+                cost += len(text) + COST_OF_LINE_BYTES * found
+                if cost > ALWAYS_ALLOWED_BYTES + MAX_RATIO * data.position:
+                    damage = f"it unpacks to more than {MAX_RATIO} times its size, or has too many small parts"
+                    return CheckedArchive(0, 0, damage=damage)
                 last = text[-1:] or last
             # In an intact file, a zstd frame without a checksum is accepted, because there is no sign of damage.
             is_confirmed = is_confirmed and has_checksum
             if is_confirmed:
                 confirmed_bytes, confirmed_lines = data.position, lines
-    except (_Damaged, OSError) as error:
+    except (Damaged, OSError) as error:
         other_lines = lines - confirmed_lines + (last not in (b"", b"\n"))
         return CheckedArchive(confirmed_bytes, confirmed_lines, other_lines, str(error))
     return CheckedArchive(data.position, lines)
 
 
-def unpacked(raw: BinaryIO, packing: Packing, checked: CheckedArchive) -> IO[bytes]:
+def unpacked(raw: BinaryIO, packing: Packing, checked: CheckedArchive, on_read: Callable[[], None]) -> IO[bytes]:
     """Return the text of the confirmed part of a file, from its beginning."""
     if not checked.confirmed_bytes:
         return io.BytesIO()
     raw.seek(0)
-    confirmed: Any = _FirstBytes(raw, checked.confirmed_bytes)
-    return cast("IO[bytes]", io.BufferedReader(_decompressed(confirmed, packing), TEXT_BYTES))
+    data = _CompressedData(_FirstBytes(raw, checked.confirmed_bytes), on_read)
+    return io.BufferedReader(_Text(text for _, texts in _parts(data, packing) for text in texts), TEXT_BYTES)
 
 
-def _decompressed(raw: Any, packing: Packing) -> Any:
-    if packing == "gzip":
-        import gzip
+class _Text(io.RawIOBase):
+    """The text of an archive as a stream."""
 
-        return gzip.GzipFile(fileobj=raw)
-    from backports import zstd
+    def __init__(self, texts: Iterator[bytes]) -> None:
+        self._texts = filter(None, texts)
+        self._rest = memoryview(b"")
 
-    return zstd.ZstdFile(raw)
+    def readable(self) -> bool:
+        return True
 
-
-def unpacking_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that reading a file may raise if it is compressed."""
-    from backports import zstd
-
-    return EOFError, zlib.error, zstd.ZstdError
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or memoryview(next(self._texts, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
 
 
 class _FirstBytes:
@@ -125,13 +139,19 @@ class _FirstBytes:
 class _CompressedData:
     """The bytes of a compressed file. `position` is the number of bytes that have been consumed."""
 
-    def __init__(self, raw: BinaryIO) -> None:
+    def __init__(self, raw: Any, on_read: Callable[[], None]) -> None:
         self._raw = raw
+        self._on_read = on_read
         self._returned = b""
-        self.position = 0
+        self.position = self.useful = 0
 
     def read(self) -> bytes:
-        data = self._returned or self._raw.read(READ_BYTES)
+        """Return the next bytes. Raise if there are too many since `useful`, the position of the last text."""
+        if self.position - self.useful > MAX_BYTES_WITHOUT_TEXT:
+            raise Damaged(f"it goes on for more than {MAX_BYTES_WITHOUT_TEXT >> 20} MiB without text")
+        if not self._returned:
+            self._on_read()
+        data: bytes = self._returned or self._raw.read(READ_BYTES)
         self._returned = b""
         self.position += len(data)
         return data
@@ -152,14 +172,21 @@ class _CompressedData:
 def _parts(data: _CompressedData, packing: Packing) -> Iterator[tuple[bool, Iterator[bytes]]]:
     """For each gzip member or zstd frame, yield whether it has a checksum, and its text."""
     if packing == "zstd" and not data.start(1):
-        raise _Damaged("the file is empty")
+        raise Damaged("the file is empty")
     while start := data.start(_ZSTD_FLAGS + 1):
         if packing == "gzip":
-            yield True, _gzip_member(data)
+            yield True, _noted(data, _gzip_member(data))
             _skip_zeros(data)
         else:
             is_frame = start.startswith(ZSTD_START) and len(start) > _ZSTD_FLAGS
-            yield not is_frame or bool(start[_ZSTD_FLAGS] & _HAS_CHECKSUM), _zstd_frame(data)
+            yield not is_frame or bool(start[_ZSTD_FLAGS] & _HAS_CHECKSUM), _noted(data, _zstd_frame(data))
+
+
+def _noted(data: _CompressedData, texts: Iterator[bytes]) -> Iterator[bytes]:
+    for text in texts:
+        if text:
+            data.useful = data.position
+        yield text
 
 
 def _gzip_member(data: _CompressedData) -> Iterator[bytes]:
@@ -169,7 +196,7 @@ def _gzip_member(data: _CompressedData) -> Iterator[bytes]:
             yield member.decompress(member.unconsumed_tail or _required(data), TEXT_BYTES)
     except zlib.error as error:
         is_checksum = str(error).endswith(("data check", "length check"))
-        raise _Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
+        raise Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
     data.give_back(member.unused_data)
 
 
@@ -182,14 +209,14 @@ def _zstd_frame(data: _CompressedData) -> Iterator[bytes]:
             yield frame.decompress(_required(data) if frame.needs_input else b"", TEXT_BYTES)
     except zstd.ZstdError as error:
         is_checksum = "checksum" in str(error)
-        raise _Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
+        raise Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
     data.give_back(frame.unused_data)
 
 
 def _required(data: _CompressedData) -> bytes:
     more = data.read()
     if not more:
-        raise _Damaged("the compressed data ends too early")
+        raise Damaged("the compressed data ends too early")
     return more
 
 

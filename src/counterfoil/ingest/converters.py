@@ -5,22 +5,35 @@ left to the loader, which also checks that each bill was converted with the
 current facts of its shop.
 """
 
+from __future__ import annotations
+
+import gc
 import os
+import pickle
 import re
+import signal
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import cycle
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from queue import SimpleQueue
+from socket import MSG_WAITALL, socket, socketpair
+from threading import Thread, active_count
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, msgpack
 
-from counterfoil.domain.changes import KnownFacts
+from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill, ConvertedLines, converted_lines
-from counterfoil.ingest.converter_connection import ConverterProcess, forked, spawned
-from counterfoil.ingest.converter_process import ConverterAnswer, LinesToConvert
-from counterfoil.ingest.lines import SourceLine
+from counterfoil.ingest.fields import Findings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from multiprocessing.context import ForkContext, SpawnContext
+
+    from counterfoil.ingest.lines import SourceLine
 
 # Starting a process takes as long as converting a few thousand bills, so a small load starts none. A load that is
 # known to have at least BYTES_TO_START_AT_ONCE starts its processes before it reads the first line.
@@ -34,12 +47,20 @@ MESSAGE_SEC = 0.05
 # writes a large batch.
 MAX_WAITING = 16
 MAX_KNOWN_SHOPS = 10_000
+NICENESS = 5
+_LENGTH_BYTES = 8
+# Only the loader handles these signals, and then ends the converters. systemd sends SIGTERM to all processes of a unit.
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # Matches the ID of the shop in a line with a bill, unless the ID is written with escape sequences.
 _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
-_encode = msgpack.Encoder().encode
-_decode = msgpack.Decoder(ConverterAnswer).decode
+# The parts of an `EncodedBill` that the loader does not know. The first is the index of its shop's facts.
+BillParts = tuple[int, str, bool, int | None, str | None, int, bytes | None, bytes, bytes, float | None]
+# What a load counts about a bill: whether it has no items and no amounts, and its unknown and unreadable fields.
+CountedParts = tuple[bool, bool, Findings | None]
+# The bills on a message's lines, and those with something to count or to reject, by the index of their line.
+Answer = tuple[list[BillParts | None], dict[int, CountedParts | None]]
 
 
 def free_cores() -> int:
@@ -48,169 +69,331 @@ def free_cores() -> int:
     return max(0, (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1) - 1)
 
 
-@contextmanager
-def running_converters(
-    pseudonyms: Pseudonyms, processes: int, total_bytes: int | None
-) -> Iterator[Sequence[ConverterProcess]]:
-    """Start processes if the load is known to be large, yield them, and end them afterwards.
+# --- in the additional processes ------------------------------------------------------
 
-    Open the store inside the `with` block: see `forked`.
+
+class _Worker:
+    """The state of a converter process."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._facts: dict[str, KnownFacts] = {}
+        self._converter = BillConverter(Pseudonyms(secret), self._facts.get)
+        # The same text gives the same object, so that the converter keeps what it has prepared for a shop.
+        self._decode = lru_cache(MAX_KNOWN_SHOPS)(msgpack.Decoder(KnownFacts).decode)
+
+    def convert(self, lines: list[bytes], facts: list[bytes]) -> Answer:
+        self._facts.clear()
+        indexes = {}
+        for index, encoded in enumerate(facts):
+            known = self._decode(encoded)
+            shop_id = known.facts.shop_id
+            self._facts[shop_id], indexes[shop_id] = known, index
+        found = converted_lines([], [self._converter.convert(line) for line in lines])
+        special = {
+            index: (each.without_items, each.without_amounts, each.findings) if each else None
+            for index, each in found.special.items()
+        }
+        return [_parts(bill, indexes[bill.shop_id]) if bill else None for bill in found.bills], special
+
+
+def _parts(bill: EncodedBill, facts: int) -> BillParts:
+    return (
+        facts,
+        bill.bill_id,
+        bill.history,
+        bill.closed_at,
+        bill.trading_day,
+        bill.bill_day,
+        bill.withheld,
+        bill.body,
+        bill.digest,
+        bill.rev,
+    )
+
+
+def _run(connection: socket, inherited: socket | None, secret: bytes) -> None:
+    """Answer messages until the loader closes the connection or ends.
+
+    `inherited` is the loader's end of the connection in a fork. While it is open here, the end of the loader would not
+    be noticed.
     """
-    is_large = total_bytes is not None and total_bytes >= BYTES_TO_START_AT_ONCE
-    running = forked(pseudonyms.secret, processes) if is_large else []
+    if inherited:
+        inherited.close()
+    for number in IGNORED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
+    # Run with low priority, so that the service comes first. If this process is slow, the loader itself converts more
+    # bills. Some environments, for example a strict systemd unit, do not allow changing the priority.
+    with suppress(OSError):
+        os.nice(NICENESS)
+    # Bills form no reference cycles, so the garbage collector is not needed.
+    gc.disable()
     try:
-        yield running
+        _answer_all(_Worker(secret), _Messages(connection))
+    except Exception as error:  # noqa: BLE001 - the error's message may contain data, so it is not printed
+        from traceback import extract_tb  # noqa: PLC0415 - the process should start quickly
+
+        where = extract_tb(error.__traceback__)[-1]
+        sys.stderr.write(f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n")
+
+
+def _answer_all(worker: _Worker, messages: _Messages) -> None:
+    messages.send(b"ready")
+    while message := messages.receive():
+        messages.send(pickle.dumps(worker.convert(*pickle.loads(message)), pickle.HIGHEST_PROTOCOL))  # noqa: S301
+
+
+# --- between the processes ------------------------------------------------------------
+
+
+class _Messages:
+    """Messages to and from another process. Threads pass them on, so that neither process waits for the other."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._to_send: SimpleQueue[bytes] = SimpleQueue()
+        self._received: SimpleQueue[bytes | None] = SimpleQueue()
+        self._threads = [Thread(target=work, daemon=True) for work in (self._send_all, self._receive_all)]
+        for thread in self._threads:
+            thread.start()
+
+    def send(self, message: bytes) -> None:
+        self._to_send.put(message)
+
+    def has_message(self) -> bool:
+        return not self._received.empty()
+
+    def receive(self) -> bytes | None:
+        """Wait for the next message and return it, or None if the other process has ended."""
+        return self._received.get()
+
+    def close(self) -> None:
+        """End the threads. Call this only after the other process has ended."""
+        self._to_send.put(b"")
+        for thread in self._threads:
+            thread.join()
+
+    def _send_all(self) -> None:
+        # If the other process has ended, ignore the error here: the thread that receives messages reports it.
+        with suppress(OSError):
+            while message := self._to_send.get():
+                self._connection.sendall(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
+
+    def _receive_all(self) -> None:
+        with suppress(OSError):
+            while length := int.from_bytes(self._read(_LENGTH_BYTES), "big"):
+                message = self._read(length)
+                if len(message) < length:
+                    break
+                self._received.put(message)
+        self._received.put(None)
+
+    def _read(self, length: int) -> bytes:
+        """Return `length` bytes, or fewer if the input ends.
+
+        MSG_WAITALL makes the kernel collect the bytes: a thread that read them in parts, as the connections of
+        `multiprocessing` do, would wait for the GIL after each part.
+        """
+        parts = []
+        while length and (part := self._connection.recv(length, MSG_WAITALL)):
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+
+class ConverterProcess:
+    """A process that converts bills for the loader. `is_lost` is true once the loader has noticed that it has ended."""
+
+    def __init__(self, context: ForkContext | SpawnContext, secret: bytes) -> None:
+        self._connection, theirs = socketpair()
+        # Block these signals, so that they never run the loader's handlers in a fork.
+        allowed = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
+        try:
+            inherited = self._connection if context.get_start_method() == "fork" else None
+            self.process = context.Process(target=_run, args=(theirs, inherited, secret), daemon=True)
+            self.process.start()
+        except OSError:
+            self._connection.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, allowed)
+            theirs.close()
+        self._messages: _Messages | None = None
+        self._is_ready = self.is_lost = False
+
+    def is_ready(self) -> bool:
+        """Return whether the process has started."""
+        if not self._is_ready and self.has_answer():
+            self._is_ready = self.answer() is not None
+        return self._is_ready and not self.is_lost
+
+    def send(self, lines: list[bytes], facts: list[bytes]) -> None:
+        self._connected().send(pickle.dumps((lines, facts), pickle.HIGHEST_PROTOCOL))
+
+    def has_answer(self) -> bool:
+        """Return whether `answer` would return without waiting."""
+        return self.is_lost or self._connected().has_message()
+
+    def answer(self) -> bytes | None:
+        """Wait for the next answer and return it, or None if the process has ended."""
+        answer = None if self.is_lost else self._connected().receive()
+        self.is_lost = answer is None
+        return answer
+
+    def _connected(self) -> _Messages:
+        """Return the messages. The threads that pass them on start only after all forks were made."""
+        if self._messages is None:
+            self._messages = _Messages(self._connection)
+        return self._messages
+
+    def close(self) -> None:
+        """End the process, also if it is still converting lines, whose result nobody needs any more."""
+        self.process.kill()
+        self.process.join()
+        if self._messages:
+            self._messages.close()
+        self._connection.close()
+
+
+# --- in the loader -------------------------------------------------------------------
+
+
+class ConverterPool:
+    """The converter processes of a load. If they cannot be started or one of them ends, the loader does their work."""
+
+    def __init__(self, pseudonyms: Pseudonyms, most: int) -> None:
+        self.most = most
+        self.processes: list[ConverterProcess] = []
+        self._secret = pseudonyms.secret
+
+    def start(self, *, forks: bool) -> None:
+        """Start the processes, as forks of this process or as new processes, which takes longer."""
+        from multiprocessing import get_context  # noqa: PLC0415 - only large loads need it
+
+        context = get_context("fork") if forks else get_context("spawn")
+        with suppress(OSError), _without_settings():  # The system may allow no more processes.
+            for _ in range(self.most):
+                self.processes.append(ConverterProcess(context, self._secret))
+
+    def close(self) -> None:
+        while self.processes:
+            self.processes.pop().close()
+
+
+@contextmanager
+def _without_settings() -> Iterator[None]:
+    """Hide the settings from new processes, because some of them are secrets."""
+    settings = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COUNTERFOIL_")}
+    try:
+        yield
     finally:
-        for process in running:
-            process.close()
+        os.environ.update(settings)
 
 
-class _Sent(Struct, gc=False):
-    """Lines that were sent to a process, and the facts that it had then. Its answer refers to facts by index."""
+@contextmanager
+def converter_pool(pseudonyms: Pseudonyms, most: int, total_bytes: int | None) -> Iterator[ConverterPool]:
+    """Yield the processes of a load, and end them afterwards. If it is known to be large, they are started at once.
+
+    Open the store inside the `with` block, because a fork must not inherit a connection.
+    """
+    pool = ConverterPool(pseudonyms, most)
+    try:
+        if most and (total_bytes or 0) >= BYTES_TO_START_AT_ONCE:
+            # On macOS, system libraries may fail in a fork. If this process has several threads, another thread may
+            # hold a lock, which would stay locked in the fork.
+            pool.start(forks=sys.platform == "linux" and active_count() == 1)
+        yield pool
+    finally:
+        pool.close()
+
+
+class _Group(Struct, gc=False):
+    """Lines with their conversion, or with the process that converts them. Its answer refers to the facts by index."""
 
     lines: list[SourceLine]
-    facts: list[KnownFacts]
-    process: ConverterProcess
+    result: ConvertedLines | None = None
+    process: ConverterProcess | None = None
+    facts: Sequence[KnownFacts] = ()
 
     @property
     def is_done(self) -> bool:
-        return self.process.has_answer()
-
-    def converted(self) -> ConvertedLines | None:
-        """Wait for the answer and return the result, or None if the process has ended without an answer."""
-        answer = self.process.answer()
-        return None if answer is None else _decode(answer).converted(self.lines, self.facts)
-
-
-class _Done(Struct, gc=False):
-    """Lines that the loader converted itself."""
-
-    result: ConvertedLines
-    process: None = None
-    is_done: bool = True
+        return self.process is None or self.process.has_answer()
 
 
 class Converters:
-    """Converts lines with at most `processes` additional processes. The results have the same order as the lines.
+    """Converts lines, with the processes of a pool if there are any. The results have the same order as the lines.
 
     A group of lines that are converted together has at most `most_lines` lines.
-    If `running` contains processes, no others are started.
     """
 
     def __init__(
         self,
         pseudonyms: Pseudonyms,
         facts: Callable[[str], KnownFacts | None],
-        processes: int,
+        pool: ConverterPool | None = None,
         most_lines: int = 500,
-        running: Sequence[ConverterProcess] = (),
     ) -> None:
         self._most_lines = most_lines
-        self._pseudonyms = pseudonyms
+        self._pool = pool or ConverterPool(pseudonyms, 0)
         self._converter = BillConverter(pseudonyms, facts)
         self._facts_of = facts
-        self._most = processes
-        self._processes = list(running)
-        self._facts: list[KnownFacts] = []
-        self._numbers: dict[str, int] = {}
+        self._encoded: dict[str, tuple[KnownFacts, bytes]] = {}
+        self._encode = msgpack.Encoder().encode
+        self._sent = 0
 
-    def convert(self, lines: Iterable[SourceLine], total_bytes: int = 0) -> Iterator[ConvertedLines]:
-        """Yield all lines, in groups, with the bills on them if the lines could be converted.
-
-        `total_bytes` is the size of the source if it is known.
-        """
-        lines = iter(lines)
-        try:
-            if total_bytes >= BYTES_TO_START_AT_ONCE and not self._processes:
-                self._start()
-            yield from self._convert_here(lines)
-            if self._processes:
-                yield from self._convert_elsewhere(lines)
-        finally:
-            while self._processes:
-                self._processes.pop().close()
-
-    def learn(self, known: KnownFacts) -> None:
-        """Use these facts for later bills of their shop."""
-        number = self._numbers.get(known.facts.shop_id)
-        if number is not None and self._facts[number] == known:
-            return
-        if len(self._facts) >= MAX_KNOWN_SHOPS:
-            # Create a new list instead of clearing this one, because lines that are being converted still refer to it.
-            self._facts, self._numbers = [], {}
-            for process in self._processes:
-                process.told = 0
-        self._numbers[known.facts.shop_id] = len(self._facts)
-        self._facts.append(known)
-
-    def _convert_here(self, lines: Iterator[SourceLine]) -> Iterator[ConvertedLines]:
-        """Convert lines in this process until the other processes are ready."""
-        if self._are_ready():
-            return
-        count, has_started = 0, bool(self._processes)
-        bills: list[ConvertedBill | None] = []
-        for some in _messages(self._converted(lines, bills), min(self._most_lines, LINES_BEFORE_START)):
-            group = converted_lines(some, bills)
-            bills.clear()
-            if self._most:
-                for known in group.facts:
-                    self.learn(known)
-            yield group
-            count += len(some)
-            if count >= LINES_BEFORE_START and not has_started:
-                has_started = True
-                self._start()
-            if self._are_ready():
-                return
-
-    def _are_ready(self) -> bool:
-        """Return whether the processes are ready, and consume the answers that report this.
-
-        Processes that have ended are removed, so the result is False if none is left.
-        """
-        if not all(process.has_answer() for process in self._processes):
-            return False
-        for process in list(self._processes):
-            if process.answer() is None:
-                self._processes.remove(process)
-                process.close()
-        return bool(self._processes)
-
-    def _converted(self, lines: Iterator[SourceLine], bills: list[ConvertedBill | None]) -> Iterator[SourceLine]:
-        """Yield the lines. Convert each of them when it is read, and add the result to `bills`."""
-        for line in lines:
-            bills.append(self._converter.convert_clean(line.text))
-            yield line
-
-    def _start(self) -> None:
-        self._processes += spawned(self._pseudonyms.secret, self._most)
-
-    def _convert_elsewhere(self, lines: Iterator[SourceLine]) -> Iterator[ConvertedLines]:
-        waiting: deque[_Sent | _Done] = deque()
-        turns = cycle(self._processes)
-        unanswered, most = 0, MAX_WAITING * len(self._processes)
-        for some in _messages(lines, self._most_lines):
-            process = next(turns)
-            if unanswered < most and not process.is_lost:
-                waiting.append(self._sent(some, process))
-                unanswered += 1
-            else:
-                # The processes have enough to do, or this one has ended, so convert these lines here.
-                waiting.append(_Done(self._converted_here(some)))
+    def convert(self, lines: Iterable[SourceLine]) -> Iterator[ConvertedLines]:
+        """Yield all lines, in groups, with the bills on them if the lines could be converted."""
+        waiting: deque[_Group] = deque()
+        pool, count = self._pool, 0
+        most = MAX_WAITING * pool.most
+        for some in _grouped(lines, self._most_lines):
+            unanswered = sum(group.process is not None for group in waiting)
+            waiting.append(self._group(some, may_send=unanswered < most))
             while waiting and (waiting[0].is_done or len(waiting) > 2 * most):
-                unanswered -= waiting[0].process is not None
                 yield self._result(waiting.popleft())
+            count += len(some)
+            if count - len(some) < LINES_BEFORE_START <= count and not pool.processes and pool.most:
+                pool.start(forks=False)
         while waiting:
             self._convert_last(waiting)
             yield self._result(waiting.popleft())
 
-    def _result(self, group: _Sent | _Done) -> ConvertedLines:
-        """Return the converted lines. If their process has ended, convert them here."""
-        if isinstance(group, _Done):
-            return group.result
-        return group.converted() or self._converted_here(group.lines)
+    def _group(self, lines: list[SourceLine], *, may_send: bool) -> _Group:
+        """Send the lines to a process. If all processes have enough to do or none is ready, convert the lines here."""
+        if ready := [process for process in self._pool.processes if process.is_ready()] if may_send else []:
+            process = ready[self._sent % len(ready)]
+            self._sent += 1
+            facts = self._facts_for(lines)
+            process.send([line.text for line in lines], [self._encoded_facts(known) for known in facts])
+            return _Group(lines, None, process, facts)
+        return _Group(lines, self._converted_here(lines))
 
-    def _convert_last(self, waiting: deque[_Sent | _Done]) -> None:
+    def _facts_for(self, lines: list[SourceLine]) -> list[KnownFacts]:
+        """Return the facts of the lines' shops. The lines are not decoded, so a shop may be missed.
+
+        A process does not convert the bills of a shop whose facts it does not have: the loader reads them itself.
+        """
+        found = {match[1] for line in lines if (match := _SHOP_ID.search(line.text))}
+        names = (shop_id.decode("utf-8", "replace") for shop_id in sorted(found))
+        return [known for name in names if (known := self._facts_of(name))]
+
+    def _encoded_facts(self, known: KnownFacts) -> bytes:
+        shop_id = known.facts.shop_id
+        encoded = self._encoded.get(shop_id)
+        if encoded is None or encoded[0] is not known:
+            if len(self._encoded) >= MAX_KNOWN_SHOPS:
+                self._encoded.clear()
+            encoded = self._encoded[shop_id] = known, self._encode(known)
+        return encoded[1]
+
+    def _result(self, group: _Group) -> ConvertedLines:
+        """Return the converted lines. If their process has ended, convert them here."""
+        answer = group.process.answer() if group.process else None
+        if answer:
+            return _from_answer(group.lines, group.facts, *pickle.loads(answer))  # noqa: S301 - from our own process
+        return group.result or self._converted_here(group.lines)
+
+    def _convert_last(self, waiting: deque[_Group]) -> None:
         """Convert lines here, the last ones first, until a process has converted the first ones.
 
         Each process answers its messages in order, so the answers for the last lines come last and need not be read.
@@ -219,34 +402,52 @@ class Converters:
             if waiting[0].is_done:
                 return
             last = waiting[index]
-            if isinstance(last, _Sent):
-                waiting[index] = _Done(self._converted_here(last.lines))
+            if last.process:
+                waiting[index] = _Group(last.lines, self._converted_here(last.lines))
 
     def _converted_here(self, lines: list[SourceLine]) -> ConvertedLines:
         return converted_lines(lines, [self._converter.convert_clean(line.text) for line in lines])
 
-    def _sent(self, lines: list[SourceLine], process: ConverterProcess) -> _Sent:
-        self._learn_shops(lines)
-        facts = {number: self._facts[number] for number in range(process.told, len(self._facts))}
-        forgets = process.told == 0
-        process.told = len(self._facts)
-        process.queues.send(_encode(LinesToConvert([line.text for line in lines], facts, forgets)))
-        return _Sent(lines, self._facts, process)
 
-    def _learn_shops(self, lines: list[SourceLine]) -> None:
-        """Look up the facts of new shops, because a process cannot convert bills of a shop that it does not know.
+def _from_answer(
+    lines: list[SourceLine],
+    facts: Sequence[KnownFacts],
+    parts: list[BillParts | None],
+    counted: dict[int, CountedParts | None],
+) -> ConvertedLines:
+    bills: list[EncodedBill | None] = []
+    used = set()
+    for each in parts:
+        if each is None:
+            bills.append(None)
+            continue
+        index, bill_id, history, closed_at, trading_day, bill_day, withheld, body, digest, rev = each
+        known = facts[index]
+        used.add(index)
+        bills.append(
+            EncodedBill(
+                known.facts.shop_id,
+                bill_id,
+                history,
+                closed_at,
+                trading_day,
+                bill_day,
+                withheld,
+                body,
+                digest,
+                known,
+                rev,
+            )
+        )
+    special = {
+        index: ConvertedBill(bill, *found) if found and (bill := bills[index]) else None
+        for index, found in counted.items()
+    }
+    return ConvertedLines(lines, bills, special, [facts[index] for index in used])
 
-        The lines are not decoded. If this misses a shop, its facts are learned when the loader reads one of its bills.
-        """
-        found = {match[1] for line in lines if (match := _SHOP_ID.search(line.text))}
-        for shop_id in sorted(found):
-            name = shop_id.decode("utf-8", "replace")
-            if name not in self._numbers and (known := self._facts_of(name)):
-                self.learn(known)
 
-
-def _messages(lines: Iterator[SourceLine], most: int) -> Iterator[list[SourceLine]]:
-    """Group lines into messages of at most `most` lines."""
+def _grouped(lines: Iterable[SourceLine], most: int) -> Iterator[list[SourceLine]]:
+    """Yield the lines in groups of at most `most` lines."""
     some: list[SourceLine] = []
     held, began = 0, time.monotonic()
     for line in lines:

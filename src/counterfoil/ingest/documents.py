@@ -1,12 +1,14 @@
 """Reads JSON that is not one record per line: an array of records, or records that span several lines."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
 CHUNK_BYTES = 64 * 1024
+# A file that goes on for longer than this without a record is not read any further: it holds up other files.
+MAX_BYTES_WITHOUT_RECORD = 64 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb'["\\{}\[\]\n]')
 _BETWEEN = b" \t\r\n,"
@@ -19,7 +21,25 @@ def is_document(first_line: bytes) -> bool:
 
 
 class Unfinished(Exception):
-    """The array is not closed, so records may be missing."""
+    """Records may be missing: the array is not closed, or the rest of the file is not read. The message says why."""
+
+
+class ReadLimit:
+    """Calls `on_read` regularly, and limits the number of bytes that are read without finding a record."""
+
+    def __init__(self, on_read: Callable[[], None]) -> None:
+        self._on_read = on_read
+        self._since_call = 0
+        self.without_record = 0
+
+    def add(self, size: int) -> None:
+        self._since_call += size
+        self.without_record += size
+        if self._since_call > CHUNK_BYTES:
+            self._since_call = 0
+            self._on_read()
+            if self.without_record > MAX_BYTES_WITHOUT_RECORD:
+                raise Unfinished(f"it goes on for more than {MAX_BYTES_WITHOUT_RECORD >> 20} MiB without a record")
 
 
 class DocumentReader:
@@ -28,8 +48,11 @@ class DocumentReader:
     If the document is known to be truncated, only complete records are yielded.
     """
 
-    def __init__(self, text: IO[bytes], first_line: bytes, number: int, *, is_cut_off: bool = False) -> None:
+    def __init__(
+        self, text: IO[bytes], first_line: bytes, number: int, limit: ReadLimit, *, is_cut_off: bool = False
+    ) -> None:
         self._text = text
+        self._limit = limit
         self._is_cut_off = is_cut_off
         self._head = first_line.replace(_BYTE_ORDER_MARK, b"", 1) if number == 1 else first_line
         self._is_list = self._head.lstrip().startswith(b"[")
@@ -71,6 +94,7 @@ class DocumentReader:
     def _chunks(self) -> Iterator[bytes]:
         yield self._head
         while chunk := self._text.read(CHUNK_BYTES):
+            self._limit.add(len(chunk))
             yield chunk
 
     def _tokens(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:

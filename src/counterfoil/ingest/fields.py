@@ -26,6 +26,7 @@ from counterfoil.domain.pos_values import (
 )
 from counterfoil.domain.resources import Amounts, Bill
 from counterfoil.domain.shops import shop_from
+from counterfoil.text import printable
 
 SCHEMAS: Final = Path(__file__).parent / "schemas"
 MAX_NAME = 80
@@ -182,7 +183,7 @@ def _check_value(value: object, known: FieldType, unknown: set[str], unreadable:
 def printable_field(name: str) -> str:
     """Return a name from a delivery as text that can be shown: short, and without control characters."""
     short = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in short)
+    return printable(short)
 
 
 class Findings(Struct):

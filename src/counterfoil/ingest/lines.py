@@ -23,6 +23,7 @@ from counterfoil.domain.changes import (
 )
 from counterfoil.domain.member_template import template_of
 from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import as_list, flag, number, record_id
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
@@ -56,7 +57,7 @@ TOO_LARGE = "too_large"
 UNKNOWN_FIELD = "unknown_field"
 UNREADABLE_VALUE = "unreadable_value"
 
-REASONS = {
+_MEANINGS = {
     NOT_JSON: "is not a JSON object",
     NOT_UTF8: "is not valid UTF-8",
     UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member or bill",
@@ -69,6 +70,8 @@ REASONS = {
     UNKNOWN_FIELD: "has an unknown field (--strict)",
     UNREADABLE_VALUE: "has a value that cannot be read (--strict)",
 }
+# What each reason means. The texts follow the words "The line".
+REASONS = {reason: Message(f"reject.{reason}", meaning) for reason, meaning in _MEANINGS.items()}
 
 
 class SourceLine(Struct, frozen=True, gc=False):

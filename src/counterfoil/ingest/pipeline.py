@@ -21,8 +21,7 @@ from counterfoil.domain.load_progress import LoadProgress, RejectedLine, Rejecte
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
-from counterfoil.ingest.converter_connection import ConverterProcess
-from counterfoil.ingest.converters import Converters
+from counterfoil.ingest.converters import ConverterPool, Converters
 from counterfoil.ingest.fields import (
     OTHER_FIELDS,
     FieldCounts,
@@ -41,9 +40,10 @@ from counterfoil.ingest.lines import (
     make_reject,
     parse_record,
 )
-from counterfoil.ingest.sources import Source, SourceError, printable_name
-from counterfoil.machine.output_files import open_output
+from counterfoil.ingest.sources import Source, SourceError
+from counterfoil.machine.output_files import make_folder, open_output
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
+from counterfoil.text import printable
 
 REWRITE_BATCH = 500
 # Write a batch early once its lines have this many bytes, because the whole batch is held in memory.
@@ -126,19 +126,23 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The rejects file, created with the first reject. It contains raw records, so only its owner can read it."""
+    """The rejects file, created with the first reject. It contains raw records, so only its owner can read it.
 
-    def __init__(self, path: Path) -> None:
+    In a store that is shared with a group, the group can read it, too.
+    """
+
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
         self.path = path
+        self._mode = 0o640 if is_shared else 0o600
         self._file: IO[bytes] | None = None
 
     def add(self, line: SourceLine, rejected: Rejected) -> None:
         if self._file is None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             self._file = open_output(self.path, mode=0o600)
             # The path may also name a device or a pipe, whose permissions must not be changed.
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                os.fchmod(self._file.fileno(), 0o600)
+                os.fchmod(self._file.fileno(), self._mode)
         self._file.write(json.encode(make_reject(line.source, line.number, rejected, line.text)) + b"\n")
 
     @property
@@ -167,8 +171,7 @@ class Pipeline:
         *,
         strict: bool = False,
         finishes_damaged: bool = False,
-        processes: int = 0,
-        running: Sequence[ConverterProcess] = (),
+        pool: ConverterPool | None = None,
     ) -> None:
         self._strict = strict
         # If true, a load counts as finished even if a file was damaged, because the file is moved to quarantine.
@@ -179,10 +182,11 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
-        self._converters = Converters(pseudonyms, self._facts, processes, batch, running)
+        self._converters = Converters(pseudonyms, self._facts, pool, batch)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
         self._rejected_rows: Callable[[], RejectedRows] = RejectedRows
+        self._source = Source("", None)
         self._rows_added = 0
 
     def load(self, source: Source) -> Summary:
@@ -190,6 +194,7 @@ class Pipeline:
         summary = Summary(source=source.name)
         self._rewrite_bills()
         self._rejected_rows = source.rejected_rows
+        self._source = source
         self._progress = self._ledger.begin_load(source.name)
         try:
             self._load(source, summary)
@@ -257,7 +262,7 @@ class Pipeline:
         yield batch
 
     def _parts(self, source: Source) -> Iterator[ConvertedLines]:
-        for group in self._converters.convert(self._readable(source), source.total or 0):
+        for group in self._converters.convert(self._readable(source)):
             yield from group.parts()
 
     def _is_full(self, batch: _Batch) -> bool:
@@ -301,7 +306,6 @@ class Pipeline:
             raise
         self._check_fields(record["kind"], check_record(record, change), counts, line)
         if isinstance(change, PutBill):
-            self._converters.learn(change.known)
             bill = change.closed.bill
             counts.add_bill(
                 without_date=bill.bill_date is None,
@@ -334,6 +338,7 @@ class Pipeline:
         """
         while batch.lines:
             outcomes = self._apply(batch.changes, summary)
+            self._source.reject_score = max(0, self._source.reject_score - 100 * len(outcomes))
             to_retry = self._count_outcomes(batch, outcomes, summary)
             if batch.has_shops:
                 self._known.clear()
@@ -377,7 +382,7 @@ class Pipeline:
         progress.changed = summary.changed
         progress.rejected = reasons.total()
         progress.reasons = dict(reasons)
-        progress.rejects_file = printable_name(self._rejects.path.name) if self._rejects.used else None
+        progress.rejects_file = printable(self._rejects.path.name) if self._rejects.used else None
         outcomes = self._ledger.apply(changes, progress)
         progress.mark_stored()
         return outcomes
@@ -403,6 +408,7 @@ class Pipeline:
 
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
         self._rejects.add(line, rejected)
+        self._source.reject_score += 1
         summary.rejected[rejected.reason] += 1
         fields = [_storable(path) for path in rejected.fields[:MAX_FIELDS]]
         self._progress.add_reject(RejectedLine(line.source, line.number, rejected.reason, fields))

@@ -1,34 +1,52 @@
-"""Reads source records from a file, a folder or standard input. Files may be compressed with gzip or zstd."""
+"""Reads source records from a file, a folder or standard input. Files may be compressed with gzip or zstd.
 
+Only a path that the operator has typed may be a link, a pipe or a device. Whoever may write to a folder can put a link
+to any file there, or exchange a file for a pipe that nobody writes to, so only regular files of a folder are opened.
+"""
+
+import errno
 import io
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.counted import counted
 from counterfoil.domain.load_progress import RejectedRows
 from counterfoil.ingest.archives import (
     PACKINGS,
     ZSTD_START,
     CheckedArchive,
+    Damaged,
     Packing,
     check,
     packing_by_content,
     spooled,
     unpacked,
-    unpacking_errors,
 )
-from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
+from counterfoil.ingest.documents import DocumentReader, ReadLimit, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
+from counterfoil.text import counted, printable
 
 BUFFER_BYTES = 1 << 16
+# `O_NONBLOCK` keeps `open` from waiting for the writer of a named pipe, or for a program that has a lease on the file.
+OPEN_REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: "a file",
+}
+_BLANKS = b" \t\r\n\v\f"
 UNFINISHED_SUFFIXES = (".part", ".tmp")
+# The lock file of the process that watches a folder is in `done`, so that a folder `done` can be loaded again.
+LOCK = ".counterfoil.lock"
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl", "json") for compression in ("", ".gz", ".zst"))
 ACCEPTED_NAMES = ".ndjson, .jsonl or .json, optionally followed by .gz or .zst"
 _BILL_START = b'{"kind":"bill",'
@@ -56,8 +74,14 @@ class Source:
         self.name = name
         self.total = total
         self.position: Callable[[], int] = lambda: 0
+        self.on_read: Callable[[], None] = lambda: None
+        """Called regularly while the source is read. It may raise an exception to stop the load."""
+        self.reject_score = 0
+        """The number of rejected lines, minus 100 for each line that was loaded. Counted anew for each file."""
         self.ignored: list[Path] = []
         """Files that are not read because of their names, and the subfolders of a folder."""
+        self.refused: dict[Path, str] = {}
+        """Entries of a folder that are never opened, such as links and named pipes, each with its kind."""
         self.unreadable: list[Path] = []
         """Files that could not be read completely."""
         self.damage: dict[Path, str] = {}
@@ -84,7 +108,7 @@ class _Stream(Source):
         self._checked: tuple[object, CheckedArchive] | None = None
 
     def lines(self) -> Iterator[SourceLine]:
-        is_empty = True
+        is_empty, self.empty = True, []
         for line in self._all_lines():
             is_empty = False
             yield line
@@ -98,7 +122,7 @@ class _Stream(Source):
         """Yield the lines of a stream. If it is compressed and damaged, yield only the lines that checksums confirm."""
         packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
         if packing is None:
-            yield from _read_lines(self.name, raw)
+            yield from _read_lines(self.name, raw, self.on_read)
         elif raw.seekable():
             yield from self._lines_of_archive(raw, packing)
         else:
@@ -112,8 +136,8 @@ class _Stream(Source):
 
     def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
         checked = self._check(raw, packing)
-        with unpacked(raw, packing, checked) as text:
-            yield from _read_lines(self.name, text, is_cut_off=checked.damage is not None)
+        with unpacked(raw, packing, checked, self.on_read) as text:
+            yield from _read_lines(self.name, text, self.on_read, is_cut_off=checked.damage is not None)
         if checked.damage:
             raise _damage(self.name, checked)
 
@@ -122,14 +146,14 @@ class _Stream(Source):
         found = os.fstat(raw.fileno())
         state = (found.st_ino, found.st_size, found.st_mtime_ns)
         if self._checked is None or self._checked[0] != state:
-            self._checked = (state, check(raw, packing))
+            self._checked = (state, check(raw, packing, self.on_read))
         return self._checked[1]
 
 
 class StandardInput(_Stream):
     def __init__(self) -> None:
         if sys.stdin is None:
-            raise SourceError("cannot read source records: standard input is closed")
+            raise SourceError("cannot read source records: standard input is closed.")
         super().__init__("stdin", _bytes_left(sys.stdin.buffer))
 
     def _all_lines(self) -> Iterator[SourceLine]:
@@ -139,21 +163,33 @@ class StandardInput(_Stream):
 
 
 class File(_Stream):
-    def __init__(self, path: Path) -> None:
-        super().__init__(printable_name(path.name), _size(path))
-        self._path = path
+    """A file. `opened` opens it; without it, the path is opened as the operator typed it."""
+
+    def __init__(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> None:
+        super().__init__(printable(path.name), size)
+        self.path = path
+        self._opened = opened or self._open_typed
 
     def _all_lines(self) -> Iterator[SourceLine]:
         try:
-            with _open_file(self._path) as raw:
-                yield from self._lines_of(self._with_position(raw), PACKINGS.get(self._path.suffix))
+            with self._open() as raw:
+                yield from self._lines_of(self._with_position(raw), PACKINGS.get(self.path.suffix))
         except SourceError as error:
-            self.unreadable.append(self._path)
-            self.damage[self._path] = str(error)
+            self.unreadable.append(self.path)
+            self.damage[self.path] = str(error)
             raise
         finally:
             if self.total is not None:
                 self.position = lambda: self.total or 0
+
+    def _open_typed(self) -> BinaryIO:
+        return self.path.open("rb", buffering=BUFFER_BYTES)
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self._opened()
+        except OSError as error:
+            raise SourceError(f"cannot read {self.name}: {error.strerror}.") from error
 
     def _with_position(self, raw: BinaryIO) -> Any:
         # A device such as /dev/null is seekable but has no size, and its position is not known after it is closed.
@@ -166,19 +202,26 @@ class File(_Stream):
 
 
 class FileSet(Source):
-    """Several files, read twice: first for everything except bills, then for the bills."""
+    """Several files, read twice: first for everything except bills, then for the bills.
 
-    def __init__(self, name: str, paths: Sequence[Path]) -> None:
-        self._files = [File(path) for path in paths if is_source(path.name)]
-        super().__init__(name, 2 * sum(file.total or 0 for file in self._files))
-        self.ignored = [path for path in paths if not is_source(path.name)]
+    If `max_reject_score` is given, a file is not read any further once its `reject_score` is higher.
+    """
+
+    def __init__(self, name: str, files: Sequence[File], max_reject_score: int = 0) -> None:
+        self._files = files
+        self.max_reject_score = max_reject_score
+        super().__init__(name, 2 * sum(file.total or 0 for file in files))
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
+        self.empty = []
+        for file in self._files:
+            file.on_read = self._on_file_read
         damage = Damage()
         only_bills = set()
         for bills in (False, True):
             for file in self._files:
+                self.reject_score = 0
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 if bills and file in only_bills:
                     # The first pass showed that this file contains only bills, so its lines need not be checked again.
@@ -192,12 +235,18 @@ class FileSet(Source):
                     if not (bills or has_others):
                         only_bills.add(file)
                 done += file.total or 0
+                # A file that is changed during the load may be damaged only when it is read for the second time.
+                self.damage |= file.damage
                 if not bills:
                     self.empty += file.empty
-                    self.unreadable += file.unreadable
-                    self.damage |= file.damage
+        self.unreadable = list(self.damage)
         self.position = lambda: done
         damage.raise_if_any()
+
+    def _on_file_read(self) -> None:
+        self.on_read()
+        if self.max_reject_score and self.reject_score > self.max_reject_score:
+            raise Unfinished(f"it was given up, because more than {self.max_reject_score:,} of its lines were rejected")
 
 
 class Folder(FileSet):
@@ -205,17 +254,22 @@ class Folder(FileSet):
 
     def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
         entries = _entries(path)
-        unfinished = [entry for entry in entries if is_unfinished(entry.name)]
-        others = [entry for entry in entries if entry not in unfinished]
-        files = [entry for entry in others if entry.is_file()]
-        if others and not any(is_source(entry.name) for entry in files) and not may_have_other_files:
+        complete = [(entry, found) for entry, found in entries if not is_unfinished(entry.name)]
+        files = [
+            File(entry, found.st_size, partial(open_regular, str(entry)))
+            for entry, found in complete
+            if stat.S_ISREG(found.st_mode) and is_source(entry.name)
+        ]
+        super().__init__(printable(path.name), files)
+        self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
+        if complete and not files and not self.refused and not may_have_other_files:
             raise SourceError(
                 f"the folder {path} contains no file whose name ends in {ACCEPTED_NAMES}. "
                 "To convert an export of a POS, use `counterfoil import`."
             )
-        super().__init__(printable_name(path.name), [entry for entry in files if is_source(entry.name)])
-        self.ignored = [entry for entry in others if not (entry.is_file() and is_source(entry.name))]
-        self.unfinished = unfinished
+        read = {file.path for file in files}
+        self.ignored = [entry for entry, _ in complete if entry not in read and entry not in self.refused]
+        self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]
 
 
 class Damage:
@@ -233,8 +287,7 @@ class Damage:
 
     def raise_if_any(self) -> None:
         if self._found:
-            # Each error is a sentence, but some lack the final full stop.
-            raise SourceError(". ".join(error.rstrip(".") for error in self._found))
+            raise SourceError(" ".join(self._found))
 
 
 class _CountedReads(io.RawIOBase):
@@ -267,8 +320,27 @@ def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
     if path.is_dir():
         return Folder(path, may_have_other_files=may_have_other_files)
     if not path.exists():
-        raise SourceError(f"there is no file or folder {name}")
-    return File(path)
+        raise SourceError(f"there is no file or folder {name}.")
+    return File(path, _size(path))
+
+
+def open_regular(name: str, folder: int | None = None) -> BinaryIO:
+    """Open a regular file, in the folder with this descriptor if one is given. Anything else is never waited for."""
+    descriptor = os.open(name, OPEN_REGULAR, dir_fd=folder)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"it is {kind_of(mode)}")
+    return os.fdopen(descriptor, "rb", buffering=BUFFER_BYTES)
+
+
+def is_special(mode: int) -> bool:
+    """Return whether an entry of a folder is neither a regular file nor a folder. It is then never opened."""
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def kind_of(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 
 def is_source(name: str) -> bool:
@@ -279,11 +351,6 @@ def is_source(name: str) -> bool:
 def is_unfinished(name: str) -> bool:
     """Return whether the name of a file says that it is still being written, or that it is hidden."""
     return name.startswith(".") or name.endswith(UNFINISHED_SUFFIXES)
-
-
-def printable_name(name: str) -> str:
-    """Return a file name as text that can be shown and stored. File names are not always valid UTF-8."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _is_bill(line: bytes) -> bool:
@@ -303,11 +370,12 @@ def _is_bill(line: bytes) -> bool:
         return True
 
 
-def _entries(path: Path) -> list[Path]:
+def _entries(path: Path) -> list[tuple[Path, os.stat_result]]:
     try:
-        return sorted(path.iterdir())
+        entries = sorted((path / entry.name, entry.stat(follow_symlinks=False)) for entry in os.scandir(path))
+        return [(entry, found) for entry, found in entries if entry.name != LOCK]
     except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+        raise SourceError(f"cannot read {path}: {error.strerror}.") from error
 
 
 def _size(path: Path) -> int | None:
@@ -315,7 +383,7 @@ def _size(path: Path) -> int | None:
     try:
         found = path.stat()
     except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+        raise SourceError(f"cannot read {path}: {error.strerror}.") from error
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
@@ -328,18 +396,11 @@ def _bytes_left(raw: BinaryIO) -> int | None:
         return None
 
 
-def _open_file(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb", buffering=BUFFER_BYTES)
-    except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}") from error
-
-
 def _spooled(name: str, raw: IO[bytes]) -> BinaryIO:
     try:
         return spooled(raw)
     except OSError as error:
-        raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}") from error
+        raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}.") from error
 
 
 def _damage(name: str, checked: CheckedArchive) -> SourceError:
@@ -351,43 +412,58 @@ def _damage(name: str, checked: CheckedArchive) -> SourceError:
     return SourceError(message, checked.confirmed_lines)
 
 
-def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iterator[SourceLine]:
+def _read_lines(
+    name: str, text: IO[bytes], on_read: Callable[[], None], *, is_cut_off: bool = False
+) -> Iterator[SourceLine]:
     """Yield the non-blank lines. Shorten lines that are too long; if `is_cut_off`, leave out an incomplete last line.
 
     In an array, or if records span several lines, each record is yielded like a line.
     """
     number, is_first = 0, True
     document: DocumentReader | None = None
+    limit = ReadLimit(on_read)
     try:
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
+            limit.add(len(line))
             if is_first and is_document(line):
-                document = DocumentReader(text, line, number, is_cut_off=is_cut_off)
+                document = DocumentReader(text, line, number, limit, is_cut_off=is_cut_off)
                 for start, record in document.records():
+                    limit.without_record = 0
                     yield SourceLine(name, start, record)
                 return
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 # A truncated line is not stripped, because it could then pass for a complete line within the limit.
-                _skip_rest(text)
+                _skip_rest(text, limit)
             elif is_cut_off and not line.endswith(b"\n"):
                 return
             else:
                 line = line.strip()
             is_first = is_first and not line
             if line:
+                limit.without_record = 0
                 yield SourceLine(name, number, line)
-    except _reading_errors() as error:
+            else:
+                number += _skip_blank_lines(text, limit)
+    except (OSError, Unfinished, Damaged) as error:
         reached = document.line if document else number
         raise SourceError(
             f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
         ) from error
 
 
-def _reading_errors() -> tuple[type[Exception], ...]:
-    return OSError, Unfinished, *unpacking_errors()
-
-
-def _skip_rest(text: IO[bytes]) -> None:
+def _skip_rest(text: IO[bytes], limit: ReadLimit) -> None:
     while rest := text.readline(MAX_REJECT_BYTES):
+        limit.add(len(rest))
         if rest.endswith(b"\n"):
             return
+
+
+def _skip_blank_lines(text: Any, limit: ReadLimit) -> int:
+    """Skip the blank lines that are already in the buffer, and return their number. Reading them one by one is slow."""
+    ahead: bytes = text.peek()
+    blank = ahead[: len(ahead) - len(ahead.lstrip(_BLANKS))]
+    size = blank.rfind(b"\n") + 1
+    if size:
+        limit.add(len(text.read(size)))
+    return blank.count(b"\n")

@@ -1,23 +1,44 @@
-"""A spool folder: which delivered files are complete, and where they go after they are loaded.
+"""A watched folder: which delivered files are complete, and where they go after they are loaded.
 
 Nothing is lost, no matter when the process is killed: a file stays in the folder until its records are in the store
 or it is quarantined, and loading it again changes nothing.
+
+Whoever delivers may be another user, who can change the folder between any two system calls. So the folder is used
+through a descriptor, links in it are never followed, only regular files are opened, and no file is created there. The
+folders for files that were loaded or refused belong to the user of this process, and names of files in them are new.
 """
 
+import errno
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+import secrets
+import stat
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC
 from pathlib import Path
+from typing import BinaryIO
 
-from counterfoil.ingest.sources import ACCEPTED_NAMES, FileSet, Source, SourceError, is_unfinished, printable_name
+from msgspec import Struct
 
-LOCK, DONE, QUARANTINE = ".counterfoil.lock", "done", "quarantine"
+from counterfoil.domain.calendar import from_ms
+from counterfoil.ingest.sources import (
+    BUFFER_BYTES,
+    LOCK,
+    SourceError,
+    is_special,
+    is_unfinished,
+    kind_of,
+    open_regular,
+)
+from counterfoil.machine.clock import SystemClock
+from counterfoil.text import printable
+
+DONE, QUARANTINE = "done", "quarantine"
 REASON_SUFFIX = ".reason.txt"
 # At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
 # be in an earlier file than its shop.
-MAX_FILES = 100
+MAX_FILES = 250
 # If the system cannot say whether a file is open for writing, it is complete once it has not changed for this time.
 SETTLE_MS = 2_000
 # A file that is open for writing but has not changed for this long may belong to a program that has stopped working.
@@ -26,129 +47,351 @@ STUCK_MS = 60_000
 # systems, which may be on another machine, a lease does not say this.
 LOCAL_FILE_SYSTEMS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 MOUNTS = Path("/proc/self/mountinfo")
+COPY_BYTES = 1 << 20
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# The longest name of a file is 255 bytes. It has a prefix, one of our suffixes, and the first and last bytes of the
+# name under which the file was delivered.
+FIRST_BYTES, LAST_BYTES = 120, 40
+# SQLite or we give a meaning to names that end like this.
+RESERVED_ENDINGS = ("-journal", "-wal", "-shm", ".sqlite3", ".lock", ".part", ".tmp", REASON_SUFFIX)
 
-# A value that changes when a file changes.
-Version = tuple[int, int, int]
+# Values that change when a file changes: device, inode, size, and the times of the last change of content and status.
+Version = tuple[int, int, int, int, int]
+
+
+class DeliveredFile(Struct):
+    """A complete entry of the folder: an open file, or the `problem` because of which it cannot be opened."""
+
+    name: str
+    version: Version
+    owner: int
+    file: BinaryIO | None = None
+    problem: str | None = None
+
+    def close(self) -> None:
+        if self.file:
+            self.file.close()
+
+    def opened(self) -> BinaryIO:
+        """Return the same open file once more, from its beginning. Its name may belong to another file by now."""
+        descriptor = self.file.fileno() if self.file else -1
+        copy = os.fdopen(os.dup(descriptor), "rb", buffering=BUFFER_BYTES)
+        copy.seek(0)
+        return copy
 
 
 class Spool:
-    """A folder into which the POS delivers files. Only one process can watch it at a time."""
+    """A folder into which the POS delivers files. Only one process can watch it at a time.
 
-    def __init__(self, folder: Path, quarantine: Path | None = None) -> None:
-        self.folder = folder
-        self._done = folder / DONE
-        self._quarantine = quarantine or folder / QUARANTINE
+    Files are moved to `done` and `quarantine` in the folder `kept` or, without it, in the watched folder itself.
+    `say` shows a message to the operator.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kept: Path | None = None,
+        quarantine: Path | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         if not folder.is_dir():
             raise SourceError(f"there is no folder {folder} to watch. Create it, or check the path.")
-        if self._quarantine.resolve() == folder.resolve():
+        self.folder = folder.resolve()
+        if kept and kept.resolve().is_relative_to(self.folder):
+            raise SourceError("the folder for loaded files must be outside the watched folder. Choose another folder.")
+        if quarantine and quarantine.resolve() == self.folder:
             raise SourceError("the quarantine must not be the watched folder itself. Choose another folder.")
+        self._places = {DONE: kept and kept / DONE, QUARANTINE: quarantine or (kept and kept / QUARANTINE)}
+        self._say = say
+        self._descriptor: int | None = None
         self._is_local = _file_system(folder) in LOCAL_FILE_SYSTEMS
         # The version of each file, and when it was first seen, in milliseconds on the steady clock.
-        self._seen: dict[Path, tuple[Version | None, int]] = {}
+        self._seen: dict[str, tuple[Version, int]] = {}
+        # For each user who delivers, the number of the latest turn.
+        self._served: dict[int, int] = {}
+        self.stuck: set[str] = set()
+        """The files that are open for writing, but have not changed for STUCK_MS."""
+        self.folders: set[str] = set()
+        """The folders in the watched folder, which are not loaded."""
+        self.on_read: Callable[[], None] = lambda: None
+        """Called regularly while a large file is copied. It may raise an exception to stop this."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, which is also released if the process dies. Raise if another process holds it."""
-        try:
-            descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise SourceError(f"cannot write to {self.folder}: {error.strerror}") from error
+        """Hold the folder's lock, which is also released if the process dies. Raise if another process holds it.
+
+        The lock is in `done`, where nobody else can hold it to keep the watcher from starting.
+        """
+        for place in filter(None, self._places.values()):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._own(QUARANTINE), self._own(DONE) as done:
+            descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=done)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
                 named = f" (process {owner})" if owner else ""
-                raise SourceError(f"another process is watching {self.folder}{named}. Stop it first.") from error
+                raise SourceError(
+                    f"another process is watching {self.folder}{named}, or moves its files to the same folder. "
+                    "Stop it first."
+                ) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             yield
         finally:
             os.close(descriptor)
 
-    def waiting(self, steady_ms: int) -> list[Path]:
-        """Return up to MAX_FILES complete files, sorted by name. Files that are still being written are left out."""
-        paths = list(self._named())
-        self._look_at(paths, steady_ms)
-        return list(islice((path for path in paths if not self.is_being_written(path, steady_ms)), MAX_FILES))
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
-    def stuck(self, steady_ms: int) -> list[Path]:
-        """Return the files that are open for writing, but have not changed for STUCK_MS."""
-        old = [path for path, (_, since_ms) in self._seen.items() if steady_ms - since_ms >= STUCK_MS]
-        return [path for path in old if self.is_being_written(path, steady_ms)]
+    # --- found, opened, checked ---------------------------------------------------------
 
-    def is_being_written(self, path: Path, steady_ms: int) -> bool:
-        """Return whether a program has this file open for writing or, if that is not known, whether it is changing."""
-        is_open = _is_open_for_writing(path) if self._is_local else None
-        if is_open is not None:
-            return is_open
-        return path in self._seen and steady_ms - self._seen[path][1] < SETTLE_MS
+    def deliveries(
+        self, steady_ms: int, skipped: Mapping[str, Version] | None = None, busy: Container[int] = ()
+    ) -> list[DeliveredFile]:
+        """Return up to MAX_FILES complete deliveries of one user, sorted by name, with open files, then refused ones.
 
-    def _look_at(self, paths: Sequence[Path], steady_ms: int) -> None:
-        seen: dict[Path, tuple[Version | None, int]] = {}
-        for path in paths:
-            found, known = version(path), self._seen.get(path)
-            seen[path] = known if known and known[0] == found else (found, steady_ms)
-        self._seen = seen
-
-    def _named(self) -> Iterator[Path]:
-        """Yield the files whose names say that they are complete, sorted by name."""
-        try:
-            names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
-        except OSError as error:
-            raise SourceError(f"cannot read {self.folder}: {error.strerror}") from error
-        yield from (self.folder / name for name in names if not is_unfinished(name))
-
-    def links(self) -> list[Path]:
-        """Return the symbolic links. They are not followed: they could point to any file that this process can read."""
-        return sorted(self.folder / entry.name for entry in os.scandir(self.folder) if entry.is_symlink())
-
-    def source(self, paths: Sequence[Path]) -> FileSet:
-        """Return these files as one source. Files that have been removed in the meantime are left out."""
-        return FileSet(printable_name(self.folder.name), [path for path in paths if path.exists()])
-
-    def finish(self, path: Path, *, delete: bool) -> Path | None:
-        """Move a loaded file to `done` and return its new path, or delete it and return None."""
-        if delete:
-            path.unlink(missing_ok=True)
-            return None
-        return move(path, self._done)
-
-    def quarantine(self, path: Path, reason: str) -> Path | None:
-        """Quarantine a file that cannot be loaded, and write the reason to a second file next to it.
-
-        Return the new path of the file, or None if the file no longer exists.
+        The users who deliver take turns, except those in `busy`. Files that are still being written are left out, and
+        those in `skipped` that have not changed. The caller closes the files.
         """
-        moved = move(path, self._quarantine)
-        if moved:
-            note = moved.with_name(moved.name + REASON_SUFFIX)
-            note.touch(mode=0o600)
-            note.write_text(f"{reason}\n", encoding="utf-8")
-        return moved
+        of_users: dict[int, list[tuple[str, os.stat_result]]] = {}
+        for name, entry in self._scan(steady_ms):
+            if entry.st_uid not in busy and (skipped or {}).get(name) != _version(entry):
+                of_users.setdefault(entry.st_uid, []).append((name, entry))
+        self.stuck.clear()
+        for user in sorted(of_users, key=lambda user: self._served.get(user, 0)):
+            if found := self._complete(of_users[user], steady_ms):
+                self._served[user] = max(self._served.values(), default=0) + 1
+                return found
+        return []
+
+    def _complete(self, entries: list[tuple[str, os.stat_result]], steady_ms: int) -> list[DeliveredFile]:
+        """Open up to MAX_FILES complete entries. Those that cannot be loaded come last, so they hold up no others."""
+        found: list[DeliveredFile] = []
+        refused: list[DeliveredFile] = []
+        for name, entry in entries:
+            if delivery := self._opened(name, entry, steady_ms):
+                (refused if delivery.problem else found).append(delivery)
+            if len(found) == MAX_FILES:
+                break
+        return (found + refused)[:MAX_FILES]
+
+    def _scan(self, steady_ms: int) -> list[tuple[str, os.stat_result]]:
+        """Return the entries whose names say that they are complete, except folders, sorted by name."""
+        entries: list[tuple[str, os.stat_result]] = []
+        try:
+            for entry in os.scandir(self._open_folder()):
+                if not is_unfinished(entry.name):
+                    with suppress(FileNotFoundError):
+                        entries.append((entry.name, entry.stat(follow_symlinks=False)))
+        except OSError as error:
+            raise SourceError(f"cannot read {self.folder}: {error.strerror}.") from error
+        names = {name for name, found in entries if stat.S_ISDIR(found.st_mode)}
+        self.folders = names - {DONE, QUARANTINE}
+        seen = {}
+        for name, found in entries:
+            version, known = _version(found), self._seen.get(name)
+            seen[name] = known if known and known[0] == version else (version, steady_ms)
+        self._seen = seen
+        return sorted((name, found) for name, found in entries if name not in names)
+
+    def _open_folder(self) -> int:
+        """Return the descriptor of the watched folder. If it was removed and created again, open the new one."""
+        found = self.folder.lstat()
+        if self._descriptor is None or not os.path.samestat(found, os.fstat(self._descriptor)):
+            opened = os.open(self.folder, OPEN_FOLDER)
+            self.close()
+            self._descriptor = opened
+        return self._descriptor
+
+    def _opened(self, name: str, entry: os.stat_result, steady_ms: int) -> DeliveredFile | None:
+        """Open an entry. Return None if it is still being written, or has been removed or replaced in the meantime."""
+        version, shown = _version(entry), printable(name)
+        if is_special(entry.st_mode):
+            return DeliveredFile(
+                name, version, entry.st_uid, problem=f"{shown} is {kind_of(entry.st_mode)}. Deliver the file itself."
+            )
+        is_settled = steady_ms - self._seen[name][1] >= SETTLE_MS
+        if os.geteuid() not in (0, entry.st_uid) and not is_settled:
+            return None
+        try:
+            file = open_regular(name, self._descriptor)
+        except PermissionError:
+            problem = f"{shown} may not be read by the user of the watcher. Deliver it with mode 0644 or 0640."
+            return DeliveredFile(name, version, entry.st_uid, problem=problem) if is_settled else None
+        except OSError:
+            # It has been replaced, for example with a link, or a program holds a lease on it. Look at it again later.
+            return None
+        if _version(os.fstat(file.fileno())) == version and not self._is_being_written(file, is_settled):
+            return DeliveredFile(name, version, entry.st_uid, file)
+        file.close()
+        if steady_ms - self._seen[name][1] >= STUCK_MS:
+            self.stuck.add(name)
+        return None
+
+    def delivery(self, name: str) -> DeliveredFile:
+        """Return an entry of the folder whether it is complete or not."""
+        folder = self._open_folder()
+        entry = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        file = open_regular(name, folder) if stat.S_ISREG(entry.st_mode) else None
+        return DeliveredFile(name, _version(entry), entry.st_uid, file)
+
+    def _is_being_written(self, file: BinaryIO, is_settled: bool) -> bool:
+        """Return whether a program has this file open for writing or, if that is not known, whether it is changing."""
+        is_open = _is_open_for_writing(file) if self._is_local else None
+        return not is_settled if is_open is None else is_open
+
+    def is_unchanged(self, delivery: DeliveredFile) -> bool:
+        """Return whether the folder still has this delivery, and nobody has changed it or is writing it."""
+        with suppress(OSError):
+            entry = os.stat(delivery.name, dir_fd=self._open_folder(), follow_symlinks=False)
+            is_written = delivery.file and self._is_being_written(delivery.file, is_settled=True)
+            return _version(entry) == delivery.version and not is_written
+        return False
+
+    # --- moved --------------------------------------------------------------------------
+
+    def finish(self, delivery: DeliveredFile, *, delete: bool) -> Path | None:
+        """Move a loaded file to `done`, or delete it. Return its path if it had to be quarantined instead."""
+        with self._own(DONE) as done:
+            name, is_copy = self._move(delivery, self._open_folder(), done)
+            moved = _version(os.stat(name, dir_fd=done, follow_symlinks=False))
+            if is_copy or moved[:4] == delivery.version[:4]:
+                if delete:
+                    os.unlink(name, dir_fd=done)
+                return None
+            # In the last moment, somebody put another file in the place of the one that was loaded, or changed it.
+            reason = f"{printable(delivery.name)} was replaced or changed after it was loaded. Deliver it again."
+            return self.quarantine(DeliveredFile(name, moved, delivery.owner), reason, done)
+
+    def quarantine(self, delivery: DeliveredFile, reason: str, folder: int | None = None) -> Path:
+        """Quarantine an entry that cannot be loaded, write the reason to a file next to it, and return its path.
+
+        It is in the watched folder, unless another one is given.
+        """
+        with self._own(QUARANTINE) as quarantine:
+            name, _ = self._move(delivery, self._open_folder() if folder is None else folder, quarantine)
+            with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=quarantine), "wb") as note:
+                note.write(f"{reason}\nIt was delivered as {printable(delivery.name)}\n".encode())
+        return (self._places[QUARANTINE] or self.folder / QUARANTINE) / name
+
+    def _move(self, delivery: DeliveredFile, folder: int, target: int) -> tuple[str, bool]:
+        """Move an entry to one of our folders, under a new name. Return the name, and whether it was copied."""
+        name = moved_name(delivery.name)
+        os.close(os.open(name, CREATE, 0o600, dir_fd=target))
+        try:
+            try:
+                os.rename(delivery.name, name, src_dir_fd=folder, dst_dir_fd=target)
+                return name, False
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                # A link, a pipe or a socket has no content, so the empty file is enough.
+                if delivery.file:
+                    self._copy(delivery.opened(), name, target)
+                elif not is_special(os.stat(delivery.name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    raise
+                if self.is_unchanged(delivery):
+                    os.unlink(delivery.name, dir_fd=folder)
+                return name, True
+        except BaseException:
+            os.unlink(name, dir_fd=target)
+            raise
+
+    def _copy(self, source: BinaryIO, name: str, target: int) -> None:
+        """Copy a file to another file system. Until the copy is complete, its name begins with a dot."""
+        draft = f".{name}"
+        descriptor = os.open(draft, CREATE, 0o600, dir_fd=target)
+        try:
+            with source, os.fdopen(descriptor, "wb") as out:
+                while part := source.read(COPY_BYTES):
+                    self.on_read()
+                    out.write(part)
+                out.flush()
+                os.fsync(out.fileno())
+            os.rename(draft, name, src_dir_fd=target, dst_dir_fd=target)
+        except BaseException:
+            os.unlink(draft, dir_fd=target)
+            raise
+
+    @contextmanager
+    def _own(self, name: str) -> Iterator[int]:
+        """Yield a descriptor of `done` or `quarantine`, which is created so that only its owner can use it."""
+        place = self._places[name]
+        descriptor = own_folder(str(place)) if place else self._own_inside(name)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _own_inside(self, name: str) -> int:
+        """Open a folder in the watched folder. If its name belongs to something else, rename that."""
+        folder = self._open_folder()
+        try:
+            return own_folder(name, folder)
+        except SourceError:
+            aside = f".{name}-{secrets.token_hex(4)}"
+            try:
+                os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                aside = ""
+            if not aside:
+                raise
+            self._say(f"{name} in {self.folder} was not a folder that only this user can write to: it is now {aside}.")
+            return own_folder(name, folder)
 
 
-def version(path: Path) -> Version | None:
-    """Return a value that changes when the file changes, or None if the file no longer exists."""
-    with suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
-    return None
+def own_folder(name: str, parent: int | None = None) -> int:
+    """Open a folder that belongs to the user of this process and that nobody else can write to. Create it if needed."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
+        descriptor = os.open(name, OPEN_FOLDER, dir_fd=parent)
+    except OSError as error:
+        raise SourceError(f"the folder {name} cannot be used: {error.strerror}.") from error
+    found = os.fstat(descriptor)
+    if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+        return descriptor
+    os.close(descriptor)
+    raise SourceError(
+        f"the folder {name} must belong to the user who runs this command, and nobody else may write to it. "
+        f"Run `chown {os.geteuid()} {name}` and `chmod go-w {name}`, or choose another folder."
+    )
 
 
-def _is_open_for_writing(path: Path) -> bool | None:
+def moved_name(name: str) -> str:
+    """Return a new name for a delivered file, made of the time, a random number and what is safe in its name."""
+    safe = printable(name).replace("\\", "_")
+    encoded = safe.encode()
+    if len(encoded) > FIRST_BYTES + LAST_BYTES:
+        parts = encoded[:FIRST_BYTES], encoded[-LAST_BYTES:]
+        safe = "_".join(part.decode("utf-8", "ignore") for part in parts)
+    if safe.lower().endswith(RESERVED_ENDINGS):
+        safe += ".file"
+    return f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}-{safe}"
+
+
+def _version(entry: os.stat_result) -> Version:
+    return entry.st_dev, entry.st_ino, entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns
+
+
+def _is_open_for_writing(file: BinaryIO) -> bool | None:
     """Return whether a program has a local file open for writing, or None if the system does not say it.
 
     The system says it only about files of the user that runs this process, and to root about all files.
     """
     try:
-        with path.open("rb") as file:
-            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-            return False
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except BlockingIOError:
         return True
     except (OSError, AttributeError):  # Only Linux has leases.
         return None
+    return False
 
 
 def _file_system(folder: Path) -> str | None:
@@ -164,31 +407,12 @@ def _file_system(folder: Path) -> str | None:
     return None
 
 
-def move(path: Path, folder: Path) -> Path | None:
-    """Move a file to a folder; return its new path, or None if the file no longer exists.
-
-    If the folder does not exist, it is created so that only its owner can read it.
-    If it already has a file with this name, a number is added to the name of the moved file.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    import shutil  # noqa: PLC0415 - most loads move no file
-
-    target, number = folder / path.name, 1
-    start, dot, suffix = path.name.partition(".")
-    while target.exists() or target.is_symlink():
-        number += 1
-        target = folder / f"{start}.{number}{dot}{suffix}"
-    with suppress(FileNotFoundError):
-        shutil.move(path, target)
-        return target
-    return None
-
-
-def reasons(records: Source) -> Mapping[Path, str]:
-    """Return the files of a source that cannot be loaded, each with the reason."""
-    other = {
-        path: f"{printable_name(path.name)} is not a source record file: its name does not end in {ACCEPTED_NAMES}. "
-        "To convert an export of a POS, use `counterfoil import`."
-        for path in records.ignored
-    }
-    return {**records.damage, **other}
+def quarantined(reasons: Mapping[Path, str], quarantine: Path) -> list[Path]:
+    """Move what could not be loaded to the quarantine, with the reasons, and return the new paths."""
+    quarantine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    moved = []
+    for path, reason in reasons.items():
+        spool = Spool(path.parent, quarantine=quarantine)
+        with suppress(FileNotFoundError), closing(spool), closing(spool.delivery(path.name)) as delivery:
+            moved.append(spool.quarantine(delivery, reason))
+    return moved

@@ -82,7 +82,7 @@ class PortReservation:
     """
 
     def __init__(self, host: str) -> None:
-        self._socket = _bound_socket(host, 0)
+        self._socket = bound_socket(host, 0)
         self.port: int = self._socket.getsockname()[1]
 
     def close(self) -> None:
@@ -91,12 +91,12 @@ class PortReservation:
 
 def bind_port(host: str, port: int) -> int:
     """Bind a port briefly and return its number. Port 0 picks any free port."""
-    with _bound_socket(host, port) as bound:
+    with bound_socket(host, port) as bound:
         found: int = bound.getsockname()[1]
         return found
 
 
-def _bound_socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

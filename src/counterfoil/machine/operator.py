@@ -5,6 +5,7 @@ import pwd
 import socket
 
 from counterfoil.domain.audit import Actor
+from counterfoil.text import printable
 
 
 def operator() -> Actor:
@@ -15,7 +16,7 @@ def operator() -> Actor:
     """
     user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
     name = f"{caller} as {user}" if caller not in ("", user) else user
-    return Actor("".join(filter(str.isprintable, name)), "cli", socket.gethostname())
+    return Actor(printable(name), "cli", socket.gethostname())
 
 
 def _user_name(number: int) -> str:

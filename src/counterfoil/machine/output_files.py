@@ -2,6 +2,7 @@
 
 import io
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,25 @@ from pathlib import Path
 from typing import IO, Any
 
 STANDARD_OUTPUT_NAME = "standard output"
+# The mode of a folder that several users share: files in it get its group, which may write to it.
+_SHARED = stat.S_ISGID | stat.S_IWGRP
+
+
+def is_shared(folder: Path) -> bool:
+    """Return whether the operator shares a folder with its group, so that the watcher can have a user of its own."""
+    try:
+        return folder.stat().st_mode & _SHARED == _SHARED
+    except OSError:
+        return False
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder for its owner only or, in a shared folder, also for the group."""
+    before = os.umask(0o007 if is_shared(path.parent) else 0o077)
+    try:
+        path.mkdir(mode=0o770, parents=True, exist_ok=True)
+    finally:
+        os.umask(before)
 
 
 @contextmanager

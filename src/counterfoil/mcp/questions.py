@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from counterfoil.mcp.progress import earliest
 from counterfoil.mcp.snapshot import CopyReader, QueryRefused, Snapshot
 from counterfoil.mcp.values import Json, json_value, objects, within_budget
 
@@ -130,7 +129,7 @@ class Questions:
             "firstDay": json_value(first),
             "lastDay": json_value(last),
             "billsWithoutDate": undated,
-            "shopsAsOf": {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in shop_ids},
+            "shopsAsOf": dict.fromkeys(shop_ids, snapshot.progress.feed.as_of),
             **_members_freshness(snapshot, "membersAsOf"),
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
@@ -230,14 +229,14 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
     ended have no such instant and are listed in `incompleteShops`.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
-    marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}
+    marks = dict.fromkeys(concerned, snapshot.progress.feed.as_of)
     return _earliest_and_incomplete(marks, "asOf", "incompleteShops") | _selection_and_note(snapshot, note)
 
 
 def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
     """Return the copy's selection, if it has one, and the note. The copy contains no data outside its selection."""
     answer: Json = {}
-    if limits := {name: value for name, value in snapshot.progress.selection.items() if value is not None}:
+    if limits := to_builtins(snapshot.progress.selection):
         answer["copyContainsOnly"] = limits
     if note:
         answer["note"] = note
@@ -251,13 +250,14 @@ def _members_freshness(snapshot: Snapshot, name: str) -> Json:
     instants if there are several bases. Bases whose first pass has not ended have no such instant and are listed in
     `incompleteBases`.
     """
-    marks = {row[0]: snapshot.progress.members_mark_of(row[0]) for row in snapshot.rows(_BASES)}
+    bases = snapshot.progress.bases
+    marks = {row[0]: bases[row[0]].passed if row[0] in bases else None for row in snapshot.rows(_BASES)}
     return _earliest_and_incomplete(marks, name, "incompleteBases")
 
 
 def _earliest_and_incomplete(marks: Mapping[str, str | None], earliest_name: str, incomplete_name: str) -> Json:
     """Return the earliest of the marks, and a list of the shops or bases that have no mark, if there are any."""
-    answer: Json = {earliest_name: earliest(marks.values())}
+    answer: Json = {earliest_name: min(filter(None, marks.values()), default=None)}
     if incomplete := sorted(identifier for identifier, mark in marks.items() if not mark):
         answer[incomplete_name] = incomplete[:MAX_ROWS]
     return answer

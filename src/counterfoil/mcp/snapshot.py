@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import duckdb
 from msgspec import Struct
 
-from counterfoil.mcp.progress import Progress, UnknownFormat, parse
+from counterfoil.client.errors import CopyMismatch
+from counterfoil.client.pull_state import State, decode
 from counterfoil.mcp.sources import CopyError, CopyLocked, copy_file, fill
 from counterfoil.mcp.values import json_value
 
@@ -53,7 +54,7 @@ class Result(Struct, frozen=True):
 class Snapshot:
     """A file with a copy's published columns at one instant, opened read-only and without access to other files."""
 
-    def __init__(self, folder: Path, progress: Progress) -> None:
+    def __init__(self, folder: Path, progress: State) -> None:
         self.progress = progress
         self._folder = folder
         file = folder / SNAPSHOT_FILE
@@ -195,10 +196,10 @@ class CopyReader:
                 db.execute("SET preserve_insertion_order = false")
                 db.execute("SET TimeZone = 'UTC'")
                 state = fill(db, self.path, folder / "rows.ndjson")
-            return Snapshot(folder, parse(state))
+            return Snapshot(folder, decode(state))
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, UnknownFormat):
+            if isinstance(error, CopyMismatch):
                 raise CopyError(str(error)) from error
             raise
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from counterfoil.client.tables import TABLES, Kind, Table
-from counterfoil.mcp.columns import PRESENCE, PUBLISHED
+from counterfoil.client.tables import TABLES, Content, Kind, Table
+from counterfoil.text import first_line
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 DUCKDB_MAGIC_OFFSET, DUCKDB_MAGIC = 8, b"DUCK"
@@ -30,6 +30,20 @@ TYPES = {
     Kind.INSTANT: "TIMESTAMP",
     Kind.DAY: "DATE",
 }
+
+# The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names of
+# people, IDs of members and text that staff can type freely are not loaded into the snapshot: a table may be named
+# after a guest, and a reason or a label can contain anything. Neither are coupons: whoever knows the code of a coupon
+# can redeem it.
+PUBLISHED = {
+    table.name: {column.name for column in table.columns if column.content is Content.FACT}
+    for table in TABLES
+    if any(column.content is Content.FACT and column.path and not column.of_parent for column in table.columns)
+}
+# Boolean columns that are computed when the copy is read, keyed by table. An entry names the column and a withheld
+# column; the computed column is true in the rows in which the withheld column is not null.
+PRESENCE = {"bills": ("has_member", "member_id")}
+
 _DUCKDB_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'pulled'"
 _SQLITE_COLUMNS = """
     SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'
@@ -120,7 +134,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         state = snapshot.execute("SELECT state FROM pulled.pull_state").fetchone()
         snapshot.execute("DETACH pulled")
     except duckdb.Error as error:
-        raise CopyError(f"cannot read the copy {path}: {_first_line(error)}") from error
+        raise CopyError(f"cannot read the copy {path}: {first_line(error)}") from error
     finally:
         _remove(private)
     return str(state[0]).encode() if state and state[0] else None
@@ -133,7 +147,7 @@ def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: 
     except duckdb.Error as error:
         if "Could not set lock" in str(error):
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
-        raise CopyError(f"cannot open the copy {path}: {_first_line(error)}") from error
+        raise CopyError(f"cannot open the copy {path}: {first_line(error)}") from error
     try:
         # The log is copied first: copying the database file also closes it, which releases this process's lock on it.
         for source, target in reversed(list(zip(_files(path), _files(private), strict=True))):
@@ -223,7 +237,3 @@ def _from_text(name: str, kind: Kind) -> str:
     elif kind is Kind.INSTANT:
         return f"CAST({text} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' AS \"{name}\""
     return f'CAST({text} AS {TYPES[kind]}) AS "{name}"'
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

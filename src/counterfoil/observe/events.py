@@ -62,4 +62,11 @@ class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
     role: str
 
 
-Event = RequestServed | HandlerCrashed | StoreFailed | ServiceChanged | CountsReseeded | ServerChanged
+class ServerMessage(Struct, frozen=True, kw_only=True, tag="server"):
+    """A worker process ended or was killed, or a line that it or its HTTP server wrote to standard error."""
+
+    level: str
+    message: str
+
+
+Event = RequestServed | HandlerCrashed | StoreFailed | ServiceChanged | CountsReseeded | ServerChanged | ServerMessage

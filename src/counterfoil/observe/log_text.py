@@ -7,16 +7,17 @@ nothing that identifies a member.
 from collections.abc import Callable
 
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.counted import counted
 from counterfoil.observe.events import (
     CountsReseeded,
     Event,
     HandlerCrashed,
     RequestServed,
     ServerChanged,
+    ServerMessage,
     ServiceChanged,
     StoreFailed,
 )
+from counterfoil.text import counted, printable, short_duration, short_size
 
 # Column widths: the lengths of the longest route, `transactions/{id}`, and of a key ID.
 ROUTE_WIDTH, KEY_WIDTH = 17, 12
@@ -43,18 +44,6 @@ def text_line(at_ms: int, event: Event, paint: Paint) -> str:
     return f"{time} {paint(label.ljust(LABEL_WIDTH), colour)} {printable(text)}".rstrip()
 
 
-def server_line(at_ms: int, level: str, message: str, paint: Paint) -> str:
-    """Return the line for one of the HTTP server's own messages."""
-    colour = RED if level in ("error", "critical") else YELLOW
-    label = paint(f"server {level}".ljust(LABEL_WIDTH), colour)
-    return f"{paint(_clock_time(at_ms), DIM)} {label} {printable(message)}"
-
-
-def printable(text: str) -> str:
-    """Replace unprintable characters with spaces, because control characters could change what the terminal shows."""
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
 def _clock_time(at_ms: int) -> str:
     return iso_utc(at_ms)[11:19] + "Z"
 
@@ -69,10 +58,10 @@ def _request(event: RequestServed, paint: Paint) -> str:
     if event.error:
         result = paint(event.error, RED if event.status >= 500 else YELLOW)
     else:
-        result = _size(event.sent).rjust(7)
+        result = short_size(event.sent).rjust(7)
         if event.personal_base is not None:
             result += "  " + paint(f"disclosure: {event.personal_members}", YELLOW)
-    return f"{status}  {printable(route):<{ROUTE_WIDTH}} {_duration(event.took_us):>7}  {key}  {result}"
+    return f"{status}  {printable(route):<{ROUTE_WIDTH}} {short_duration(event.took_us):>7}  {key}  {result}"
 
 
 def _described(event: Event) -> tuple[str, str, str]:
@@ -88,6 +77,8 @@ def _described(event: Event) -> tuple[str, str, str]:
             return "crash", RED, f"{event.route}: {event.exception} in {where} (request {event.request_id})"
         case ServerChanged():
             return "database server", RED if event.role == "away" else CYAN, f"{event.server} is {event.role}"
+        case ServerMessage():
+            return f"server {event.level}", RED if event.level == "error" else YELLOW, event.message
         case CountsReseeded():
             return "counts reseeded", YELLOW, f"key {event.key_id}, {event.day}: {counted(event.count, 'request')}"
         case RequestServed():
@@ -98,18 +89,3 @@ def _service_colour(what: str) -> str:
     if what.endswith(("_failing", "_failed")) or what == "not_ready":
         return RED
     return GREEN if what == "ready" or what.endswith("_recovered") else DIM
-
-
-def _duration(took_us: int) -> str:
-    return f"{_three_digits(took_us / 1000)} ms" if took_us < 999_500 else f"{_three_digits(took_us / 1_000_000)} s"
-
-
-def _size(sent: int) -> str:
-    if sent < 1_000:
-        return f"{sent} B"
-    return f"{_three_digits(sent / 1_000)} kB" if sent < 999_500 else f"{_three_digits(sent / 1_000_000)} MB"
-
-
-def _three_digits(value: float) -> str:
-    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{decimals}f}"

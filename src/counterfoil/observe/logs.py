@@ -4,7 +4,6 @@ Lines are buffered briefly and written together, so that one system call serves
 many requests.
 """
 
-import logging
 import os
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ from msgspec import json
 
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.observe.events import Event
-from counterfoil.observe.log_text import coloured, plain, server_line, text_line
+from counterfoil.observe.log_text import coloured, plain, text_line
 
 Schedule = Callable[[float, Callable[[], None]], object]
 
@@ -75,19 +74,3 @@ class TextLog(EventLog):
 
     def line(self, at_ms: int, event: Event) -> bytes:
         return f"{text_line(at_ms, event, self._paint)}\n".encode(errors="backslashreplace")
-
-
-class ServerLogFormatter(logging.Formatter):
-    """Formats the HTTP server's own messages like events, without tracebacks, which may contain data."""
-
-    def __init__(self, *, as_text: bool = False, in_colour: bool = False) -> None:
-        super().__init__()
-        self._as_text = as_text
-        self._paint = coloured if in_colour else plain
-
-    def format(self, record: logging.LogRecord) -> str:
-        at_ms, level = int(record.created * 1000), record.levelname.lower()
-        if self._as_text:
-            return server_line(at_ms, level, record.getMessage(), self._paint)
-        line = {"at": iso_utc(at_ms), "type": "server", "level": level, "message": record.getMessage()}
-        return json.encode(line).decode()

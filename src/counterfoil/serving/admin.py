@@ -1,11 +1,7 @@
 """The admin listener: `/live`, `/ready` and `/metrics`, on a separate address and never on the public port."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterable
-from email.message import Message
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from msgspec import Struct, json
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,9 +10,9 @@ from prometheus_client.registry import Collector
 
 from counterfoil.machine.addresses import STORE_HEADER, is_loopback
 from counterfoil.machine.host_names import HostNames
+from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-JSON = "application/json"
 ALLOWED = ["GET", "HEAD"]
 
 
@@ -29,35 +25,6 @@ class Readiness(Struct, frozen=True):
     name: str
     problem: str | None
     warning: str | None = None
-
-
-class AdminRefusal(Struct, frozen=True):
-    """The status and message for a request that is refused before its path is examined."""
-
-    status: int
-    message: str
-
-
-class AdminRequestCheck:
-    """Checks the headers of a request, and refuses it if a web page may have sent it.
-
-    The listener has no authentication, so it must not be reachable from a web
-    page that is open in an operator's browser.
-    """
-
-    def __init__(self, host: str, names: str) -> None:
-        self._names = HostNames(host, names)
-
-    def refusal(self, headers: Message, version: str) -> AdminRefusal | None:
-        """Return the refusal of a request, or None if it is allowed."""
-        hosts = headers.get_all("host", [])
-        if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
-            return AdminRefusal(400, "HTTP/1.1 requires exactly one Host header.")
-        if hosts and not self._names.allows(hosts[0]):
-            return AdminRefusal(421, "Unknown host name. Add it to the setting admin_names.")
-        if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return AdminRefusal(403, "Requests from web pages are refused.")
-        return None
 
 
 class Admin:
@@ -74,31 +41,42 @@ class Admin:
     ) -> None:
         self._ready = ready
         self._store_id = store_id
-        self.request_check = AdminRequestCheck(host, names)
+        self._names = HostNames(host, names)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_MetricsCollector(metrics))
-        self._server = _Server((host, port), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="admin", daemon=True)
+        self._listener = PrivateListener(host, port, self.respond, _malformed)
+        self.port, self.start, self.stop = self._listener.port, self._listener.start, self._listener.stop
 
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            # This wakes the thread, which would otherwise take up to half a second to notice that it should stop.
-            self._server.socket.shutdown(socket.SHUT_RDWR)
-            self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, path: str) -> tuple[int, str, bytes]:
+    def respond(self, request: ListenerRequest) -> ListenerResponse:
+        refusal = self._refusal(request)
+        if refusal:
+            return refusal
+        if request.method not in ALLOWED:
+            return _json(405, {"allowed": ALLOWED}, ("allow", ", ".join(ALLOWED)))
         try:
-            return self._answer(path)
+            response = self._answer(request.path)
+            response.headers.extend(self.store_header(request.path, request.peer))
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
-            return 500, JSON, json.encode({"failed": type(error).__name__})
+            return _json(500, {"failed": type(error).__name__})
+        return response
+
+    def _refusal(self, request: ListenerRequest) -> ListenerResponse | None:
+        """Return the refusal of a request that a web page may have sent, or None.
+
+        The listener has no authentication, so it must not be reachable from a web page that is open in an operator's
+        browser.
+        """
+        host = request.headers.get("host")
+        if host is None and request.version != "HTTP/1.0":
+            return _json(400, {"refused": "HTTP/1.1 requires exactly one Host header."})
+        problem = None if host is None else self._names.problem(host)
+        if problem == "malformed":
+            return _json(400, {"refused": "The Host header is not valid."})
+        if problem:
+            return _json(421, {"refused": "Unknown host name. Add it to the setting admin_names."})
+        if "origin" in request.headers or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return _json(403, {"refused": "Requests from web pages are refused."})
+        return None
 
     def store_header(self, path: str, client: str) -> list[tuple[str, str]]:
         """Return the header of `/ready` that names the store, for a client on this machine.
@@ -108,28 +86,21 @@ class Admin:
         store_id = self._store_id() if path == "/ready" and is_loopback(client) else None
         return [(STORE_HEADER, store_id)] if store_id else []
 
-    def _answer(self, path: str) -> tuple[int, str, bytes]:
-        match path.partition("?")[0]:
+    def _answer(self, path: str) -> ListenerResponse:
+        match path:
             case "/live":
-                return 200, JSON, json.encode({"live": True})
+                return _json(200, {"live": True})
             case "/ready":
                 checks = self._ready()
                 problems = {check.name: check.problem for check in checks if check.problem}
                 warnings = {check.name: check.warning for check in checks if check.warning}
                 names = [check.name for check in checks]
                 body = {"ready": not problems, "notReady": problems, "warnings": warnings, "checked": names}
-                return (503 if problems else 200), JSON, json.encode(body)
+                return _json(503 if problems else 200, body)
             case "/metrics":
-                return 200, TEXT, generate_latest(self._registry)
+                return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self._registry))
             case _:
-                return 404, JSON, json.encode({"paths": ["/live", "/ready", "/metrics"]})
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Print nothing: a client that disconnects is not an error, and standard error contains the log."""
+                return _json(404, {"paths": ["/live", "/ready", "/metrics"]})
 
 
 class _MetricsCollector(Collector):
@@ -140,36 +111,9 @@ class _MetricsCollector(Collector):
         return self._metrics()
 
 
-def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 5
+def _json(status: int, body: object, *headers: tuple[str, str]) -> ListenerResponse:
+    return ListenerResponse(status, [("content-type", "application/json"), *headers], json.encode(body))
 
-        def do_GET(self) -> None:
-            refusal = admin.request_check.refusal(self.headers, self.request_version)
-            if refusal:
-                self._send(refusal.status, JSON, json.encode({"refused": refusal.message}))
-            else:
-                header = admin.store_header(self.path, self.client_address[0])
-                self._send(*admin.answer(self.path), *header)
 
-        def _send(self, status: int, kind: str, body: bytes, *headers: tuple[str, str]) -> None:
-            self.send_response(status)
-            for name, value in (("content-type", kind), ("content-length", str(len(body))), *headers):
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-            """Respond in JSON even if http.server itself refuses a request, for example because of its method."""
-            if code == HTTPStatus.NOT_IMPLEMENTED:
-                self._send(405, JSON, json.encode({"allowed": ALLOWED}), ("allow", ", ".join(ALLOWED)))
-            else:
-                self._send(code, JSON, json.encode({"failed": HTTPStatus(code).phrase}))
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
-            """Log nothing, because frequent scrapes would fill the log."""
-
-    return Handler
+def _malformed(status: int, _language: str) -> ListenerResponse:
+    return _json(status, {"failed": HTTPStatus(status).phrase})

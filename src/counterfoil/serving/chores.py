@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from counterfoil import bootstrap
-from counterfoil.domain.counted import counted
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import counted
 
 CHECKPOINT_SEC = 2.0
 USAGE_SEC = 0.5
@@ -81,7 +81,6 @@ class Chores:
         while not self._stop.wait(USAGE_SEC):
             self._run("move_requests", 0, self._usage.move_recent)
             self._run("usage_checkpoint", 0, self._usage.checkpoint)
-            self._run("index_requests", 0, self._usage.index_requests)
 
     def _run_pruning(self) -> None:
         while not self._stop.wait(USAGE_SEC):

@@ -9,35 +9,20 @@ from counterfoil.observe.logs import EventLog, JsonLog, Schedule, TextLog
 from counterfoil.settings import Settings
 
 
-def open_log(settings: Settings, schedule: Schedule) -> EventLog:
-    """Open the log that the settings select."""
-    stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
-    descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
+def open_log(settings: Settings, schedule: Schedule, stderr: int) -> EventLog:
+    """Open the log that the settings select. `stderr` is the standard error of the service."""
+    match settings.log:
+        case "stdout":
+            descriptor = sys.stdout.fileno()
+        case "stderr":
+            descriptor = stderr
+        case _:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
     return log_to(descriptor, settings, schedule)
 
 
 def log_to(descriptor: int, settings: Settings, schedule: Schedule) -> EventLog:
-    if is_text(descriptor, settings):
+    is_text = os.isatty(descriptor) if settings.log_format == "auto" else settings.log_format == "text"
+    if is_text:
         return TextLog(descriptor, SystemClock().now_ms, schedule, in_colour=is_colourful(descriptor))
     return JsonLog(descriptor, SystemClock().now_ms, schedule)
-
-
-def is_text(descriptor: int, settings: Settings) -> bool:
-    return os.isatty(descriptor) if settings.log_format == "auto" else settings.log_format == "text"
-
-
-def server_logging(settings: Settings) -> dict[str, object]:
-    """Return the logging configuration for the HTTP server's own messages, which go to standard error."""
-    descriptor = sys.stderr.fileno()
-    formatter = {
-        "()": "counterfoil.observe.logs.ServerLogFormatter",
-        "as_text": is_text(descriptor, settings),
-        "in_colour": is_colourful(descriptor),
-    }
-    return {
-        "formatters": {"events": formatter},
-        "handlers": {
-            "console": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "events"},
-        },
-        "loggers": {"_granian": {"handlers": ["console"], "propagate": False}},
-    }

@@ -9,6 +9,8 @@ from pathlib import Path
 from prometheus_client.core import Metric
 
 from counterfoil import API_VERSION, __version__
+from counterfoil.checks.local import MOVING_MS
+from counterfoil.checks.overview import horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, folder_warning
@@ -16,32 +18,36 @@ from counterfoil.machine.addresses import is_listening, reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import last_store_failure_ms, totals
 from counterfoil.observe.metrics import gauge, gauges, request_metrics
-from counterfoil.ports import Inspection, StoreMismatch, StoreUnavailable
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.serving.admin import Readiness
 from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
 
-STALE_HORIZON_MS = 5_000
 RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
 
 
-def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
+def readiness(settings: Settings, counters: Path, inspection: OperatorReads) -> list[Readiness]:
     checks, _ = _store_checks(counters, inspection)
     return [*checks, Readiness("api", probe(settings)), *_intake_warnings(settings, inspection)]
 
 
-def _store_checks(counters: Path, inspection: Inspection) -> tuple[list[Readiness], int | None]:
+def _store_checks(counters: Path, inspection: OperatorReads) -> tuple[list[Readiness], int | None]:
     """Return the checks that need no request to a worker, and the age of the horizon or None if it is unknown."""
-    checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
-    age = _horizon_age_ms(inspection)
+    checks = [Readiness(name, str(problem) if problem else None) for name, problem in inspection.problems().items()]
+    horizon, now = inspection.horizon(), SystemClock().now_ms()
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
-    max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else STALE_HORIZON_MS
-    problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
-    return [*checks, Readiness("horizon", problem), Readiness("admissions", _recent_store_failure(counters))], age
+    max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else MOVING_MS
+    stale = [str(one.message) for one in horizon_findings(horizon, now, max_age) if one.status == "fail"]
+    checks += [
+        Readiness("horizon", next(iter(stale), None)),
+        Readiness("admissions", _recent_store_failure(counters)),
+    ]
+    return checks, None if horizon is None else max(0, now - horizon)
 
 
-def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Readiness]:
+def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[Readiness]:
     """Yield the checks of loads and of watched folders. These checks never fail; they only warn.
 
     The warnings contain no field names, because the listener has no authentication.
@@ -51,12 +57,7 @@ def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Rea
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
     now = SystemClock().now_ms()
     warnings = [folder_warning(folder, now, settings.silent_folder_min) for folder in inspection.watched_folders(now)]
-    yield Readiness("folders", None, "; ".join(filter(None, warnings)) or None)
-
-
-def _horizon_age_ms(inspection: Inspection) -> int | None:
-    horizon = inspection.horizon()
-    return None if horizon is None else max(0, SystemClock().now_ms() - horizon)
+    yield Readiness("folders", None, " ".join(str(warning) for warning in warnings if warning) or None)
 
 
 def _recent_store_failure(counters: Path) -> str | None:
@@ -72,7 +73,7 @@ def _recent_store_failure(counters: Path) -> str | None:
     )
 
 
-def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Iterator[Metric]:
+def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> Iterator[Metric]:
     yield gauges(
         "build_info",
         "Always 1. The labels are the versions of the package and of the API.",
@@ -103,7 +104,7 @@ def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Itera
     yield from _intake_gauges(settings, inspection)
 
 
-def _disk_gauges(inspection: Inspection) -> Iterator[Metric]:
+def _disk_gauges(inspection: OperatorReads) -> Iterator[Metric]:
     disk = inspection.disk_use()
     if not disk:
         return
@@ -116,7 +117,7 @@ def _disk_gauges(inspection: Inspection) -> Iterator[Metric]:
     )
 
 
-def _quota_gauges(inspection: Inspection) -> Iterator[Metric]:
+def _quota_gauges(inspection: OperatorReads) -> Iterator[Metric]:
     """Yield gauges that count keys. Metrics contain no key IDs; `counterfoil usage` shows the IDs."""
     used = inspection.quota_use(SystemClock().now_ms())
     yield gauge("active_keys", "Keys that are not revoked.", len(used))
@@ -128,7 +129,7 @@ def _quota_gauges(inspection: Inspection) -> Iterator[Metric]:
     )
 
 
-def _load_gauges(inspection: Inspection) -> Iterator[Metric]:
+def _load_gauges(inspection: OperatorReads) -> Iterator[Metric]:
     load = inspection.latest_load(SystemClock().now_ms())
     if load:
         running = 0 if load.finished else 1
@@ -139,7 +140,7 @@ def _load_gauges(inspection: Inspection) -> Iterator[Metric]:
         yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
 
 
-def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metric]:
+def _intake_gauges(settings: Settings, inspection: OperatorReads) -> Iterator[Metric]:
     measures = Counter(alarm.measure for alarm in inspection.intake().alarms)
     yield gauges(
         "load_alarms",
@@ -180,7 +181,7 @@ def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metri
     )
 
 
-def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
+def _server_gauges(inspection: OperatorReads) -> Iterator[Metric]:
     seen = inspection.servers()
     if not seen:
         return

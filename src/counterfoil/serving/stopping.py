@@ -1,6 +1,7 @@
 """Limits the time that a process takes to stop if a server, a client or the reader of the log does not respond."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from threading import Thread
@@ -9,6 +10,8 @@ from counterfoil.machine.signals import SignalSafeEvent
 from counterfoil.ports import STOP_SAVE_SEC
 from counterfoil.serving.chores import STOP_SEC
 
+# Tells a worker to save its counts and records and exit, even if requests are still in progress.
+SAVE_SIGNAL = signal.SIGUSR1
 # Time limit for `before_end`. In the supervisor, that function kills the workers and writes the log's last line.
 REPORT_SEC = 0.5
 # Additional time for the supervisor's own work while it stops.

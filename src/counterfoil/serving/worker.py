@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,6 @@ from counterfoil.observe.counters import CounterFile, Layout
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.serving.log_output import log_to, open_log
-from counterfoil.serving.server import Worker
 from counterfoil.settings import Settings, SettingsError
 
 LAYOUT = Layout(
@@ -23,17 +23,18 @@ LAYOUT = Layout(
 )
 
 
-def worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None = None) -> Worker:
-    """Build and return the application of a worker process. If that fails, log one line and end the process.
+def main() -> None:
+    """Read the arguments of `_serve`, which the supervisor sends on standard input, and serve until asked to stop.
 
-    With `COUNTERFOIL_DEBUG`, the error is raised instead.
+    If that fails, log one line and end the process. With `COUNTERFOIL_DEBUG`, the error is raised instead.
     """
+    settings, counters, pages, stderr = pickle.load(sys.stdin.buffer)  # noqa: S301 - the supervisor wrote it
     try:
-        return _worker(settings, counters, pages)
+        _serve(settings, counters, pages, stderr)
     except Exception as error:
         if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
             raise
-        log = log_to(sys.stderr.fileno(), settings, lambda _, call: call())
+        log = log_to(stderr, settings, lambda _, call: call())
         log(ServiceChanged(what="worker_failed", detail=_reason(error)))
         sys.exit(1)
 
@@ -43,9 +44,12 @@ def _reason(error: Exception) -> str:
     return str(error) if foreseen else f"{type(error).__name__}: {error}"
 
 
-def _worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None) -> Worker:
+def _serve(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None, stderr: int) -> None:
+    """Serve. `stderr` is a descriptor of the service's standard error; the worker's own leads to the supervisor."""
+    from counterfoil.serving.server import HttpServer  # noqa: PLC0415 - the supervisor does not need Granian
+
     counter_file = CounterFile(counters, LAYOUT, SystemClock().now_ms)
-    log = open_log(settings, _schedule)
+    log = open_log(settings, _schedule, stderr)
 
     def observe(event: Event) -> None:
         counter_file(event)
@@ -57,7 +61,7 @@ def _worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] 
         service.close()
         log.flush()
 
-    return Worker(service.app, close, settings.grace_sec)
+    HttpServer(service.app, settings.host, settings.port, settings.grace_sec, close).run()
 
 
 def _schedule(delay: float, call: Callable[[], None]) -> None:

@@ -7,7 +7,9 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import Struct
 
+from counterfoil.domain.messages import Message, quoted
 from counterfoil.ports import StoreUnavailable
+from counterfoil.text import first_line
 
 SCHEMA = "counterfoil"
 PORT = "5432"
@@ -19,6 +21,20 @@ SESSION_SETTINGS = {
     "jit": "off",
     "idle_in_transaction_session_timeout": "60s",
 }
+
+
+POSTGRES = Message("postgres", "PostgreSQL: {reason}")
+NO_ANSWER = Message("no_answer", "PostgreSQL: no answer within {seconds} s.")
+WRONG_PORTS = Message("wrong_ports", "PostgreSQL: the address names {servers:server} but {ports:port}.")
+
+
+def server_error(error: Exception) -> Message:
+    """Return what a driver reports. The code has the SQLSTATE, or `connection` if the server did not respond.
+
+    Only the first line is kept, because the rest may contain data.
+    """
+    state = getattr(error, "sqlstate", None) or "connection"
+    return POSTGRES(reason=quoted(first_line(error), f"postgres.{state}"))
 
 
 class ConnectionLimits(Struct, frozen=True):
@@ -69,7 +85,7 @@ def addresses(url: str) -> list[Address]:
     if len(ports) == 1:
         ports = ports * len(hosts)
     if len(ports) != len(hosts):
-        raise StoreUnavailable(f"PostgreSQL: the address names {len(hosts)} servers but {len(ports)} ports")
+        raise StoreUnavailable(WRONG_PORTS(servers=len(hosts), ports=len(ports)))
     return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
 
 

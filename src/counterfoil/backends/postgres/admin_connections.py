@@ -17,8 +17,9 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses
+from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses, server_error
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismatch
+from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
@@ -34,6 +35,10 @@ _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin
 # many connections, or is a replica.
 _UNREACHABLE = ("08", "57P0", "53300", "25006")
 
+LAYOUT_CHANGED = Message(
+    "layout_changed",
+    "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the program.",
+)
 _HAS_MIGRATIONS = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -44,15 +49,12 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Convert errors of psycopg and the operating system to the exceptions defined in ports.py.
-
-    Only the first line of the message is kept, because the rest may contain data.
-    """
+    """Convert errors of psycopg and the operating system to the exceptions defined in ports.py."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
         kind = StoreUnreachable if _is_unreachable(error) else StoreUnavailable
-        raise kind(f"PostgreSQL: {_first_line(error)}") from error
+        raise kind(server_error(error)) from error
 
 
 def _is_unreachable(error: psycopg.Error | OSError) -> bool:
@@ -60,12 +62,6 @@ def _is_unreachable(error: psycopg.Error | OSError) -> bool:
         return error.sqlstate.startswith(_UNREACHABLE)
     # An OperationalError without an SQLSTATE did not come from the server: the connection itself has failed.
     return isinstance(error, (psycopg.OperationalError, OSError))
-
-
-def _first_line(error: psycopg.Error | OSError) -> str:
-    if isinstance(error, psycopg.Error) and error.diag.message_primary:
-        return error.diag.message_primary
-    return (str(error).partition("\n")[0] or type(error).__name__).strip()
 
 
 def connect(url: str) -> Connection:
@@ -103,7 +99,7 @@ def check_version(connection: Connection) -> None:
     with translated():
         there = connection.execute(_HAS_MIGRATIONS).fetchone()
         found = connection.execute(VERSION).fetchone() if there and there[0] else None
-    number, oldest = found or (None, 0)
+    number, oldest = found or (0, 0)
     problem = mismatch(number, oldest)
     if problem:
         raise StoreMismatch(problem)
@@ -117,9 +113,7 @@ def check_layout(connection: Connection, *, is_distributed: bool) -> None:
         connection.execute("SELECT FROM horizon")
         found = connection.execute(IS_DISTRIBUTED).fetchone()
     if found != (is_distributed,):
-        raise StoreMismatch(
-            "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the program."
-        )
+        raise StoreMismatch(LAYOUT_CHANGED)
 
 
 def _checked(url: str, check: Callable[[Connection], None]) -> Connection:
@@ -164,3 +158,32 @@ class ReconnectingConnection:
 def _shut_down(connection: Connection) -> None:
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
         duplicate.shutdown(socket.SHUT_RDWR)
+
+
+# --- the row that identifies the store ----------------------------------------------
+
+
+UNFINISHED_COPY = Message(
+    "unfinished_copy",
+    "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to complete it.",
+)
+# Prefix of the fingerprint while a copy is filling the store.
+FILLING = "filling "
+
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+
+
+def row_of(connection: Connection) -> str | None:
+    row = connection.execute(_FINGERPRINT).fetchone()
+    return str(row[0]) if row else None
+
+
+def fingerprint_of(connection: Connection) -> str | None:
+    """Return the fingerprint of the store's secret, or None for a new store.
+
+    Raise StoreMismatch if a copy into the store has not been finished.
+    """
+    found = row_of(connection)
+    if found and found.startswith(FILLING):
+        raise StoreMismatch(UNFINISHED_COPY)
+    return found

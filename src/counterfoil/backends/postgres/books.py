@@ -7,9 +7,10 @@ by shop or base, so that all rows of a shop or a base can be stored on one
 shard.
 """
 
+from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import json
 
@@ -156,7 +157,15 @@ _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
 
 class PostgresBooks:
-    """The read side of the books."""
+    """The read side of the books. On Citus, the statements and the reader of the feed are different."""
+
+    BILLS_BY_DAY: ClassVar[Mapping[str, str]] = _BILLS_BY_DAY
+    BILLS_BY_CHANGE: ClassVar[Mapping[str, str]] = _BILLS_BY_CHANGE
+    BILL: ClassVar[str] = _BILL
+    MEMBERS: ClassVar[str] = _MEMBERS
+    MEMBER: ClassVar[str] = _MEMBER
+    ACCOUNTS: ClassVar[str] = _ACCOUNTS
+    FEED_READER: ClassVar[type[FeedReader]] = FeedReader
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -188,7 +197,7 @@ class PostgresBooks:
         # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         values = (*start, as_number(last), limit)
-        return await self._bill_page(_BILLS_BY_DAY, scope, shop_id, values, limit, reached)
+        return await self._bill_page(self.BILLS_BY_DAY, scope, shop_id, values, limit, reached)
 
     async def bills_by_change(
         self,
@@ -202,11 +211,11 @@ class PostgresBooks:
     ) -> BillPage | None:
         start = (after.major, after.id) if after else (since, "")
         reached = max(reached, until or 0)
-        return await self._bill_page(_BILLS_BY_CHANGE, scope, shop_id, (*start, until, limit), limit, reached)
+        return await self._bill_page(self.BILLS_BY_CHANGE, scope, shop_id, (*start, until, limit), limit, reached)
 
     async def _bill_page(
         self,
-        statements: dict[str, str],
+        statements: Mapping[str, str],
         scope: Scope,
         shop_id: str,
         values: tuple[object, ...],
@@ -247,7 +256,7 @@ class PostgresBooks:
         reached = max(reached, window.until)
 
         async def ask(pool: Pool) -> list[Any]:
-            return [await FeedReader(pool, scope, window, after, limit).read(reached)]
+            return [await self.FEED_READER(pool, scope, window, after, limit).read(reached)]
 
         ((page, _),) = await self._servers.found_by(ask, reached)
         return page  # type: ignore[no-any-return]
@@ -270,13 +279,13 @@ class PostgresBooks:
         return page  # type: ignore[no-any-return]
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
-        (seal, body, horizon), *_ = await self._found_in(_NUMBERS_OF[scope.kind], scope, _BILL, bill_id, reached)
+        (seal, body, horizon), *_ = await self._found_in(_NUMBERS_OF[scope.kind], scope, self.BILL, bill_id, reached)
         return FoundBill(horizon, seal, body) if seal is not None else None
 
     async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
         asked = (_clean(provider_id), *start, limit)
-        rows = await self._servers.found(_MEMBERS, *asked, reached=reached, there=_continues)
+        rows = await self._servers.found(self.MEMBERS, *asked, reached=reached, there=_continues)
         base, continues, horizon = _base(rows[0][4]), rows[0][5], rows[0][6]
         if rows[0][2] is None:
             return MemberPage(horizon, base, 0, b"", None, continues)
@@ -285,13 +294,15 @@ class PostgresBooks:
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
         (provider_id, form, base, horizon), *_ = await self._found_in(
-            _BASES_OF[scope.kind], scope, _MEMBER, token, reached
+            _BASES_OF[scope.kind], scope, self.MEMBER, token, reached
         )
         return FoundMember(horizon, provider_id, _base(base), form) if provider_id is not None else None
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
         asked = (_clean(provider_id), messaging_hash)
-        rows = await self._servers.found(_ACCOUNTS, *asked, reached=reached, there=lambda rows: rows[0][1] is not None)
+        rows = await self._servers.found(
+            self.ACCOUNTS, *asked, reached=reached, there=lambda rows: rows[0][1] is not None
+        )
         accounts = [FoundAccount(row[0], row[1]) for row in rows if row[1] is not None]
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 

@@ -38,10 +38,18 @@ from counterfoil.backends.postgres.ledger import (
     columns,
     only,
 )
-from counterfoil.backends.postgres.revisions import rev_text
+from counterfoil.backends.postgres.values import rev_text
 from counterfoil.domain.batch import Batch, NeededRows
+from counterfoil.domain.messages import Message
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import StoreUnavailable
+
+SESSION_LEFT = Message(
+    "session_left",
+    "Citus: a load was interrupted, and a session that may still be writing its rows does not end, or a node does not "
+    "respond. The horizon does not advance until all sessions of that load have ended. If a node is permanently lost, "
+    "remove it from the cluster.",
+)
 
 # Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
@@ -155,11 +163,7 @@ class DistributedLedger(PostgresLedger):
         stamp, writer = found
         (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
-            raise StoreUnavailable(
-                "Citus: a load was interrupted, and a session that may still be writing its rows does not end, or a "
-                "node does not respond. The horizon does not advance until all sessions of that load have ended. "
-                "If a node is permanently lost, remove it from the cluster."
-            )
+            raise StoreUnavailable(SESSION_LEFT)
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
     # --- methods that need the write lock ------------------------------------------

@@ -7,17 +7,16 @@ into two parts that together return the same rows. The horizon is read first, as
 docs/sync.md requires, so that the rows contain everything up to it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
-from msgspec import Struct
-
-from counterfoil.backends.postgres import books, change_feed
+from counterfoil.backends.postgres import books
 from counterfoil.backends.postgres.addresses import ConnectionLimits, addresses
+from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.pool import Pool, open_connection, run_in_new_loop, translated
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.servers import DatabaseServer, Servers
-from counterfoil.domain.change_feed import Part
+from counterfoil.domain.change_feed import Part, Section
 from counterfoil.observe.events import Event
 from counterfoil.ports import Clock, StoreUnavailable
 
@@ -70,7 +69,7 @@ _MEMBERS = _PAGE.format(
     """,
 )
 # Citus cannot join an array of bases with the members of several shards, so this statement runs once for each base. The
-# comment on `books._MEMBER` explains why base and token are compared as a pair.
+# comment on `_MEMBER` in books.py explains why base and token are compared as a pair.
 _MEMBER = """
     SELECT provider_id, coalesce(form, record) FROM members
     WHERE provider_id = $1 AND (provider_id, token) BETWEEN ($1, $2) AND ($1, $2)
@@ -101,23 +100,38 @@ _SECTIONS = {
 _EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 
 
-class SplitStatement(Struct, frozen=True):
-    """A statement in two parts: the head (on the coordinator) and the rows (on a shard).
+class SplitStatement(str):
+    """A statement in two parts: the head (on the coordinator) and the rows (on a shard), which is the text itself.
 
     `of_head` and `of_rows` select the values for each part; `joined` combines
-    the results. If `for_each` is true, the first value for `rows` is an array,
-    and the statement `rows` runs once for each element of that array.
+    the results. If `for_each` is true, the first value for the rows is an array,
+    and the statement runs once for each element of that array.
     """
 
+    __slots__ = ("for_each", "head", "joined", "of_head", "of_rows")
+
     head: str
-    rows: str
     of_head: Callable[[Values], Values]
     of_rows: Callable[[Values, Rows], Values]
     joined: Callable[[Rows, Rows], Rows]
-    for_each: bool = False
+    for_each: bool
+
+    def __new__(
+        cls,
+        head: str,
+        rows: str,
+        of_head: Callable[[Values], Values],
+        of_rows: Callable[[Values, Rows], Values],
+        joined: Callable[[Rows, Rows], Rows],
+        *,
+        for_each: bool = False,
+    ) -> "SplitStatement":
+        made = super().__new__(cls, rows)
+        made.head, made.of_head, made.of_rows, made.joined, made.for_each = head, of_head, of_rows, joined, for_each
+        return made
 
     def values_of_rows(self, values: Values, head: Rows) -> list[Values]:
-        """Return the values for each run of the statement `rows`."""
+        """Return the values for each run of the statement for the rows."""
         first, *others = asked = self.of_rows(values, head)
         return [(element, *others) for element in first] if self.for_each else [asked]
 
@@ -158,62 +172,45 @@ def _first(number: int) -> Callable[[Values], Values]:
     return lambda values: values[:number]
 
 
-def _parts_of_bills(kind: str) -> dict[str, SplitStatement]:
-    head, of_head = _HEAD_OF_BILLS[kind], _first(3)
-    return {
-        books._BILLS_BY_DAY[kind]: SplitStatement(head, _BILLS_BY_DAY, of_head, _from_number, _head_around_there),
-        books._BILLS_BY_CHANGE[kind]: SplitStatement(
-            head, _BILLS_BY_CHANGE, of_head, _up_to_horizon, _head_around_there
-        ),
-    }
-
-
-PARTS: Mapping[str, SplitStatement] = {
-    books._BILL: SplitStatement(books._HORIZON, _BILL, _first(0), _all, _head_behind(2)),
-    books._MEMBERS: SplitStatement(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_around_there),
-    books._MEMBER: SplitStatement(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases, for_each=True),
-    books._ACCOUNTS: SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2)),
-    **_parts_of_bills("shop"),
-    **_parts_of_bills("franchise"),
-}
-
-
 class _InParts:
-    """A pool that runs the statements in `PARTS` in two parts, and `change_feed.ROWS_OF` section by section."""
+    """A pool that runs each `SplitStatement` in its two parts."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def rows(self, statement: str, *values: object, within: float | None = None) -> Rows:
-        if statement == change_feed.ROWS_OF:
-            return [row async for row in self._feed_rows(*values)]
-        parts = PARTS.get(statement)
-        if parts is None:
+        if not isinstance(statement, SplitStatement):
             return await self._pool.rows(statement, *values, within=within)
-        head = await self._pool.rows(parts.head, *parts.of_head(values), within=within)
+        head = await self._pool.rows(statement.head, *statement.of_head(values), within=within)
         rows = [
             row
-            for asked in parts.values_of_rows(values, head)
-            for row in await self._pool.rows(parts.rows, *asked, within=within)
+            for asked in statement.values_of_rows(values, head)
+            for row in await self._pool.rows(str(statement), *asked, within=within)
         ]
-        return parts.joined(head, rows)
+        return statement.joined(head, rows)
 
-    async def _feed_rows(
-        self, shops: Any, parts: Any, stamps: Any, ids: Any, until: Any, most: Any
-    ) -> AsyncIterator[Any]:
-        for place, section in enumerate(zip(shops, parts, stamps, ids, strict=True), 1):
-            shop, part, stamp, row_id = section
-            count = 0
-            while part in _SECTIONS and count < most:
-                rows = await self._pool.rows(_SECTIONS[part], shop, stamp, row_id, until, most)
-                kept = await self._still_removed(shop, rows) if part == Part.REMOVED else rows
-                for row in kept[: most - count]:
-                    yield place, *row
-                count += len(kept)
-                if len(rows) < most:
-                    break
-                # If removals of existing bills were left out, read more rows to fill the section.
-                stamp, row_id = rows[-1][:2]
+
+class CitusFeedReader(FeedReader):
+    """Reads a page of the change feed section by section."""
+
+    async def _rows(self, sections: Sequence[Section], most: int) -> Rows:
+        return [
+            (place, *row)
+            for place, section in enumerate(sections, 1)
+            if section.part in _SECTIONS
+            for row in await self._rows_of(section, most)
+        ]
+
+    async def _rows_of(self, section: Section, most: int) -> Rows:
+        shop, stamp, row_id, found = section.shop.number, section.stamp, section.id, list[Any]()
+        while len(found) < most:
+            rows = await self._pool.rows(_SECTIONS[section.part], shop, stamp, row_id, self._window.until, most)
+            found += await self._still_removed(shop, rows) if section.part == Part.REMOVED else rows
+            if len(rows) < most:
+                break
+            # If removals of existing bills were left out, read more rows to fill the section.
+            stamp, row_id = rows[-1][:2]
+        return found[:most]
 
     async def _still_removed(self, shop: int, rows: Rows) -> Rows:
         """Leave out the removal of a bill that exists: it was loaded again, or a writer died before deleting it."""
@@ -221,8 +218,26 @@ class _InParts:
         return [row for row in rows if row[1] not in existing]
 
 
+class CitusBooks(books.PostgresBooks):
+    """The read side of the books on Citus."""
+
+    BILLS_BY_DAY = {  # noqa: RUF012 - not changed
+        kind: SplitStatement(head, _BILLS_BY_DAY, _first(3), _from_number, _head_around_there)
+        for kind, head in _HEAD_OF_BILLS.items()
+    }
+    BILLS_BY_CHANGE = {  # noqa: RUF012 - not changed
+        kind: SplitStatement(head, _BILLS_BY_CHANGE, _first(3), _up_to_horizon, _head_around_there)
+        for kind, head in _HEAD_OF_BILLS.items()
+    }
+    BILL = SplitStatement(books._HORIZON, _BILL, _first(0), _all, _head_behind(2))
+    MEMBERS = SplitStatement(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_around_there)
+    MEMBER = SplitStatement(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases, for_each=True)
+    ACCOUNTS = SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2))
+    FEED_READER = CitusFeedReader
+
+
 class CitusServers(Servers):
-    """Reads from a Citus cluster through its coordinator."""
+    """Reads from a Citus cluster through its coordinator. `CitusBooks` uses it."""
 
     async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
         return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
@@ -241,6 +256,10 @@ def open_servers(
     distributed = not addresses(url) and run_in_new_loop(lambda: _is_distributed(url, limits))
     kind = CitusServers if distributed else Servers
     return kind(url, clock, lag_ms, observe, now_ms, limits)
+
+
+def open_books(servers: Servers) -> books.PostgresBooks:
+    return CitusBooks(servers) if isinstance(servers, CitusServers) else books.PostgresBooks(servers)
 
 
 async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:

@@ -10,15 +10,14 @@ from typing import Any
 
 from psycopg.errors import LockNotAvailable
 
-from counterfoil.backends.postgres.admin_connections import ReconnectingConnection, translated
-from counterfoil.backends.postgres.audit import append
-from counterfoil.backends.postgres.deployment import FILLING, row_of
-from counterfoil.backends.postgres.key_store import NEXT_GENERATION
-from counterfoil.backends.postgres.revisions import rev_of
+from counterfoil.backends.postgres.admin_connections import FILLING, ReconnectingConnection, row_of, translated
+from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
+from counterfoil.backends.postgres.values import rev_of
 from counterfoil.copying.stores import CopyRefused
-from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
+from counterfoil.copying.tables import REQUESTS, TABLES, CopiedTable, Row
 from counterfoil.domain.audit import AuditEntry
+from counterfoil.domain.calendar import HOUR_MS
 
 # Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"

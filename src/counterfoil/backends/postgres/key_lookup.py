@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import json
 
+from counterfoil.backends.postgres.addresses import NO_ANSWER
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
 from counterfoil.backends.postgres.schema import mismatch
 from counterfoil.backends.postgres.servers import Servers
@@ -134,7 +135,7 @@ class PostgresKeyLookup:
             async with asyncio.timeout(GATE_SEC):
                 number, at, schema, oldest = await pool.row(_GENERATION)
         except TimeoutError as error:
-            raise StoreUnreachable(f"PostgreSQL: no answer within {GATE_SEC} s") from error
+            raise StoreUnreachable(NO_ANSWER(seconds=str(GATE_SEC))) from error
         problem = mismatch(schema, oldest)
         if problem:
             # Another version has migrated the database while this service was running.

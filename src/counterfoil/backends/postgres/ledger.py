@@ -17,22 +17,21 @@ from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
-from counterfoil.backends.postgres import feed_records, total_records
+from counterfoil.backends.postgres import derived_rows
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
     ReconnectingConnection,
     check_layout,
+    fingerprint_of,
     translated,
 )
-from counterfoil.backends.postgres.arrays import bigints, blobs, integers, texts
-from counterfoil.backends.postgres.deployment import fingerprint_of
-from counterfoil.backends.postgres.revisions import loaded, rev_text
+from counterfoil.backends.postgres.values import bigints, blobs, integers, loaded, rev_text, texts
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
-from counterfoil.ports import StoreMismatch
+from counterfoil.ports import StoreMismatch, wrong_secret
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
@@ -271,8 +270,8 @@ class PostgresLedger:
             found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
             outdated = [OutdatedBill(*row[1:]) for row in found]
             bills = [rewritten(bill, number, known, stamp) for bill in outdated]
-            feed_records.touch(self._line(), [number], stamp)
-            total_records.mark_stale(self._line(), rewritten_days(outdated, bills))
+            derived_rows.touch(self._line(), [number], stamp)
+            derived_rows.mark_stale(self._line(), rewritten_days(outdated, bills))
             self._put_bills([bill for bill in bills if bill.body is not None])
             self._settle_facts([bill for bill in bills if bill.body is None])
             self._publish(stamp)
@@ -290,17 +289,17 @@ class PostgresLedger:
 
     def prune_removals(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            return feed_records.prune(connection)
+            return derived_rows.prune(connection)
 
     def compute_totals(self, most: int) -> int:
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
-            if not total_records.has_stale(connection):
+            if not derived_rows.has_stale(connection):
                 return 0
         with translated(), self._line.within(STATEMENT_SEC), self._writing():
             self._begin()
-            return total_records.compute(self._line(), most)
+            return derived_rows.compute(self._line(), most)
 
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
@@ -366,8 +365,8 @@ class PostgresLedger:
         self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
         self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
         self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
-        feed_records.record(self._line(), batch)
-        total_records.mark_stale(self._line(), batch.stale_days())
+        derived_rows.record(self._line(), batch)
+        derived_rows.mark_stale(self._line(), batch.stale_days())
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)
@@ -415,10 +414,7 @@ class PostgresLedger:
                 self._set_fingerprint(fingerprint)
                 found = fingerprint_of(self._line())
         if found != fingerprint:
-            raise StoreMismatch(
-                "the deployment secret is not the one this store was built with: member tokens would change. "
-                "Set the correct secret (COUNTERFOIL_SECRET or secret_file), or load into an empty store."
-            )
+            raise wrong_secret()
 
     def _set_fingerprint(self, fingerprint: str) -> None:
         try:

@@ -1,17 +1,16 @@
 """Migrates the schema of a database and creates the three roles."""
 
 from collections.abc import Callable
-from importlib import resources
 from typing import LiteralString
 
 from psycopg import sql
 
 from counterfoil.backends.postgres.addresses import SCHEMA
 from counterfoil.backends.postgres.admin_connections import Connection, connect, translated
-from counterfoil.backends.postgres.audit import append
-from counterfoil.backends.postgres.request_indexes import build_missing_indexes
-from counterfoil.backends.postgres.schema import oldest_for, scripts
+from counterfoil.backends.postgres.administration import append
+from counterfoil.backends.postgres.schema import DATABASE_BEFORE_RELEASE, MIGRATIONS, oldest_for, scripts
 from counterfoil.domain.audit import AuditEntry
+from counterfoil.ports import StoreMismatch
 
 ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
 
@@ -21,15 +20,10 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
 
-    `describe` returns the audit entry for the migrations that were run. Indexes on
-    existing request records are built after the transaction, because that may take
-    minutes and must not block requests.
+    `describe` returns the audit entry for the migrations that were run.
     """
-    with translated(), connect(url) as connection:
-        with connection.transaction():
-            done = _run_migrations(connection, describe)
-        build_missing_indexes(connection)
-    return done
+    with translated(), connect(url) as connection, connection.transaction():
+        return _run_migrations(connection, describe)
 
 
 def _run_migrations(connection: Connection, describe: Callable[[list[str]], AuditEntry] | None) -> list[str]:
@@ -40,9 +34,11 @@ def _run_migrations(connection: Connection, describe: Callable[[list[str]], Audi
         "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, file text NOT NULL, "
         "oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"
     )
-    latest = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+    (found,) = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone() or (0,)
+    if 0 < found < scripts()[0].number:
+        raise StoreMismatch(DATABASE_BEFORE_RELEASE)
     for number, file, script in scripts():
-        if latest is not None and number <= latest[0]:
+        if number <= found:
             continue
         connection.execute(script.encode())
         connection.execute(
@@ -79,4 +75,4 @@ def _has_roles(connection: Connection) -> bool:
 
 
 def _roles_script() -> bytes:
-    return (resources.files(__package__) / "migrations" / "roles.sql").read_bytes()
+    return (MIGRATIONS / "roles.sql").read_bytes()

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
+from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter, server_error
+from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
 # Time limit for short statements, such as those that read keys and count requests, so that a request fails quickly if
@@ -45,20 +46,17 @@ _UNREACHABLE = (
 )
 
 Result = TypeVar("Result")
+POOL_BUSY = Message("pool_busy", "PostgreSQL: none of {count:connection} became free within {time} ms.")
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Convert errors of asyncpg and the operating system to the exceptions defined in ports.py.
-
-    Only the first line of the message is kept, because the rest may contain data.
-    """
+    """Convert errors of asyncpg and the operating system to the exceptions defined in ports.py."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:
         kind = StoreUnreachable if isinstance(error, _UNREACHABLE) else StoreUnavailable
-        first_line = str(error).partition("\n")[0].strip() or type(error).__name__
-        raise kind(f"PostgreSQL: {first_line}") from error
+        raise kind(server_error(error)) from error
 
 
 def is_storable(text: str) -> bool:
@@ -182,10 +180,8 @@ class Pool:
             async with asyncio.timeout(self._limits.pool_wait_sec):
                 await self._slots.acquire()
         except TimeoutError as error:
-            raise StoreBusy(
-                f"PostgreSQL: none of {self._limits.pool_size} connections became free "
-                f"within {self._limits.pool_wait_ms:,} ms"
-            ) from error
+            busy = POOL_BUSY(count=self._limits.pool_size, time=self._limits.pool_wait_ms)
+            raise StoreBusy(busy) from error
 
     def _idle_connection(self) -> Any:
         """Return an idle connection, or None if there is none. Close connections that were idle for too long."""

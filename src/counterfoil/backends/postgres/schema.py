@@ -4,7 +4,12 @@ Code for both drivers uses this module, so it must not import either of them.
 """
 
 import re
-from importlib import resources
+from pathlib import Path
+
+from counterfoil.backends.migrations import Migration, read_scripts
+from counterfoil.domain.messages import Message
+
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 VERSION = "SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1"
 # `horizon.taken` exists only in a store whose tables are distributed over a Citus cluster.
@@ -20,11 +25,8 @@ IS_DISTRIBUTED = """
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 
-def scripts() -> list[tuple[int, str, str]]:
-    """Return the numbered migrations: number, file name, SQL."""
-    folder = resources.files(__package__) / "migrations"
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
-    return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
+def scripts() -> tuple[Migration, ...]:
+    return read_scripts(MIGRATIONS)
 
 
 def oldest_for(number: int, script: str) -> int:
@@ -33,16 +35,31 @@ def oldest_for(number: int, script: str) -> int:
     return int(said[1]) if said else number
 
 
-LATEST = scripts()[-1][0]
+DATABASE_BEFORE_RELEASE = Message(
+    "database_before_release",
+    "the database was made before the first release, and this version cannot read it: create another database, run "
+    "`counterfoil migrate` there, load the source records into it, and issue new keys.",
+)
+OLDER_DATABASE = Message(
+    "older_database", "the database has schema {found}, but this version needs {wanted}: run `counterfoil migrate`."
+)
+NEWER_DATABASE = Message(
+    "newer_database",
+    "the database has schema {found}, but this version supports only schemas up to {wanted}: it was upgraded by a "
+    "newer version of Counterfoil. Use that version, or restore a backup.",
+)
 
 
-def mismatch(number: int | None, oldest: int) -> str | None:
-    """Return the reason this version of Counterfoil cannot use a store with this schema, or None."""
-    if number is None or number < LATEST:
-        return f"the database has schema {number or 0}, but this version needs {LATEST}: run `counterfoil migrate`."
-    if oldest > LATEST:
-        return (
-            f"the database has schema {number}, but this version supports only schemas up to {LATEST}: "
-            "it was upgraded by a newer version of Counterfoil. Use that version, or restore a backup."
-        )
+def mismatch(number: int, oldest: int) -> Message | None:
+    """Return the reason this version of Counterfoil cannot use a store with this schema, or None.
+
+    An empty database has number 0.
+    """
+    first, latest = scripts()[0].number, scripts()[-1].number
+    if 0 < number < first:
+        return DATABASE_BEFORE_RELEASE
+    if number < latest:
+        return OLDER_DATABASE(found=number, wanted=latest)
+    if oldest > latest:
+        return NEWER_DATABASE(found=number, wanted=latest)
     return None

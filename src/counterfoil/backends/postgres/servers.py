@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from counterfoil.backends.postgres.addresses import Address, ConnectionLimits, addresses
+from counterfoil.backends.postgres.addresses import NO_ANSWER, Address, ConnectionLimits, addresses
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, run_in_new_loop, translated
+from counterfoil.domain.messages import Message
 from counterfoil.observe.events import Event, ServerChanged
 from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
@@ -32,7 +33,9 @@ LAG_MS = 5_000
 # after RETRY_FOR_SEC.
 RETRY_EVERY_SEC = 0.05
 RETRY_FOR_SEC = 2.0
-NO_PRIMARY = "PostgreSQL: no server accepts writes"
+NO_PRIMARY = Message("no_server_writes", "PostgreSQL: no server accepts writes.")
+NO_REPLICA = Message("no_replica", "PostgreSQL: no replica can be read.")
+ALL_BEHIND = Message("all_behind", "PostgreSQL: no readable server has reached the horizon that this request needs.")
 
 _STATUS = """
     SELECT pg_is_in_recovery(), horizon.at,
@@ -176,7 +179,7 @@ class Servers:
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
-            failure = StoreUnreachable("PostgreSQL: no readable server has reached the horizon that this request needs")
+            failure = StoreUnreachable(ALL_BEHIND)
             behind = False
             for server in await self._readers(reached):
                 try:
@@ -238,7 +241,7 @@ class Servers:
             if server is not self._primary:
                 with suppress(StoreUnreachable):
                     return await self._ask(server, ask)
-        raise StoreUnreachable("PostgreSQL: no replica can be read")
+        raise StoreUnreachable(NO_REPLICA)
 
     async def _readers(self, reached: int) -> list[DatabaseServer]:
         """Return the servers to read from, in order of preference."""
@@ -284,7 +287,7 @@ class Servers:
             async with asyncio.timeout(within):
                 await self._write_apart(self._primary, write)
         except TimeoutError as error:
-            raise StoreUnreachable(f"PostgreSQL: no answer within {max(0.0, within):.1f} s") from error
+            raise StoreUnreachable(NO_ANSWER(seconds=f"{max(0.0, within):.1f}")) from error
 
     async def _write_apart(self, primary: DatabaseServer, write: Callable[[Any], Awaitable[None]]) -> None:
         with translated():

@@ -18,10 +18,10 @@ from counterfoil.backends.postgres.pool import GATE_SEC
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
-from counterfoil.domain.calendar import as_number, date_of, thai_day
-from counterfoil.domain.counted import counted
+from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable
+from counterfoil.text import counted
 
 # Delay after which waiting records are written, unless an admission has already written them.
 RECORDS_SEC = 0.25
@@ -61,7 +61,7 @@ _RECORD_PASSES = """
         AS read (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
     ORDER BY lineage COLLATE "C", list_name COLLATE "C", shop_id COLLATE "C"
     ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
-        covered = merge_ranges(known.covered, known.server_time, excluded.covered),
+        covered = merge_ranges(known.covered, excluded.covered),
         server_time = greatest(known.server_time, excluded.server_time),
         ended_at = greatest(known.ended_at, excluded.ended_at),
         continued_at = greatest(known.continued_at, excluded.continued_at)
@@ -338,4 +338,4 @@ def _total_columns(counts: Mapping[tuple[str, date], int]) -> list[list[Any]]:
 
 def _month(at: int) -> int:
     """Return the UTC month of an instant as YYYYMM, like request_month() in the migrations."""
-    return as_number(thai_day(at - 7 * 3_600_000)) // 100
+    return as_number(thai_day(at - 7 * HOUR_MS)) // 100

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from msgspec import DecodeError, Struct, json
 
 from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
+from counterfoil.domain.messages import Message
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.domain.request_records import ChangeList, RequestRecord
 from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
@@ -39,6 +40,7 @@ BATCH_SIZE = 100
 
 # The first word of error messages about Valkey.
 _ROLE = "bridge"
+CURSORS_LOST = Message("cursors_lost", "bridge: cursors that were handed out may have been lost.")
 _HOLD = Script("hold.lua", _ROLE)
 
 
@@ -181,7 +183,7 @@ class Bridge:
         with translated(_ROLE):
             mark = await self._opened().get(self._mark)
         if mark is None:
-            raise StoreUnavailable("bridge: cursors that were handed out may have been lost")
+            raise StoreUnavailable(CURSORS_LOST)
         return int(mark)
 
     def _opened(self) -> Any:

@@ -15,6 +15,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
+from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreUnavailable
 
 # Time limit for scripts and for the meter's other commands, including connecting, so that a request fails quickly if
@@ -25,6 +26,9 @@ TIMEOUT_SEC = 1.0
 DISCONNECT_SEC = 0.5
 CONNECTIONS = 32
 PORT, SENTINEL_PORT = 6379, 26379
+
+
+ROLES = {"meter": Message("meter", "meter: {reason}"), "bridge": Message("bridge", "bridge: {reason}")}
 
 
 def key_prefix(fingerprint: str) -> str:
@@ -41,7 +45,7 @@ def translated(role: str = "meter") -> Iterator[None]:
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"{role}: {str(error) or type(error).__name__}") from error
+        raise StoreUnavailable(ROLES[role](reason=str(error) or type(error).__name__)) from error
 
 
 class Script:
@@ -131,3 +135,25 @@ async def disconnect(clients: Sequence[Any]) -> None:
     for client in clients:
         with suppress(RedisError, OSError):
             await client.aclose()
+
+
+# --- inspection ---------------------------------------------------------------------
+
+
+def problem(url: str) -> Message | None:
+    """Return the reason the meter cannot be used, or None."""
+    try:
+        asyncio.run(_ping(url))
+    except StoreUnavailable as error:
+        return error.message
+    return None
+
+
+async def _ping(url: str) -> None:
+    clients = open_clients(url)
+    try:
+        with translated():
+            async with asyncio.timeout(GATE_SEC):
+                await clients[0].ping()
+    finally:
+        await disconnect(clients)

@@ -17,7 +17,9 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from counterfoil.backends.sqlite.files import moved, path_of, read_only, require_whole, translated
-from counterfoil.backends.sqlite.schema import NAMES, Name, version
+from counterfoil.backends.sqlite.positions import mark_as_copy
+from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
+from counterfoil.machine.secret_file import open_regular, read_regular
 
 FORMAT = 1
 MANIFEST = "backup.json"
@@ -92,10 +94,15 @@ def _size(path: Path) -> int:
 def checked(source: Path) -> BackupManifest:
     """Verify that a backup is complete and unchanged, and return its manifest. Raise BackupRefused if it is not."""
     try:
-        manifest = json.decode((source / MANIFEST).read_bytes(), type=BackupManifest)
+        manifest = json.decode(read_regular(source / MANIFEST), type=BackupManifest)
         if manifest.format != FORMAT:
             raise BackupRefused(
                 f"{source} was written by a newer version of Counterfoil. Restore it with that version."
+            )
+        if any(manifest.files[name].schema < scripts(name)[0].number for name in NAMES):
+            raise BackupRefused(
+                f"{source} was made before the first release, and this version cannot restore it. Create a store with "
+                "`counterfoil init`, load the source records into it, and issue new keys."
             )
         for name in NAMES:
             path, expected = path_of(source, name), manifest.files[name]
@@ -130,7 +137,7 @@ def sync(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -150,12 +157,13 @@ def _copy(folder: Path, draft: Path, name: Name) -> None:
     path = path_of(draft, name)
     write_private(path, b"")
     with closing(read_only(folder, name)) as source, translated():
-        if said := moved(source):
-            raise BackupRefused(f"{said}. Back up that store instead.")
+        if address := moved(source):
+            raise BackupRefused(f"this store was moved to {address}. Back up that store instead.")
         source.execute("BEGIN")
         rows = _count_rows(source)
         with closing(sqlite3.connect(path, isolation_level=None)) as copy:
             source.backup(copy, pages=PORTION_PAGES)
+            mark_as_copy(copy, name)
         source.execute("ROLLBACK")
     _verify(draft, name, rows)
 

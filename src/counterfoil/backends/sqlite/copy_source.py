@@ -19,12 +19,14 @@ from counterfoil.backends.sqlite.files import (
     path_of,
     read_only,
     read_write,
+    require_whole,
     translated,
 )
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
-from counterfoil.copying.tables import HOUR_MS, REQUESTS, CopiedTable, Row
+from counterfoil.copying.tables import REQUESTS, CopiedTable, Row
+from counterfoil.domain.calendar import HOUR_MS
 from counterfoil.ports import Clock, StoreUnavailable
 
 _HORIZON = "SELECT at FROM horizon"
@@ -50,12 +52,6 @@ _FROM = {
     )""",
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
     "audit": "(SELECT 'sqlite' AS origin, * FROM audit)",
-    # Records written by earlier versions have no request ID. Indexing such a record sets its ID to an empty string.
-    "requests": """(
-        SELECT at, key_id, route, status, error, took_us, personal_base, personal_members,
-            nullif(request_id, '') AS request_id
-        FROM requests
-    )""",
 }
 _GROUPS = {
     "shop": "SELECT number FROM shops",
@@ -93,11 +89,7 @@ class SqliteCopySource:
             raise StoreUnavailable(f"there is no store at {folder}")
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
-        for name in NAMES:
-            # If the store has no ID yet, this creates the missing file. Otherwise the file was lost, and this raises
-            # StoreMismatch.
-            if not path_of(folder, name).exists():
-                read_write(folder, name).close()
+        require_whole(folder)
         self._folder = folder
         self._settle_revocations()
         for name in NAMES:
@@ -121,8 +113,7 @@ class SqliteCopySource:
 
     def moved_to(self) -> str:
         with translated():
-            said = next(filter(None, map(moved, self._connections.values())), "")
-        return said.removeprefix(MOVED_TO).strip()
+            return next(filter(None, map(moved, self._connections.values())), "")
 
     @contextmanager
     def snapshot(self) -> Iterator[int]:

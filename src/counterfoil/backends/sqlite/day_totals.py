@@ -25,15 +25,6 @@ _DAYS = """
         AND bill_day BETWEEN ?5 AND ?6
     ORDER BY id, number, bill_day LIMIT ?7
 """
-# Bills of a stale day are counted directly, because the stored total is out of date.
-BILLS_PER_DAY = """
-    SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE
-        (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
-    END AS count
-    FROM shops JOIN day_totals ON shop = number
-    WHERE bill_day BETWEEN ?1 AND ?2 AND count > 0
-    ORDER BY id, bill_day
-"""
 _DAYS_OF = {
     "shop": _DAYS.format(shops="shops", within="id = ?1"),
     "franchise": _DAYS.format(shops="shops INDEXED BY shops_by_scope", within="franchise_id = ?1"),

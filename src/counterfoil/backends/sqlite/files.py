@@ -15,11 +15,24 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from stat import S_ISREG, S_IWGRP
 from typing import Any, TypeVar
 
 from counterfoil.backends.sqlite import file_problems
-from counterfoil.backends.sqlite.file_problems import cannot_be_read, is_missing
+from counterfoil.backends.sqlite.file_problems import (
+    CANNOT_CREATE,
+    FOREIGN_JOURNAL,
+    FOREIGN_LOG,
+    MISSING_FILE,
+    NO_STORE,
+    UNFINISHED_STORE,
+    cannot_be_read,
+    primary_code,
+    reason,
+)
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
+from counterfoil.domain.messages import Message
+from counterfoil.machine.output_files import is_shared
 from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 
 Result = TypeVar("Result")
@@ -48,6 +61,11 @@ LOCKED = -1
 
 # The error message of a retired store starts with this text (see copy_source.py).
 MOVED_TO = "this store was moved to"
+STORE_MOVED = Message("store_moved", f"{MOVED_TO} {{address}}.")
+SQLITE = Message("sqlite", "SQLite: {reason}")
+CANNOT_OPEN = Message("cannot_open", "cannot open {file}: {reason}")
+NOT_MISSING = Message("not_missing", "{name}.sqlite3 is not missing, so it was not recreated.")
+MIXED_FILES = Message("mixed_files", "{files} belong to different stores: restore files that belong to the same store.")
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
 # The number of pages at which SQLite checkpoints the write-ahead log during a commit, which waits for the disk. For
@@ -101,18 +119,26 @@ def rows(connection: sqlite3.Connection, statement: str, values: Sequence[object
 
 def _unavailable(error: sqlite3.Error) -> StoreUnavailable:
     kind = StoreBusy if _is_busy(error) else StoreUnavailable
-    return kind(f"SQLite: {error}")
+    # A trigger of a retired store can only pass on a text.
+    if str(error).startswith(MOVED_TO):
+        return kind(STORE_MOVED(address=str(error).removeprefix(MOVED_TO).strip()))
+    return kind(SQLITE(reason=reason(error)))
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    return primary_code(error) == sqlite3.SQLITE_BUSY
 
 
 def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite3.Connection:
+    return open_existing(folder, name, "ro", OPEN_SEC[name] if wait_sec is None else wait_sec)
+
+
+def open_existing(folder: Path, name: Name, mode: str, wait_sec: float) -> sqlite3.Connection:
+    """Open a file with SQLite's mode `ro` or `rw`, without creating it or migrating its schema."""
     if _is_empty(path_of(folder, name)):
-        raise StoreUnavailable(is_missing(name))
+        raise StoreUnavailable(MISSING_FILE(name=name))
     with translated():
-        return _connect(_uri(folder, name, "ro"), name, OPEN_SEC[name] if wait_sec is None else wait_sec)
+        return _connect(uri(folder, name, mode), name, wait_sec)
 
 
 def read_write(folder: Path, name: Name) -> sqlite3.Connection:
@@ -124,7 +150,7 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
         return _created(folder, name)
     except StoreUnavailable as error:
         if file_problems.is_disk_full(folder, error.__cause__):
-            raise StoreUnavailable(file_problems.cannot_be_created(folder, error.__cause__)) from error
+            raise StoreUnavailable(CANNOT_CREATE(folder=str(folder), reason=reason(error.__cause__))) from error
         raise
 
 
@@ -147,11 +173,11 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
     path = path_of(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make_private(path)
+        _make_private(path, 0o660 if shares(folder, name) else 0o600)
     except OSError as error:
-        raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
+        raise StoreUnavailable(CANNOT_OPEN(file=str(path), reason=str(error.strerror))) from error
     with translated():
-        connection = _connect(_uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
+        connection = _connect(uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
         try:
             _settle_layout(connection, name)
             _migrate(connection, name)
@@ -168,20 +194,71 @@ def _is_empty(path: Path) -> bool:
         return True
 
 
-def _uri(folder: Path, name: Name, mode: str) -> str:
-    return f"{path_of(folder, name).resolve().as_uri()}?mode={mode}"
+def uri(folder: Path, name: Name, mode: str) -> str:
+    """Return the address of a database for SQLite. Raise if SQLite would apply files that Counterfoil did not write."""
+    path = path_of(folder, name).resolve()
+    _require_own_files(path, PAGE_BYTES[name])
+    return f"{path.as_uri()}?mode={mode}"
 
 
-def _make_private(path: Path) -> None:
-    """Create the file, readable only by its owner, if it does not exist.
+def _require_own_files(path: Path, page_bytes: int) -> None:
+    """Raise StoreUnavailable if a file beside a database was written by somebody else.
+
+    When SQLite opens a database, it changes the database as such a file says. Our databases use a write-ahead log, so
+    a rollback journal is never ours. A log is ours if it has the owner of the database or, if the group of the
+    database may write to it, its group.
+    """
+    try:
+        database = path.stat()
+        if not database.st_size:
+            return
+        # While SQLite creates a database, there is a journal until the first page is written.
+        deadline = time.monotonic() + (SETTLE_SEC / 5 if database.st_size <= page_bytes else 0)
+        journal = path.with_name(f"{path.name}-journal")
+        while os.path.lexists(journal):
+            if time.monotonic() >= deadline:
+                raise StoreUnavailable(FOREIGN_JOURNAL(name=journal.name, journal=str(journal)))
+            time.sleep(PAUSE_SEC)
+        for log in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm")):
+            if os.path.lexists(log):
+                found = log.lstat()
+                is_of_group = database.st_mode & S_IWGRP and found.st_gid == database.st_gid
+                if not S_ISREG(found.st_mode) or not (found.st_uid == database.st_uid or is_of_group):
+                    raise StoreUnavailable(FOREIGN_LOG(name=log.name, log=str(log), database=path.name))
+    except OSError:
+        # The file does not exist, or it cannot be read, which SQLite reports. It may also have just been deleted.
+        return
+
+
+def shares(folder: Path, name: Name) -> bool:
+    """Return whether a database is shared with the group of its folder. The watcher of a folder writes only `books`."""
+    return name == "books" and is_shared(folder)
+
+
+def share(folder: Path) -> None:
+    """Share the books of a store with the group of its folder. The store may not exist yet."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shared = {folder: 0o3770, folder / "rejects": 0o3770, folder / "secret": 0o640}
+        for path, mode in {**shared, **dict.fromkeys(folder.glob("books.sqlite3*"), 0o660)}.items():
+            if path.exists():
+                path.chmod(mode)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot share {folder}: {error.strerror}") from error
+
+
+def _make_private(path: Path, mode: int) -> None:
+    """Create the file with this mode, if it does not exist.
 
     An existing file must not be opened here: closing any descriptor of a
     database file releases the locks that SQLite holds on it in this process.
     """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     except FileExistsError:
         return
+    os.fchmod(descriptor, mode)
+    os.close(descriptor)
 
 
 class writing:  # noqa: N801 - lowercase like `translated`
@@ -326,9 +403,9 @@ def _has_files(folder: Path) -> bool:
 def require_store(folder: Path) -> None:
     """Raise if the folder contains no store, or one whose creation has failed."""
     if not _has_files(folder):
-        raise StoreMismatch(file_problems.no_store(folder))
+        raise StoreMismatch(NO_STORE(folder=str(folder)))
     if is_unfinished(folder):
-        raise StoreMismatch(file_problems.unfinished_store(folder))
+        raise StoreMismatch(UNFINISHED_STORE(folder=str(folder)))
 
 
 def has_schema(folder: Path, name: Name) -> bool:
@@ -342,7 +419,7 @@ def require_whole(folder: Path) -> None:
     known = {name: store_id for name, store_id in store_ids.items() if store_id and store_id != LOCKED}
     for name, store_id in store_ids.items():
         if known and store_id is None:
-            raise StoreMismatch(is_missing(name))
+            raise StoreMismatch(MISSING_FILE(name=name))
     if len(set(known.values())) > 1:
         raise _mixed(known)
 
@@ -363,14 +440,13 @@ def recreate(folder: Path, name: str) -> None:
     """Replace a lost file with an empty one."""
     found = next((one for one in lost(folder) if one == name), None)
     if found is None:
-        raise StoreMismatch(f"{name}.sqlite3 is not missing, so it was not recreated.")
+        raise StoreMismatch(NOT_MISSING(name=name))
     _settled(folder, found).close()
     _settle_id(folder)
 
 
 def _mixed(store_ids: dict[Name, int]) -> StoreMismatch:
-    listed = " and ".join(f"{name}.sqlite3" for name in store_ids)
-    return StoreMismatch(f"{listed} belong to different stores: restore files that belong to the same store.")
+    return StoreMismatch(MIXED_FILES(files=[f"{name}.sqlite3" for name in store_ids]))
 
 
 def _store_ids(folder: Path) -> dict[Name, int | None]:
@@ -408,7 +484,7 @@ def _store_id(folder: Path, name: Name) -> int | None:
 
 
 def _plain(folder: Path, name: Name, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(_uri(folder, name, mode), uri=True, isolation_level=None, timeout=0)
+    return sqlite3.connect(uri(folder, name, mode), uri=True, isolation_level=None, timeout=0)
 
 
 def id_in(connection: sqlite3.Connection) -> int:
@@ -417,7 +493,7 @@ def id_in(connection: sqlite3.Connection) -> int:
 
 
 def _settle_id(folder: Path) -> None:
-    """Assign the store's ID to files that have none: new files, and files created by earlier versions."""
+    """Assign the store's ID to files that have none, because they are new."""
     # Skip files that do not exist: if two files were lost, each call of `recreate` replaces only one of them.
     store_ids = {name: _store_id(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
     if all(store_ids.values()):
@@ -437,13 +513,51 @@ def _settle_id(folder: Path) -> None:
 def _migrate(connection: sqlite3.Connection, name: Name) -> None:
     with writing(connection, SETTLE_SEC):
         run_migrations(connection, name)
-    check_version(connection, name)
 
 
 def moved(connection: sqlite3.Connection) -> str | None:
-    """Return the error message of a retired store, or None if the store is not retired."""
+    """Return where a retired store was moved to, or None if the store is not retired."""
     retired = connection.execute(_RETIRED).fetchone()
     if not retired:
         return None
     trigger: str = retired[0]
-    return trigger[trigger.index(MOVED_TO) : trigger.rindex("')")].replace("''", "'")
+    return trigger[trigger.index(MOVED_TO) + len(MOVED_TO) : trigger.rindex("')")].replace("''", "'").strip()
+
+
+# --- files that a process has open --------------------------------------------------
+
+FILE_REPLACED = Message(
+    "file_replaced", "{file} was replaced or removed while the service was running: restart the service."
+)
+
+
+class OpenFiles:
+    """Remembers which files were opened, because a process can keep using a file that was removed or replaced."""
+
+    def __init__(self, folder: Path, names: Sequence[Name], *, logs: bool = True) -> None:
+        self._folder = folder
+        self._known: list[tuple[Name, Path, int]] = []
+        for name in names:
+            path = path_of(folder, name)
+            for file in (path, path.with_name(f"{path.name}-wal"))[: 1 + logs]:
+                if (inode := _inode(file)) is not None:
+                    self._known.append((name, file, inode))
+
+    def problem(self, name: Name | None = None) -> Message | None:
+        """Return the first problem found with one database, or with any of them if `name` is None.
+
+        Return None if there is no problem.
+        """
+        for known, path, inode in self._known:
+            if name in (None, known) and (found := _inode(path)) != inode:
+                if found is None and not path_of(self._folder, known).exists():
+                    return MISSING_FILE(name=known)
+                return FILE_REPLACED(file=path.name)
+        return None
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None

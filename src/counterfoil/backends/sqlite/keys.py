@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from counterfoil.backends.sqlite.audit import append
 from counterfoil.backends.sqlite.files import (
     REQUEST_SEC,
     WAIT_SEC,
@@ -33,8 +32,9 @@ from counterfoil.backends.sqlite.files import (
     writing,
 )
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
-from counterfoil.domain.audit import AUTOMATIC, Act, AuditEntry, field_changes
+from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, AuditEntry, field_changes, to_row
 from counterfoil.domain.key_rotation import KeyRotation, RotateKey, successors_of
+from counterfoil.domain.messages import Message
 from counterfoil.ports import Clock, DescribeChange, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -55,13 +55,18 @@ _CHANGE = "UPDATE keys SET body = ? WHERE key_id = ?"
 _GENERATION = "SELECT number FROM generation"
 _NEXT_GENERATION = "UPDATE generation SET number = number + 1"
 
-_REVOCATIONS = "SELECT key_id, at FROM revocations"
+REVOCATIONS = "SELECT key_id, at FROM revocations"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 
 _key = json.Decoder(Key).decode
 
 # The inode, size and times of the database and of its log. They show whether either file was written or replaced.
 FileState = tuple[tuple[int, ...] | None, ...]
+
+
+KEYS_SLOW = Message("keys_slow", "the keys could not be read within {seconds} s.")
+KEYS_UNREADABLE = Message("keys_unreadable", "the keys cannot be read: {kind}: {reason}")
+OTHER_KEYS = Message("other_keys", "{file} belongs to another store: restore the file of this store.")
 
 
 class _Reading(Struct, frozen=True):
@@ -79,7 +84,7 @@ class SqliteKeyLookup:
     the keys can be read, or None.
     """
 
-    def __init__(self, folder: Path, clock: Clock, problem: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(self, folder: Path, clock: Clock, problem: Callable[[], Message | None] = lambda: None) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         self._folder = folder
@@ -154,7 +159,7 @@ class SqliteKeyLookup:
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
-                raise self._locked or StoreBusy(f"the keys could not be read within {REQUEST_SEC} s")
+                raise self._locked or StoreBusy(KEYS_SLOW(seconds=str(REQUEST_SEC)))
             await asyncio.sleep(LOCK_SEC)
 
     async def _look_once(self) -> None:
@@ -169,7 +174,7 @@ class SqliteKeyLookup:
         except StoreUnavailable as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - after any error, the keys in memory may be out of date
-            failure = StoreUnavailable(f"the keys cannot be read: {type(error).__name__}: {error}")
+            failure = StoreUnavailable(KEYS_UNREADABLE(kind=type(error).__name__, reason=str(error)))
         self._failure, self._locked, self._looking = failure, locked, None
 
     def _learn(self, reading: _Reading, now: int) -> None:
@@ -197,7 +202,7 @@ class SqliteKeyLookup:
             kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
         except StoreMismatch as error:
             # Another version has migrated the file while this service was running.
-            raise StoreUnavailable(str(error)) from error
+            raise StoreUnavailable(error.message) from error
         return _Reading(state, generation, self._without_revoked(kept))
 
     def _check_store(self, store_id: int) -> None:
@@ -205,15 +210,15 @@ class SqliteKeyLookup:
         if self._store_id is None:
             self._store_id = store_id
         if store_id != self._store_id:
-            raise StoreUnavailable("keys.sqlite3 belongs to another store: restore the file of this store.")
+            raise StoreUnavailable(OTHER_KEYS(file="keys.sqlite3"))
 
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
         """Return the keys with every known revocation applied, because a restored file may lack some revocations."""
         try:
             with closing(read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
-                self._revoked.update(connection.execute(_REVOCATIONS).fetchall())
+                self._revoked.update(connection.execute(REVOCATIONS).fetchall())
         except StoreMismatch as error:
-            raise StoreUnavailable(str(error)) from error
+            raise StoreUnavailable(error.message) from error
         for key_id, one in kept.items():
             if one.key.revoked_at is not None:
                 self._revoked[key_id] = one.key.revoked_at
@@ -307,7 +312,7 @@ class SqliteKeyStore:
     def settle_revocations(self) -> None:
         """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""
         with closing(read_only(self._folder, "usage")) as usage, translated():
-            remembered: dict[str, int] = dict(usage.execute(_REVOCATIONS).fetchall())
+            remembered: dict[str, int] = dict(usage.execute(REVOCATIONS).fetchall())
         keys = {key.key_id: key for key in self.all()}
         forgotten = [key_id for key_id in remembered if key_id in keys and keys[key_id].revoked_at is None]
         for key_id in forgotten:
@@ -343,3 +348,29 @@ class SqliteKeyStore:
 
 def _as_revoked(key: Key, remembered: dict[str, int]) -> Key:
     return replace(key, revoked_at=remembered[key.key_id])
+
+
+# --- the audit log ------------------------------------------------------------------
+
+
+_COLUMNS = ", ".join(COLUMNS)
+_APPEND = f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - names of our own columns
+
+
+def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
+    """Write entries within the open transaction."""
+    connection.executemany(_APPEND, map(to_row, entries))
+
+
+class SqliteAudit:
+    """The audit log of an embedded store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._connection = read_write(folder, "keys")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def record(self, entry: AuditEntry) -> None:
+        with translated(), writing(self._connection, WAIT_SEC["keys"]):
+            append(self._connection, [entry])

@@ -15,12 +15,13 @@ from msgspec import json
 
 from counterfoil.backends.sqlite import change_feed, day_totals
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
+from counterfoil.backends.sqlite.positions import PositionExchange
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
-from counterfoil.ports import Clock, StoreMismatch
+from counterfoil.ports import Clock, wrong_secret
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
 SHOP_SHIFT = 40
@@ -135,6 +136,7 @@ class SqliteLedger:
     def __init__(self, folder: Path, clock: Clock, fingerprint: str) -> None:
         self._clock = clock
         self._connection: sqlite3.Connection = read_write(folder, "books")
+        self._positions = PositionExchange(folder, self._connection, clock)
         self._rewritten: dict[tuple[int, int], int] = {}
         self._settle_fingerprint(fingerprint)
 
@@ -212,7 +214,8 @@ class SqliteLedger:
             now = self._clock.now_ms()
             if now > horizon:
                 self._connection.execute(_SET_HORIZON, (now,))
-            return max(now, horizon)
+        self._positions.run(max(now, horizon))
+        return max(now, horizon)
 
     def prune_removals(self) -> int:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
@@ -257,10 +260,7 @@ class SqliteLedger:
             if not row:
                 self._connection.execute(_SET_FINGERPRINT, (fingerprint,))
             elif row[0] != fingerprint:
-                raise StoreMismatch(
-                    "the deployment secret is not the one this store was built with: member tokens would change. "
-                    "Set the correct secret (COUNTERFOIL_SECRET or secret_file), or load into an empty store."
-                )
+                raise wrong_secret()
 
     # --- methods that need the write lock ------------------------------------------
 

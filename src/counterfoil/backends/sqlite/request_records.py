@@ -1,4 +1,4 @@
-"""Writes, moves, indexes, reads and deletes the request records in `usage.sqlite3`.
+"""Writes, moves, reads and deletes the request records in `usage.sqlite3`.
 
 Adding a record to `requests` changes a page in each of three to five indexes. So an
 admission writes the records of finished requests to `recent_requests`, which has
@@ -20,10 +20,6 @@ MOVING_SEC = 0.25
 EVERYTHING = 1 << 62
 # Old records are deleted this many at a time, in transactions that take a few milliseconds each.
 PRUNE_ROWS = 500
-# Records written by earlier versions are indexed INDEXED_ROWS at a time, in transactions that take a few milliseconds
-# each. One call keeps running such transactions for INDEXING_SEC.
-INDEXED_ROWS = 500
-INDEXING_SEC = 0.1
 
 # Two of the parameters are "" instead of None: see `_values`.
 _RECORD = """
@@ -39,17 +35,7 @@ _MOVE_RECENT = """
     FROM recent_requests WHERE rowid < ? ORDER BY rowid
 """
 _DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
-# The next four statements index the records that were written by earlier versions, newest first: see migration
-# 0004_operator_reads.sql.
-_UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
-_INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
-_INDEXED_FROM = "UPDATE request_indexing SET below = ?"
-_ALL_INDEXED = "DELETE FROM request_indexing"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
-_DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, nullif(request_id, '')
-    FROM requests WHERE personal_base IS NOT NULL AND (?1 IS NULL OR key_id = ?1) ORDER BY at DESC, number DESC LIMIT ?2
-"""
 
 
 # --- functions that need the write lock --------------------------------------
@@ -93,26 +79,6 @@ def move_in_parts(connection: sqlite3.Connection) -> None:
         time.sleep(PAUSE_SEC)
 
 
-def index_old(connection: sqlite3.Connection) -> bool:
-    """Index some records that earlier versions wrote. Return whether there may be more of them."""
-    stop = time.monotonic() + INDEXING_SEC
-    while time.monotonic() < stop:
-        with translated():
-            found = connection.execute(_UNINDEXED).fetchone()
-        if not found:
-            return False
-        below, are_left = found
-        with translated(), writing(connection, WAIT_SEC["usage"]):
-            if are_left:
-                connection.execute(_INDEX_REQUESTS, (below - INDEXED_ROWS, below))
-                connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
-            else:
-                connection.execute(_ALL_INDEXED)
-        # Pause while the lock is free, so that waiting requests can take it.
-        time.sleep(PAUSE_SEC)
-    return True
-
-
 def delete_before(connection: sqlite3.Connection, at: int) -> int:
     """Delete the records of requests before this instant; return the number of records deleted."""
     records = 0
@@ -124,26 +90,6 @@ def delete_before(connection: sqlite3.Connection, at: int) -> int:
             return records
         # Pause while the lock is free, so that waiting requests can take it.
         time.sleep(PAUSE_SEC)
-
-
-def disclosures(connection: sqlite3.Connection, most: int, key_id: str | None) -> list[RequestRecord]:
-    """Return the latest disclosures to one key or to all keys, newest first."""
-    with translated():
-        rows = connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
-    return [
-        RequestRecord(
-            at=at,
-            key_id=key_id,
-            route=route,
-            status=status,
-            error=error,
-            took_us=took_us,
-            personal_base=base,
-            personal_members=members,
-            request_id=request_id,
-        )
-        for at, key_id, route, status, error, took_us, base, members, request_id in rows
-    ]
 
 
 def _oldest_recent(connection: sqlite3.Connection) -> int | None:
@@ -166,5 +112,5 @@ def _values(record: RequestRecord) -> tuple[object, ...]:
         record.took_us,
         record.personal_base or "",
         record.personal_members,
-        record.request_id or "",
+        record.request_id,
     )

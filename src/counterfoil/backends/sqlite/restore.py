@@ -1,5 +1,7 @@
 """Restores a backup of an embedded store, so that clients of the replaced store can continue.
 
+If only some files were replaced with older copies, `settle_older_files` does the same for the clients.
+
 - New stamps must be above every horizon that was reported to a client. The
   horizon is therefore raised to the current time, or above the horizons of the
   backup and of the replaced store if one of them is newer.
@@ -28,8 +30,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
-from counterfoil.backends.sqlite import change_feed
-from counterfoil.backends.sqlite.audit import append
+from counterfoil.backends.sqlite import change_feed, positions
 from counterfoil.backends.sqlite.backup import (
     SECRET,
     BackupManifest,
@@ -39,17 +40,20 @@ from counterfoil.backends.sqlite.backup import (
     sync,
     write_private,
 )
-from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, translated, writing
-from counterfoil.backends.sqlite.keys import SqliteKeyStore
+from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, shares, translated, uri, writing
+from counterfoil.backends.sqlite.keys import SqliteKeyStore, append
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.domain.access import Key
-from counterfoil.domain.audit import COLUMNS, Act, Actor, AuditEntry
+from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
-from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.machine.secret_file import read_regular
 
 # In practice, random IDs of this length are never generated twice.
 LONG_ENOUGH = 16
+# Positions are exchanged every second. This is longer than the exchange can be delayed by locked files.
+UNKNOWN_MS = 300_000
 
 _RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
@@ -86,7 +90,6 @@ _READ_REPLACED: dict[Name, str] = {
     "usage": "SELECT key_id, at FROM revocations",
 }
 _STORE_ID = "PRAGMA application_id"
-_HAS_AUDIT = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'"
 _AUDIT = f"SELECT number, {', '.join(COLUMNS)} FROM audit ORDER BY number"  # noqa: S608 - names of our own columns
 _KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
@@ -139,16 +142,21 @@ def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Act
 
 def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
     """Return the restored store's secret. Raise BackupRefused if it cannot be read or does not match the backup."""
-    secret = place.text.encode()
+    secret, file = place.text.encode(), place.file
     if not secret:
-        file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file
+        file = source / SECRET if manifest.has_secret and not file.exists() else file
         try:
-            secret = file.read_bytes().strip()
+            secret = read_regular(file).strip()
         except OSError as error:
             raise BackupRefused(
                 f"the deployment secret cannot be read from {file} ({error.strerror}). "
                 "Put the secret there, or set COUNTERFOIL_SECRET."
             ) from error
+    if len(secret) < MIN_SECRET_BYTES:
+        raise BackupRefused(
+            f"the deployment secret in {'COUNTERFOIL_SECRET' if place.text else file} is shorter than "
+            f"{MIN_SECRET_BYTES} bytes. Set the original secret in COUNTERFOIL_SECRET or secret_file."
+        )
     if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
         raise BackupRefused(
             "the deployment secret is not the one that the backed-up store was built with: member tokens would change. "
@@ -179,6 +187,8 @@ def _restore_files(
         sync(draft)
         kept_in = _move_away(folder, now_ms) if present else None
         for name in NAMES:
+            if shares(folder, name):
+                path_of(draft, name).chmod(0o660)
             path_of(draft, name).rename(path_of(folder, name))
         sync(folder)
     finally:
@@ -220,14 +230,13 @@ def _read_replaced(folder: Path) -> Replaced:
         if name == "keys":
             found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
             found.store_id = _read_alone(folder, name, _STORE_ID)[0][0]
-            found.audit = _read_alone(folder, name, _AUDIT) if _read_alone(folder, name, _HAS_AUDIT) else []
+            found.audit = _read_alone(folder, name, _AUDIT)
     return found
 
 
 def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
     """Run a query and return its rows. Raise BackupRefused if another process has the database open."""
-    uri = f"{path_of(folder, name).resolve().as_uri()}?mode=rw"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)) as connection:
+    with closing(sqlite3.connect(uri(folder, name, "rw"), uri=True, isolation_level=None, timeout=0)) as connection:
         try:
             # This fails while another process has the database open, because that process holds a shared lock.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -255,21 +264,52 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
 
     Return the new horizon.
     """
-    with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
-        # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
-        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon + 1),)).fetchone()
-        change_feed.refuse_marks_below(books, horizon)
+    horizon = _refuse_marks_and_cursors(draft, replaced.horizon, now_ms)
+    positions.agree(draft, NAMES, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
-        usage.execute(_EXPIRE_CURSORS, (now_ms, RESERVED_MS))
-        usage.execute(_DROP_GUARD)
-        until = now_ms + LIFETIME_MS + RESERVED_MS
-        usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
         usage.executemany(_REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id, at in replaced.scheduled.items():
             key_store.change(key_id, partial(_schedule, at), key_store.describe_restored)
+    return horizon
+
+
+def _refuse_marks_and_cursors(folder: Path, reported: int, now_ms: int) -> int:
+    """Invalidate all cursors and feed marks, and raise the horizon above `reported`. Return the new horizon."""
+    with closing(read_write(folder, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
+        usage.execute(_EXPIRE_CURSORS, (now_ms, RESERVED_MS))
+        usage.execute(_DROP_GUARD)
+        until = now_ms + LIFETIME_MS + RESERVED_MS
+        usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
+    with closing(read_write(folder, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
+        # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
+        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, reported) + 1,)).fetchone()
+        change_feed.refuse_marks_below(books, horizon)
     return int(horizon)
+
+
+def settle_older_files(folder: Path, now_ms: int) -> list[Name]:
+    """If files of a store were replaced with older copies, do for clients what a restore does, and return their names.
+
+    An older copy of `keys` does not affect the copies of clients, so it is only recorded. If this is interrupted, the
+    next call starts again, because the positions of the files are changed last.
+    """
+    older = positions.older_files(folder)
+    if not older:
+        return []
+    known = positions.known_positions(folder)
+    reached = max(at for file in known.values() for at in file.values())
+    if reached >= now_ms:
+        # The clock is behind, so it does not show how far the horizon had advanced after the last known position.
+        reached += UNKNOWN_MS
+    if older != ["keys"]:
+        reached = _refuse_marks_and_cursors(folder, reached, now_ms)
+    detail = f"an older copy of {' and '.join(f'{name}.sqlite3' for name in older)}"
+    with closing(read_write(folder, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+        append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=AUTOMATIC, detail=detail)])
+    positions.agree(folder, list(known), reached)
+    return older
 
 
 def _record(draft: Path, manifest: BackupManifest, now_ms: int, by: Actor) -> None:

@@ -2,23 +2,36 @@
 
 import sqlite3
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from counterfoil.backends.migrations import Migration, read_scripts
+from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch
 
 Name = Literal["books", "keys", "usage"]
 NAMES: tuple[Name, ...] = ("books", "keys", "usage")
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+NEWER_SCHEMA = Message(
+    "newer_schema",
+    "the {name} database has schema {found}, but this version supports only schemas up to {wanted}: it was written by "
+    "a newer version of Counterfoil. Use that version, or restore a backup.",
+)
+BEFORE_RELEASE = Message(
+    "before_release",
+    "the {name} database was made before the first release, and this version cannot read it: create a new store in "
+    "another folder with `counterfoil init`, load the source records into it, and issue new keys.",
+)
+OLDER_SCHEMA = Message(
+    "older_schema",
+    "the {name} database has schema {found}, but this version needs {wanted}: stop the processes of the older version, "
+    "then run `counterfoil serve` or `counterfoil load` to upgrade it.",
+)
 
 
-@lru_cache
-def scripts(name: Name) -> list[tuple[int, str, str]]:
-    """Return the numbered migrations of a database as number, file name and SQL."""
-    # `importlib.resources` would import modules for zip archives and temporary files, which takes 10 ms.
-    folder = Path(__file__).parent / "migrations" / name
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
+def scripts(name: Name) -> tuple[Migration, ...]:
+    return read_scripts(MIGRATIONS / name)
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -26,25 +39,28 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def check_version(connection: sqlite3.Connection, name: Name) -> None:
-    found, wanted = version(connection), scripts(name)[-1][0]
-    if found > wanted:
-        raise StoreMismatch(
-            f"the {name} database has schema {found}, but this version supports only schemas up to {wanted}: "
-            "it was written by a newer version of Counterfoil. Use that version, or restore a backup."
-        )
+    """Raise StoreMismatch if this version of Counterfoil cannot use a database, or only after its migration."""
+    found, wanted = version(connection), scripts(name)[-1].number
+    _require_known(found, name)
     if found < wanted:
-        raise StoreMismatch(
-            f"the {name} database has schema {found}, but this version needs {wanted}: "
-            "stop the processes of the older version, then run `counterfoil serve` or `counterfoil load` to upgrade it."
-        )
+        raise StoreMismatch(OLDER_SCHEMA(name=name, found=found, wanted=wanted))
+
+
+def _require_known(found: int, name: Name) -> None:
+    first, latest = scripts(name)[0].number, scripts(name)[-1].number
+    if found > latest:
+        raise StoreMismatch(NEWER_SCHEMA(name=name, found=found, wanted=latest))
+    if 0 < found < first:
+        raise StoreMismatch(BEFORE_RELEASE(name=name))
 
 
 def run_migrations(connection: sqlite3.Connection, name: Name) -> None:
     """Run the migrations that have not been applied to a database yet, within the open transaction."""
+    done = version(connection)
+    _require_known(done, name)
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, file TEXT NOT NULL, at TEXT NOT NULL)"
     )
-    done = version(connection)
     for number, file, sql in scripts(name):
         if number <= done:
             continue

@@ -34,7 +34,7 @@ from counterfoil.domain.allowance import (
     retry_after,
     wait_before,
 )
-from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
+from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
 from counterfoil.domain.read_ranges import merge_texts
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
@@ -65,10 +65,10 @@ _DAY_OF_KEY = """
     SELECT key_id, day, count FROM (SELECT * FROM admissions WHERE key_id = ?3 ORDER BY n DESC LIMIT 1)
     WHERE day BETWEEN ?1 AND ?2
 """
-TOTALS_OF_ALL = "SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN ?1 AND ?2"
+TOTALS_OF_ALL = "SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN :first AND :last"
 DAY_OF_ALL = """
     SELECT key_id, day, count FROM admissions AS latest
-    WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
+    WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN :first AND :last
 """
 _COUNT_ERRORS = """
     INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
@@ -78,7 +78,7 @@ _RECORD_PASSES = """
     INSERT INTO passes (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
     VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
-        covered = merge_ranges(covered, server_time, excluded.covered),
+        covered = merge_ranges(covered, excluded.covered),
         server_time = max(server_time, excluded.server_time),
         ended_at = max(ended_at, excluded.ended_at),
         continued_at = max(continued_at, excluded.continued_at)
@@ -103,7 +103,7 @@ class SqliteUsage:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._clock = clock
         self._connection: sqlite3.Connection = read_write(folder, "usage")
-        self._connection.create_function("merge_ranges", 3, merge_texts, deterministic=True)
+        self._connection.create_function("merge_ranges", 2, merge_texts, deterministic=True)
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
@@ -209,16 +209,10 @@ class SqliteUsage:
 
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
         span = (as_number(days[0]), as_number(days[-1]), key.key_id)
-        return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
-
-    def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day. If several queries return the same key and day, the last query wins."""
-        found: dict[str, dict[date, int]] = {}
         with translated():
-            for query in queries:
-                for key_id, day, count in self._connection.execute(query, span).fetchall():
-                    found.setdefault(key_id, {})[date_of(day)] = count
-        return found
+            # Both may return a count for the same day. The second one is newer.
+            rows = [row for query in (_TOTALS_OF_KEY, _DAY_OF_KEY) for row in self._connection.execute(query, span)]
+        return {date_of(day): count for _, day, count in rows}
 
     # --- request records -------------------------------------------------------
 
@@ -302,22 +296,8 @@ class SqliteUsage:
 
     # --- for the operator --------------------------------------------------------
 
-    def totals(self, days: int) -> dict[str, dict[date, int]]:
-        """Return the daily counts of the last `days` days, including today, by key and day."""
-        span = days_until(thai_day(self._clock.now_ms()), days)
-        return self._totals((as_number(span[0]), as_number(span[-1])), TOTALS_OF_ALL, DAY_OF_ALL)
-
-    def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest disclosures to one key or to all keys, newest first."""
-        self.flush()
-        return request_records.disclosures(self._connection, most, key_id)
-
     def checkpoint(self) -> None:
         checkpoint(self._connection)
-
-    def index_requests(self) -> bool:
-        """Index some records that earlier versions wrote. Return whether there may be more of them."""
-        return request_records.index_old(self._connection)
 
     def prune(self) -> tuple[int, int]:
         """Delete request records older than 90 days, and counts and pass progress older than 400 days.

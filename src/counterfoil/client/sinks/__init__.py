@@ -1,12 +1,20 @@
-"""Sinks store a copy. Rows and the progress of the pull are committed in one transaction."""
+"""Sinks store a copy. Rows and the progress of the pull are committed in one transaction.
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+`parse_destination` parses the name of a target. Its engine is imported only when the sink is opened.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import date
 from decimal import Decimal
-from typing import Protocol
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec import Struct
+
+from counterfoil.text import is_address, use_address_form, without_password
 
 BillKey = tuple[str, str]
 
@@ -102,8 +110,10 @@ class Sink(Protocol):
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
         """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
 
-    def put_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None = None) -> Written:
-        """Upsert bills. The copy must not contain a later version of any of them.
+    def put_bills(
+        self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
+    ) -> Written:
+        """Upsert bills, which must be of these shops. The copy must not contain a later version of any of them.
 
         `parsed` is the result of `parse_bills` for the same rows, if it was called. It can be used only once.
         """
@@ -141,3 +151,79 @@ class Sink(Protocol):
         """Make the written rows visible to readers, if committing them is not enough."""
 
     def close(self) -> None: ...
+
+
+# --- targets -------------------------------------------------------------------------
+
+POSTGRES = ("postgresql://", "postgres://")
+SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+# In a folder of Parquet files, this hidden DuckDB file is the copy itself. The Parquet files are written from it.
+PARQUET_WORKING_FILE = ".counterfoil.duckdb"
+TARGET_KINDS = "a file ending in .duckdb or .sqlite, a folder ending in / (Parquet), or postgresql://..."
+
+
+class Destination(Struct, frozen=True):
+    """Where a copy is stored. `display_name` is its path, or its address without the password."""
+
+    display_name: str
+    module: str
+    sink: str
+    location: Path | str
+
+    def open(self) -> Sink:
+        """Open the copy, and create it if it does not exist."""
+        sink: Callable[[Path | str], Sink] = getattr(self._import_engine(), self.sink)
+        return sink(self.location)
+
+    def require_engine(self) -> None:
+        """Raise `SinkError` if a package that this kind of target needs is not installed."""
+        self._import_engine()
+
+    def exists(self) -> bool:
+        """Return whether the copy exists. In PostgreSQL, it is assumed to exist, because a check needs a connection."""
+        if not isinstance(self.location, Path):
+            return True
+        is_folder = self.sink == "ParquetSink"
+        return (self.location / PARQUET_WORKING_FILE if is_folder else self.location).exists()
+
+    def readable_by_others(self) -> bool:
+        """Return whether the copy is a file or folder that other users of this machine can read."""
+        return isinstance(self.location, Path) and self.exists() and bool(self.location.stat().st_mode & 0o044)
+
+    def _import_engine(self) -> Any:
+        try:
+            return import_module(f"counterfoil.client.sinks.{self.module}")
+        except ImportError as error:
+            raise missing_package(error) from error
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Make new files and folders readable only by their owner, because a copy may contain personal data.
+
+    DuckDB creates its log and its temporary files itself, so the umask is set for the whole process.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def parse_destination(name: str) -> Destination:
+    """Return the target with this name. Raise `ValueError` if the name is not valid."""
+    if name.startswith(POSTGRES):
+        if not is_address(name):
+            # A driver's error message may quote a part of such an address that contains the password.
+            raise ValueError(f"the address of the target is not valid: {use_address_form(name)}: an @ is %40.")
+        # Commands of `--then` may use this address, with a password from elsewhere.
+        shown = without_password(name).partition("?")[0].replace(":***@", "@")
+        return Destination(shown, "postgres", "PostgresSink", name)
+    path = Path(name).expanduser()
+    if name.endswith("/") or path.is_dir():
+        return Destination(f"{path}/", "duckdb", "ParquetSink", path)
+    if path.suffix == ".duckdb":
+        return Destination(str(path), "duckdb", "DuckDBSink", path)
+    if path.suffix in SQLITE_SUFFIXES:
+        return Destination(str(path), "sqlite", "SQLiteSink", path)
+    raise ValueError(f"{without_password(name)!r} is not a valid target. Use {TARGET_KINDS}")

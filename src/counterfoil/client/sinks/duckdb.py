@@ -1,17 +1,25 @@
-"""A copy in a DuckDB file. Rows are written to a scratch file, which DuckDB's JSON reader parses."""
+"""Copies in a DuckDB file, and in a folder of Parquet files that are written from one.
 
+Rows are written to a scratch file, which DuckDB's JSON reader parses.
+Parquet files cannot be changed in place, so a copy in Parquet is a DuckDB file
+in the folder. At the end of a run, each table that changed is written to a new
+file, which then replaces the old one, so readers never see a partial file.
+"""
+
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import SinkError, json_rows
-from counterfoil.client.sinks.duckdb_engine import engine
+import duckdb
+
+from counterfoil.client.sinks import PARQUET_WORKING_FILE, SinkError, json_rows
 from counterfoil.client.sinks.json_rows import JsonRows
-from counterfoil.client.sinks.schema import OWN_TABLES
-from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
-from counterfoil.client.sinks.views import DUCKDB_VIEWS
+from counterfoil.client.sinks.schema import DUCKDB_VIEWS, OWN_TABLES
+from counterfoil.client.sinks.sql import Rows, SqlSink, column_names, escape_quotes
 from counterfoil.client.tables import TABLES, Table
+from counterfoil.text import first_line
 
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.
 MAGIC_OFFSET, MAGIC = 8, b"DUCK"
@@ -38,8 +46,8 @@ class DuckDBSink(SqlSink):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _require_duckdb(path)
-            self._db = engine.connect(str(path), config={"autoinstall_known_extensions": False})
-        except (engine.Error, OSError) as error:
+            self._db = duckdb.connect(str(path), config={"autoinstall_known_extensions": False})
+        except (duckdb.Error, OSError) as error:
             raise SinkError(_open_error(path, error)) from error
         try:
             self._set_up()
@@ -63,14 +71,14 @@ class DuckDBSink(SqlSink):
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         try:
             return self._db.execute(statement, values or None).fetchall()
-        except engine.Error as error:
-            raise SinkError(f"DuckDB: {_first_line(error)}") from error
+        except duckdb.Error as error:
+            raise SinkError(f"DuckDB: {first_line(error)}") from error
 
     def _run_ahead(self, statement: str) -> None:
         try:
             self._ahead.execute(statement)
-        except engine.Error as error:
-            raise SinkError(f"DuckDB: {_first_line(error)}") from error
+        except duckdb.Error as error:
+            raise SinkError(f"DuckDB: {first_line(error)}") from error
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         self.run(f"INSERT INTO {target} ({column_names(table)}) {self._parser.select(table, supplied)}")
@@ -83,7 +91,7 @@ class DuckDBSink(SqlSink):
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:
             return self._db.execute(" UNION ALL ".join(columns)).fetchall()
-        except engine.CatalogException:
+        except duckdb.CatalogException:
             return self.run(_EXISTING)
 
     def microseconds(self, column: str) -> str:
@@ -112,8 +120,62 @@ def _open_error(path: Path, error: Exception) -> str:
             f"{path} is open in another process. Close it there first: a pull or reconcile needs exclusive access to "
             "the file."
         )
-    return f"cannot open the DuckDB file {path}: {_first_line(error)}"
+    return f"cannot open the DuckDB file {path}: {first_line(error)}"
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+# --- Parquet -------------------------------------------------------------------------
+
+
+class ParquetSink(DuckDBSink):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        _require_own_folder(folder)
+        super().__init__(folder / PARQUET_WORKING_FILE)
+
+    def make_tables(self) -> None:
+        super().make_tables()
+        # This table lists the tables that changed since their files were written. It is stored because a run may be
+        # killed before it writes the files.
+        self.run("CREATE TABLE IF NOT EXISTS pull_unpublished (name VARCHAR)")
+
+    def changed(self, *tables: Table) -> None:
+        for table in tables:
+            self.run("DELETE FROM pull_unpublished WHERE name = ?", [table.name])
+            self.run("INSERT INTO pull_unpublished VALUES (?)", [table.name])
+
+    def publish(self) -> None:
+        unpublished = {row[0] for row in self.run("SELECT name FROM pull_unpublished")}
+        try:
+            for table in TABLES:
+                target = self._folder / f"{table.name}.parquet"
+                if table.name in unpublished or not target.exists():
+                    self._write(table, target)
+            _flush_to_disk(self._folder)
+        except OSError as error:
+            raise SinkError(f"cannot write to {self._folder}: {error.strerror}") from error
+        self.run("DELETE FROM pull_unpublished")
+
+    def _write(self, table: Table, target: Path) -> None:
+        draft = target.with_suffix(".parquet.new")
+        self.run(f"COPY {table.name} TO '{escape_quotes(str(draft))}' (FORMAT parquet, COMPRESSION zstd)")
+        _flush_to_disk(draft)
+        draft.replace(target)
+
+
+def _require_own_folder(folder: Path) -> None:
+    """Raise SinkError if the folder has files with our names but no working file, which every pull creates."""
+    foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
+    if foreign and not (folder / PARQUET_WORKING_FILE).exists():
+        raise SinkError(
+            f"{folder} contains {foreign[0]}.parquet but not {PARQUET_WORKING_FILE}, so it is not a complete copy. "
+            "Move the files elsewhere, or choose another folder."
+        )
+
+
+def _flush_to_disk(path: Path) -> None:
+    """Flush a file or folder to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

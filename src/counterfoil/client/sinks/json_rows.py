@@ -1,17 +1,26 @@
 """Uses DuckDB to parse the objects in responses and convert them to rows of the copy's tables.
 
 All SQL sinks use this module, because DuckDB parses JSON several times faster
-than Python does.
+than Python does. For other engines, `RowConverter` starts an in-memory database
+when the first row arrives, because most pulls receive no rows.
 """
 
+import fcntl
+import os
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import ParsedRows, SinkError
-from counterfoil.client.sinks.sql import escape_quotes
+from counterfoil.client.sinks import ParsedRows, SinkError, missing_package
+from counterfoil.client.sinks.sql import Fill, Rows, escape_quotes
 from counterfoil.client.tables import Column, Kind, Table, json_schema
+from counterfoil.text import first_line
 
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224
@@ -151,3 +160,163 @@ def _type(node: Any) -> str:
     if isinstance(node, list):
         return f"{_type(node[0])}[]"
     return "STRUCT(" + ", ".join(f'"{name}" {_type(inner)}' for name, inner in node.items()) + ")"
+
+
+# --- temporary files -----------------------------------------------------------------
+
+
+class ScratchFolder:
+    """A new folder that only its owner can read. A pull keeps it locked as long as it runs.
+
+    If `target` is given, the folder is next to that file, because the system's folder for temporary files may be small
+    or in memory.
+    """
+
+    def __init__(self, target: Path | None) -> None:
+        prefix, parent = "counterfoil-pull-", None
+        if target is not None:
+            prefix, parent = f"{target.name}.scratch-", target.parent
+            _delete_unused(parent, prefix)
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            lock = _locked(self.path)
+            if lock is not None:
+                self._lock = lock
+                return
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a new folder and return the file descriptor of the lock.
+
+    Return None if another pull, which took the folder for that of a killed pull, deleted it before it was locked.
+    """
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if folder.exists():
+        return lock
+    os.close(lock)
+    return None
+
+
+def _delete_unused(parent: Path, prefix: str) -> None:
+    """Delete the folders of pulls that were killed. The kernel has released their locks."""
+    for folder in parent.glob("*"):
+        if not folder.name.startswith(prefix):
+            continue
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+# --- rows for other engines ----------------------------------------------------------
+
+ROWS_PER_BLOCK = 2_000
+
+Convert = Callable[[str, Kind], str]
+
+
+class RowConverter:
+    """Parses objects with `read` or `read_ahead`, and then returns a table's rows as CSV files or as tuples."""
+
+    def __init__(self, target: Path | None = None) -> None:
+        """If the copy is a file, `target` is its path, and temporary data is stored next to it."""
+        self._db: Any = None
+        self._ahead: Any = None
+        self._start_lock = threading.Lock()
+        self._target = target
+        self._scratch: ScratchFolder | None = None
+
+    def close(self) -> None:
+        for connection in (self._ahead, self._db):
+            if connection is not None:
+                connection.close()
+        if self._scratch is not None:
+            self._scratch.close()
+
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        self._start()
+        self._json.read(rows, tables)
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        self._start()
+        return self._json.read_ahead(rows, tables)
+
+    def use(self, parsed: ParsedRows) -> None:
+        self._json.use(parsed)
+
+    def release(self) -> None:
+        if self._db is not None:
+            self._json.release()
+
+    def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
+        """For each table, yield a CSV file with its rows. While the caller reads a file, the next file is written."""
+
+        def write(number: int) -> Path:
+            # Two names are enough, because one file is written while the other is read.
+            file = self._json.folder / f"rows{number % 2}.csv"
+            selected = self._json.select(fills[number].table, fills[number].supplied, convert)
+            target = escape_quotes(str(file))
+            self._run(f"COPY ({selected}) TO '{target}' (FORMAT csv, HEADER false, NULLSTR '{null_text}')")
+            return file
+
+        with ThreadPoolExecutor(1, thread_name_prefix="csv") as pool:
+            following = pool.submit(write, 0)
+            for number in range(len(fills)):
+                file = following.result()
+                if number + 1 < len(fills):
+                    following = pool.submit(write, number + 1)
+                yield file
+
+    def tuples(self, table: Table, supplied: dict[str, str], convert: Convert) -> Iterator[Rows]:
+        """Yield the table's rows, in blocks."""
+        self._run(self._json.select(table, supplied, convert))
+        while block := self._db.fetchmany(ROWS_PER_BLOCK):
+            yield block
+
+    def _start(self) -> None:
+        with self._start_lock:
+            if self._db is None:
+                self._open()
+
+    def _open(self) -> None:
+        try:
+            # Imported here because a pull without rows does not need DuckDB.
+            import duckdb  # noqa: PLC0415
+        except ImportError as error:
+            raise missing_package(error) from error
+
+        self._errors = duckdb.Error
+        try:
+            self._scratch = ScratchFolder(self._target)
+        except OSError as error:
+            raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
+        database = duckdb.connect(config={"autoinstall_known_extensions": False})
+        self._ahead = database.cursor()
+        run, run_ahead = partial(self._run_on, database), partial(self._run_on, self._ahead)
+        try:
+            self._json = JsonRows(run, run_ahead, self._scratch.path)
+        except BaseException:
+            database.close()
+            self._scratch.close()
+            raise
+        self._db = database
+
+    def _run(self, statement: str) -> None:
+        self._run_on(self._db, statement)
+
+    def _run_on(self, connection: Any, statement: str) -> None:
+        try:
+            connection.execute(statement)
+        except self._errors as error:
+            raise SinkError(f"DuckDB: {first_line(error)}") from error

@@ -8,10 +8,11 @@ from typing import Any
 import psycopg
 
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.converter import RowConverter
+from counterfoil.client.sinks.json_rows import RowConverter
 from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
 from counterfoil.client.tables import TABLES, Kind, Table
+from counterfoil.text import first_line
 
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is
 # killed, its connection ends, which releases the lock.
@@ -46,7 +47,7 @@ class PostgresSink(SqlSink):
         try:
             self._db = psycopg.connect(url, autocommit=True)
         except psycopg.Error as error:
-            raise SinkError(f"cannot connect to PostgreSQL: {_first_line(error)}") from error
+            raise SinkError(f"cannot connect to PostgreSQL: {first_line(error)}") from error
         try:
             self._set_up()
         except BaseException:
@@ -94,7 +95,7 @@ class PostgresSink(SqlSink):
             cursor = self._db.execute(_with_driver_placeholders(statement) if values else statement, values or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
+            raise SinkError(f"PostgreSQL: {first_line(error)}") from error
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         for file in self._parser.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):
@@ -113,7 +114,7 @@ class PostgresSink(SqlSink):
                 while block := opened.read(BLOCK_BYTES):
                     copy.write(block)
         except psycopg.Error as error:
-            raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
+            raise SinkError(f"PostgreSQL: {first_line(error)}") from error
 
     def existing(self) -> Rows:
         return self.run(_EXISTING)
@@ -137,7 +138,3 @@ def _convert(value: str, kind: Kind) -> str:
 def _with_driver_placeholders(statement: str) -> str:
     """Replace the placeholders `?` with the driver's `%s`, and escape `%`."""
     return statement.replace("%", "%%").replace("?", "%s")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

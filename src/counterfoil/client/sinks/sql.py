@@ -7,17 +7,18 @@ sink knows which tables changed.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
+from counterfoil.client.calls import decode_row
+from counterfoil.client.errors import NotThisService
 from counterfoil.client.sinks import BillKey, CopiedBill, ParsedRows, ShopDayTotals, SinkError, Written
-from counterfoil.client.sinks.row_parser import RowParser, latest_versions
 from counterfoil.client.sinks.schema import definitions, missing_statements
 from counterfoil.client.tables import (
     BILLS,
@@ -33,6 +34,40 @@ from counterfoil.client.tables import (
     Table,
     promotions_of,
 )
+
+
+class RowParser(Protocol):
+    """Parses the objects of a response. `SqlSink.fill` inserts the resulting rows."""
+
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        """Parse the objects of a response. Fields that these tables do not use may be skipped."""
+
+    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
+        """Parse the objects of a response for a later call of `use`. Another thread may call this."""
+
+    def use(self, parsed: ParsedRows) -> None:
+        """Let `fill` insert these rows instead of those that `read` parsed last."""
+
+    def release(self) -> None:
+        """Free the memory of parsed rows that were used. This must not be called inside a transaction."""
+
+
+class _BillIdentity(Struct):
+    id: str
+    shop_id: str = msgspec.field(name="shopId")
+
+
+_decode_identity = msgspec.json.Decoder(_BillIdentity).decode
+
+
+def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
+    """Return the last version of each bill."""
+    latest: dict[BillKey, bytes] = {}
+    for row in rows:
+        identity = decode_row(row, _decode_identity)
+        latest[identity.shop_id, identity.id] = row
+    return list(latest.values())
+
 
 Rows = list[tuple[Any, ...]]
 
@@ -299,7 +334,9 @@ class SqlSink(ABC):
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
         return self._parser.read_ahead(rows, _TABLES_OF_BILLS)
 
-    def put_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None = None) -> Written:
+    def put_bills(
+        self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
+    ) -> Written:
         if not rows:
             return Written()
         if parsed is None:
@@ -307,8 +344,14 @@ class SqlSink(ABC):
         else:
             self._parser.use(parsed)
         self._stage("incoming", VERSIONS, {})
-        distinct = self.run("SELECT count(*) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities")[0][0]
-        if distinct < len(rows):
+        found = self.run(
+            "SELECT shop_id, count(*), count(id) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities "
+            "GROUP BY shop_id"
+        )
+        allowed = {shop_id for shop_id, _, _ in found if shop_id is not None} if shop_ids is None else set(shop_ids)
+        if any(shop_id not in allowed or with_id < count for shop_id, count, with_id in found):
+            raise NotThisService("the service returned a bill without an ID, or of another shop. Check the base URL.")
+        if sum(count for _, count, _ in found) < len(rows):
             return self.put_bills(latest_versions(rows))
         if self._has_undelivered:
             self.run("DELETE FROM pull_undelivered WHERE (shop_id, id) IN (SELECT shop_id, id FROM incoming)")

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.converter import RowConverter
-from counterfoil.client.sinks.schema import INDEXES
+from counterfoil.client.sinks.json_rows import RowConverter
+from counterfoil.client.sinks.schema import INDEXES, SQLITE_VIEWS
 from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
-from counterfoil.client.sinks.views import SQLITE_VIEWS
 from counterfoil.client.tables import Kind, Table
 
 MAGIC = b"SQLite format 3\0"

@@ -21,6 +21,7 @@ from counterfoil.console.display import (
     table,
     tile,
     tiles,
+    translated,
     utc_time,
 )
 from counterfoil.console.pages import key_forms
@@ -28,18 +29,17 @@ from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
 from counterfoil.console.pages.copies import copies_section, copy_tile, loaded_shops
 from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, state_badge
 from counterfoil.console.pages.not_found import NotFound
-from counterfoil.console.pages.problems import action_text, what_to_do
 from counterfoil.console.pages.scopes import scope_label, scope_names
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
-from counterfoil.domain.calendar import DAY_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
 from counterfoil.domain.key_rotation import successors_of
+from counterfoil.domain.problems import what_to_do
 from counterfoil.operator_reads import HourOfKey, RequestFilter
 from counterfoil.web.html import Html, element, markup
 
-HOUR_MS = 3_600_000
 HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
 # The daily chart begins on the first day with a request, but covers at least this many days.
@@ -115,7 +115,8 @@ def read(visit: Visit) -> OneKeyView:
         days=days,
         hours=_hours(hours, visit.now),
         errors=[
-            ErrorOfKey(one.error, one.route, one.count, utc_time(one.last_at), what_to_do(one.error)) for one in groups
+            ErrorOfKey(one.error, one.route, one.count, utc_time(one.last_at), str(what_to_do(one.error)))
+            for one in groups
         ],
         copies=copy_rows(key, copies, loaded_shops(visit), visit.now),
         disclosures=[
@@ -274,7 +275,7 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
             element("code", one.route),
             number(one.count),
             ago(t, one.last_at, visit.now),
-            action_text(t, one.error),
+            translated(t, what_to_do(one.error)),
         )
         for one in view.errors
     ]

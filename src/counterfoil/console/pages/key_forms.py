@@ -7,7 +7,7 @@ from counterfoil.console.display import ago, number, section
 from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key
-from counterfoil.domain.calendar import DAY_MS
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
 from counterfoil.web.html import Html, element, markup
@@ -15,7 +15,7 @@ from counterfoil.web.html import Html, element, markup
 # How long the old key can stay valid after a rotation, in milliseconds. None means until it is revoked.
 OVERLAPS: Final[dict[str, int | None]] = {
     "keep": None,
-    "1h": 3_600_000,
+    "1h": HOUR_MS,
     "1d": DAY_MS,
     "7d": 7 * DAY_MS,
     "30d": 30 * DAY_MS,

@@ -19,7 +19,7 @@ from counterfoil.console.display import (
     number,
     section,
     table,
-    text_or_english,
+    translated,
     utc_time,
 )
 from counterfoil.console.forms import FORM_FIELD
@@ -29,6 +29,7 @@ from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.messages import NOTHING
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.operator_reads import LoadRow, load_state
@@ -153,7 +154,7 @@ def _reasons(visit: Visit, view: LoadsView) -> Html | None:
 
 
 def _meaning(t: Texts, reason: str) -> Html:
-    return markup(t("load.line_that"), text_or_english(t, f"reject.{reason}", MEANINGS.get(reason, "")))
+    return markup(t("load.line_that"), translated(t, MEANINGS.get(reason, NOTHING)))
 
 
 def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:

@@ -18,15 +18,15 @@ from counterfoil.console.display import (
     section,
     status_badge,
     table,
+    translated,
     utc_time,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.problems import action_text, is_known, message_text
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
-from counterfoil.domain.problems import TABLE
+from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.web.html import Child, Html, element, markup
@@ -257,10 +257,10 @@ def _one_request(visit: Visit, one: RequestRow) -> Html:
         (t("took"), f"{one.took_ms:,.1f} ms"),
         (t("personal.title"), _disclosed(visit, one)),
     ]
-    if one.error and is_known(one.error):
+    if one.error and explanation(one.error):
         pairs += [
-            (t("errors.message"), message_text(t, one.error)),
-            (t("errors.action"), action_text(t, one.error)),
+            (t("errors.message"), translated(t, explanation(one.error))),
+            (t("errors.action"), translated(t, what_to_do(one.error))),
         ]
     return section(t("requests.returned", request_id=name_of(one.request_id)), fields(pairs))
 

@@ -1,9 +1,8 @@
-"""Store: the findings of `status` and `doctor`, sizes, servers, database user, meter, and open console sessions."""
+"""Store: the findings of `status --deep`, sizes, servers, database user, meter, and open console sessions."""
 
 from msgspec import Struct
 
-from counterfoil.checks.local import Finding
-from counterfoil.checks.overview import worst_first
+from counterfoil.checks.findings import Finding, worst_first
 from counterfoil.console.display import (
     PageColumn,
     badge,
@@ -12,14 +11,13 @@ from counterfoil.console.display import (
     moment,
     number,
     section,
-    size,
     table,
     utc_time,
 )
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
-from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import display_value
+from counterfoil.text import size
 from counterfoil.web.html import Child, Html, element, markup
 
 
@@ -44,25 +42,18 @@ class StoreView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read(visit: Visit) -> StoreView:
-    inspection = visit.store.inspection()
-    try:
-        extent = inspection.extent()
-        servers = [ServerRow(one.name, one.role.value, one.horizon) for one in inspection.servers()]
-        permissions = inspection.permissions()
-    except (StoreUnavailable, StoreMismatch):
-        # The page also shows the checks, which say why the store cannot be read.
-        extent, servers, permissions = None, [], None
-    disk = inspection.disk_use()
+    seen = visit.store.overview().store
+    permissions = visit.store.inspection().permissions()
     return StoreView(
         address=display_value(visit.settings, "store"),
         meter=display_value(visit.settings, "meter"),
         checks=worst_first(visit.store.findings()),
-        size_bytes=extent.size_bytes if extent else None,
-        schema=extent.schema if extent else None,
-        software=extent.software if extent else None,
-        log_bytes=disk.log_bytes if disk else {},
-        free_bytes=disk.free_bytes if disk else None,
-        servers=servers,
+        size_bytes=seen.extent.size_bytes if seen.extent else None,
+        schema=seen.extent.schema if seen.extent else None,
+        software=seen.extent.software if seen.extent else None,
+        log_bytes=seen.disk.log_bytes if seen.disk else {},
+        free_bytes=seen.disk.free_bytes if seen.disk else None,
+        servers=[ServerRow(server.name, server.role.value, server.horizon) for server in seen.servers],
         login=permissions.login if permissions else None,
         sessions=visit.sessions.count(),
     )
@@ -81,8 +72,7 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
             _servers(visit, view),
             _sessions(visit, view),
         ),
-        command="counterfoil status --json",
-        more_commands=("counterfoil doctor",),
+        command="counterfoil status --deep --json",
         shows_service=True,
     )
 

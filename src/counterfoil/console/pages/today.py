@@ -6,8 +6,8 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from counterfoil.checks.local import Finding, Status
-from counterfoil.checks.overview import KeyToday, worst_first, worst_status
+from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
+from counterfoil.checks.overview import KeyToday
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
     LATEST_LOAD,
@@ -22,7 +22,6 @@ from counterfoil.console.display import (
     number,
     percent,
     section,
-    size,
     table,
     tile,
     tiles,
@@ -36,6 +35,7 @@ from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.text import size
 from counterfoil.web.html import Html, element, markup
 
 WEEK = 7

@@ -1,24 +1,20 @@
 """All strings that the console shows, in English and Thai.
 
 The tables map a name to the English and the Thai string. A test fails if one of them is missing, if their placeholders
-differ, or if a name is not used. Messages that other parts compose in English, such as the findings of `doctor`, are
-recognised by `translation`.
+differ, or if a name is not used. The Thai texts of messages of other parts, such as findings, are in `thai`.
 """
 
 import re
 from typing import Final, Literal
 
 from counterfoil.console.texts import (
-    finding_values,
-    findings,
     keys,
     overview,
-    problems,
-    refusals,
     requests,
     shell,
-    store_problems,
 )
+from counterfoil.console.texts.thai import THAI
+from counterfoil.domain.messages import Catalogue, Message
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
@@ -27,11 +23,6 @@ TABLE: Final[dict[str, tuple[str, str]]] = {
     **overview.TEXTS,
     **keys.TEXTS,
     **requests.TEXTS,
-    **findings.TEXTS,
-    **finding_values.TEXTS,
-    **problems.TEXTS,
-    **refusals.TEXTS,
-    **store_problems.TEXTS,
 }
 _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
 
@@ -47,6 +38,14 @@ class Texts:
         """Return the string with this name, with its placeholders filled in."""
         text = TABLE[text_name][self._index]
         return text.format(**values) if values else text
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The texts of messages in this language. English texts are part of the messages."""
+        return THAI if self.language == "th" else {}
+
+    def message(self, message: Message) -> str:
+        return message.render(self.catalogue)
 
 
 def preferred(accept_language: str) -> Language:

@@ -242,4 +242,14 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "api.example.com เป็นเพียงตัวอย่าง ให้แทนด้วยชื่อโฮสต์ของบริการ หรือตั้งค่า api_url",
     ),
     "revealed.done": ("I have saved it", "เก็บคีย์แล้ว"),
+    # --- fields of audit entries ---
+    "audit_field.scope": ("scope", "ขอบเขต"),
+    "audit_field.label": ("label", "ป้ายชื่อ"),
+    "audit_field.perMin": ("requests per 60 seconds", "คำขอต่อ 60 วินาที"),
+    "audit_field.perDay": ("requests per day", "คำขอต่อวัน"),
+    "audit_field.permissions": ("permissions", "สิทธิ์"),
+    "audit_field.successorOf": ("successor of", "สืบต่อจาก"),
+    "audit_field.successor": ("successor", "คีย์ที่สืบต่อ"),
+    "audit_field.revokesAt": ("works until", "ใช้ได้ถึง"),
+    "audit_field.revokedAt": ("revoked at", "เพิกถอนเมื่อ"),
 }

@@ -90,12 +90,12 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "finding.warn": ("warning", "เตือน"),
     "finding.fail": ("problem", "ปัญหา"),
     "finding.open_load": ("Open the latest load.", "เปิดการนำเข้าล่าสุด"),
-    "advice.read_reasons": (
+    "advice.load_rejected": (
         "Read the reasons on the page of the load, fix the cause, then load the rejects file or repeat the import.",
         "อ่านสาเหตุในหน้าของการนำเข้า แก้ไขสาเหตุ แล้วนำเข้าไฟล์บรรทัดที่ถูกปฏิเสธหรือทำการ import อีกครั้ง",
     ),
-    "advice.check_tills": ("Check their tills and deliveries.", "ตรวจสอบเครื่องขายและการส่งข้อมูล"),
-    "advice.raise_quota": (
+    "advice.shops_silent": ("Check their tills and deliveries.", "ตรวจสอบเครื่องขายและการส่งข้อมูล"),
+    "advice.keys_near": (
         "To raise a quota, open the page of the key.",
         "หากต้องการเพิ่มโควตา ให้เปิดหน้าของคีย์",
     ),
@@ -132,4 +132,33 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "via.cli": ("command line", "บรรทัดคำสั่ง"),
     "via.console": ("console", "คอนโซล"),
     "via.automatic": ("automatic", "อัตโนมัติ"),
+    # --- requests that are refused before a page is opened ---
+    "guard.one_host": (
+        "Exactly one valid Host header is required.",
+        "ต้องมีเฮดเดอร์ Host ที่ถูกต้องหนึ่งรายการเท่านั้น",
+    ),
+    "guard.loopback_host": (
+        "Open the sign-in link of the console, or run `counterfoil console link` to get one.",
+        "กรุณาเปิดลิงก์ลงชื่อเข้าใช้ของคอนโซล หรือรัน `counterfoil console link` เพื่อขอลิงก์",
+    ),
+    "guard.unknown_host": (
+        "Unknown host name. Add it to the setting console_names.",
+        "ไม่รู้จักชื่อโฮสต์นี้ กรุณาเพิ่มในการตั้งค่า console_names",
+    ),
+    "guard.method": ("Only GET, HEAD and POST are allowed.", "ใช้ได้เฉพาะ GET, HEAD และ POST"),
+    "guard.foreign_read": (
+        "Other web sites must not load anything from the console.",
+        "เว็บไซต์อื่นโหลดข้อมูลจากคอนโซลไม่ได้",
+    ),
+    "guard.foreign_form": (
+        "Forms are accepted only from pages of this console.",
+        "รับแบบฟอร์มจากหน้าของคอนโซลนี้เท่านั้น",
+    ),
+    "guard.not_url_encoded": ("The body of a form must be URL-encoded.", "ข้อมูลของแบบฟอร์มต้องเข้ารหัสแบบ URL"),
+    "guard.body_too_large": ("The body is too large.", "ข้อมูลที่ส่งมามีขนาดใหญ่เกินไป"),
+    "guard.malformed": ("The request is not valid.", "คำขอไม่ถูกต้อง"),
+    "guard.failed": (
+        "The console failed unexpectedly. See its standard error.",
+        "คอนโซลขัดข้องโดยไม่คาดคิด ดูรายละเอียดใน standard error ของคอนโซล",
+    ),
 }

@@ -23,7 +23,8 @@ an ERP, a CRM, a loyalty engine or a data warehouse. It is read-only.
 **Where to begin.** `GET /v1/shops` lists the branches that your key covers. Use `shopId` to read the bills of a branch
 and `providerId` to read the members of a base. Several branches may share one base: read each distinct base once.
 
-**Keeping a copy.**
+**Keeping a copy.** Follow `GET /v1/changes`: one list of all changes in your shops, including removals, without windows
+or full reads. `GET /v1/digests` shows whether a copy is complete. With the other lists alone, follow these steps:
 
 1. Call `GET /v1/shops` before you read anything else. Its `serverTime` is the new **mark** of every shop that you
    read in this run.
@@ -40,9 +41,6 @@ and `providerId` to read the members of a base. Several branches may share one b
    are and delete its mark. If the shop returns, it has no mark, so step 2 applies.
 7. Read each distinct `providerId` in full, and replace the stored members of that base with what the pass returned.
 8. Once a week, read every shop in full again (step 2), because a read by change does not show everything.
-
-`GET /v1/changes` does the same for shops and bills in one list, without windows or full reads, and includes removals.
-`GET /v1/digests` shows whether a copy is complete.
 
 Between two full reads you do not see that a bill was removed, nor a bill without `updatedAt` that was loaded late.
 A bill that has neither a readable date nor an `updatedAt` is in no list.

@@ -120,9 +120,10 @@ OPERATIONS = (
         "and every bill, including bills without `billDate` or `updatedAt`. With `since`, it contains the changes "
         "since the pass that returned this mark. Follow `nextCursor` until it is null. The last page also has a "
         "`mark`: once you have stored the whole pass, keep the mark, and send it as `since` on the next pass. Apply "
-        "the elements in the order in which they are returned. When a shop joins the scope, all of its bills are "
-        "returned. A change made during a pass is returned in this pass or in the next one. `serverTime` is the time "
-        "of the pass, and is the same on all of its pages.",
+        "the elements in the order in which they are returned. If you apply a page again, continue with its "
+        "`nextCursor`, so that all later pages are applied again too. When a shop joins the scope, all of its bills "
+        "are returned. A change made during a pass is returned in this pass or in the next one. `serverTime` is the "
+        "time of the pass, and is the same on all of its pages.",
         response_schema="ChangesAnswer",
         data=(ChangedBill, RemovedBill, ChangedShop, RemovedShop),
         paged=True,

@@ -141,7 +141,7 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
         response_headers=_response_headers(operations, components["headers"]),
         envelope=_envelope_rows(operations, components["schemas"]),
         objects=_objects(operations, components["schemas"]),
-        errors=[DescribedError(f"error-{problem.code}", problem, guides.action(problem)) for problem in TABLE],
+        errors=[DescribedError(f"error-{problem.code}", problem, problem.action) for problem in TABLE],
         error_body=_error_body(components["schemas"]),
         common_errors=common,
     )

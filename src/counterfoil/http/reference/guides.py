@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
 from counterfoil.domain.allowance import WINDOW_SEC
-from counterfoil.domain.paging import HOUR_MS, LIFETIME_MS
+from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.domain.paging import LIFETIME_MS
 from counterfoil.domain.problems import (
     AUTH_UNAVAILABLE,
     BAD_CURSOR,
     BAD_QUERY,
     CROSS_ORIGIN_REFUSED,
-    INTERNAL,
     INVALID_KEY,
     KEY_REVOKED,
     LOOKUP_NOT_ENABLED,
@@ -25,32 +25,6 @@ from counterfoil.domain.problems import (
     Problem,
 )
 from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
-
-_RETRY = "Retry with increasing delays."
-_ACTIONS = {
-    BAD_QUERY: "Fix the request. The same request will fail again.",
-    BAD_CURSOR: "Start this list again without a cursor.",
-    MARK_EXPIRED: "Delete your copy and the mark, then start again without `since`.",
-    NOT_SUPPORTED: "Leave the parameter out.",
-    INVALID_KEY: "Stop and check your configuration. Do not retry.",
-    KEY_REVOKED: "Stop and ask your operator for a new key.",
-    CROSS_ORIGIN_REFUSED: "Call from your server, without browser headers.",
-    SHOP_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which shops the key covers.",
-    PROVIDER_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which bases the key covers.",
-    LOOKUP_NOT_ENABLED: "Ask your operator for the permission.",
-    NOT_FOUND: "Treat the resource as absent. If the path does not exist, check the URL.",
-    METHOD_NOT_ALLOWED: "Use GET.",
-    RATE_LIMITED: "Wait as many seconds as `Retry-After` says, then continue.",
-    QUOTA_EXCEEDED: "Stop until 00:00 Thailand time.",
-    INTERNAL: _RETRY,
-    AUTH_UNAVAILABLE: _RETRY,
-}
-
-
-def action(problem: Problem) -> str:
-    """Return what a client should do about an error, or an empty string if there is no advice besides its message."""
-    return _ACTIONS.get(problem, "")
-
 
 # The checks in the order in which they run, each with the errors that it can return.
 CHECKS: tuple[tuple[str, tuple[Problem, ...]], ...] = (

@@ -22,7 +22,7 @@ def reference_pages(
     policy = content_security_policy(page_style_sheet(), runs_scripts=try_out is not None)
     html = render_page(reference, is_served=True, try_out=try_out, home=home)
     pages = {
-        PATH: StaticPage("text/html; charset=utf-8", html, policy),
+        PATH: StaticPage("text/html; charset=utf-8", html, policy, has_keys=try_out is not None),
         f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),
         "/llms.txt": StaticPage("text/plain; charset=utf-8", render_llms(reference)),
     }

@@ -1,0 +1,231 @@
+"""Changes keys, writes audit entries and deletes expired data, for the operator and the supervisor.
+
+Triggers keep even the owner of the tables from changing or deleting audit
+entries. They can be deleted only while `counterfoil copy` is filling the store,
+and only if they came from the source of that copy.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import json
+
+from counterfoil.backends.postgres.admin_connections import (
+    Connection,
+    ReconnectingConnection,
+    checked_connection,
+    fingerprint_of,
+    translated,
+)
+from counterfoil.domain.access import Key
+from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.audit import AuditEntry, to_row
+from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
+from counterfoil.domain.key_rotation import KeyRotation, RotateKey, successors_of
+from counterfoil.domain.paging import RESERVED_MS
+from counterfoil.ports import Clock, DescribeChange, StoredKey
+
+# --- the audit log ------------------------------------------------------------------
+
+# Entries are numbered under this lock, so that no number is used twice.
+_LOCK_AUDIT = "SELECT pg_advisory_xact_lock(hashtext('counterfoil audit'))"
+_APPEND = """
+    INSERT INTO audit (origin, number, at, act, actor, via, host, key_id, changes, detail)
+    SELECT 'postgresql', coalesce(max(number), 0) + 1, %s, %s, %s, %s, %s, %s, %s, %s
+    FROM audit WHERE origin = 'postgresql'
+"""
+
+
+def append(connection: Connection, entries: Iterable[AuditEntry]) -> None:
+    """Write entries within the open transaction."""
+    connection.execute(_LOCK_AUDIT)
+    for entry in entries:
+        connection.execute(_APPEND, to_row(entry))
+
+
+class PostgresAudit:
+    """The audit log of a store on PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = ReconnectingConnection(url)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def record(self, entry: AuditEntry) -> None:
+        with translated(), self._connection().transaction():
+            append(self._connection(), [entry])
+
+
+# --- keys ---------------------------------------------------------------------------
+
+_ALL = "SELECT body FROM keys"
+_FIND = "SELECT body FROM keys WHERE key_id = %s"
+_LOCK_KEY = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
+_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
+_CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
+# Running services read all keys again when the generation changes.
+NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
+
+_key = json.Decoder(Key).decode
+
+
+def all_keys(connection: Connection) -> list[Key]:
+    """Return all keys, oldest first."""
+    keys = [_key(body) for (body,) in connection.execute(_ALL)]
+    return sorted(keys, key=lambda key: (key.created_at, key.key_id))
+
+
+class PostgresKeyStore:
+    """The table of keys. It cannot be changed while `counterfoil copy` is filling the store."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = ReconnectingConnection(url)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
+        with translated(), self._connection().transaction():
+            fingerprint_of(self._connection())
+            self._connection().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
+            self._connection().execute(NEXT_GENERATION)
+            append(self._connection(), entries)
+
+    def all(self) -> list[Key]:
+        with translated():
+            return all_keys(self._connection())
+
+    def find(self, key_id: str) -> Key | None:
+        with translated():
+            row = self._connection().execute(_FIND, (key_id,)).fetchone()
+        return _key(row[0]) if row else None
+
+    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
+        with translated(), self._connection().transaction():
+            fingerprint_of(self._connection())
+            row = self._connection().execute(_LOCK_KEY, (key_id,)).fetchone()
+            if not row:
+                return None
+            before = _key(row[0])
+            changed = change(before)
+            self._connection().execute(_CHANGE, (json.encode(changed), key_id))
+            self._connection().execute(NEXT_GENERATION)
+            entry = describe(before, changed)
+            append(self._connection(), [entry] if entry else [])
+            return changed
+
+    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
+        with translated(), self._connection().transaction():
+            connection = self._connection()
+            fingerprint_of(connection)
+            # A second rotation of this key waits for the lock until the first commits, so it sees the new successor.
+            row = connection.execute(_LOCK_KEY, (key_id,)).fetchone()
+            if not row:
+                return None
+            rotation = rotate(_key(row[0]), successors_of(all_keys(connection), key_id))
+            successor = rotation.successor
+            connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
+            connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
+            connection.execute(NEXT_GENERATION)
+            append(connection, rotation.entries)
+            return rotation
+
+
+# --- expired data -------------------------------------------------------------------
+
+PRUNE_ROWS = 5_000
+
+_PRUNE_MONTHS = "SELECT drop_request_months(%s)"
+_PRUNE_REQUESTS = """
+    WITH old AS (SELECT tableoid, ctid FROM requests WHERE at < %s LIMIT %s)
+    DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
+"""
+_PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
+_PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < %s"
+_PRUNE_PASSES = "DELETE FROM passes WHERE greatest(ended_at, continued_at) < %s"
+# Deletes the rows of keys that have not been used for 400 days. Each row holds the count of the key's last active day.
+_PRUNE_METERS = """
+    DELETE FROM meters WHERE day < %s
+        AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
+    RETURNING key_id
+"""
+_PRUNE_ADMISSIONS = "DELETE FROM admissions WHERE key_id = ANY(%s)"
+# The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
+# cursors may expire too early, but their rows are not deleted right away.
+_DELETE_CURSORS = """
+    DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
+"""
+_EXPIRE_CURSORS = """
+    UPDATE cursors SET expired = true, ends_at = %s
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND NOT expired LIMIT %s))
+        AND NOT expired AND ends_at <= %s
+"""
+
+
+class PostgresUsageAdmin:
+    """Deletes expired counts and request records.
+
+    `meter_us` returns microseconds and replaces the server's clock for the minute window.
+    """
+
+    def __init__(self, url: str, clock: Clock, meter_us: Callable[[], int] | None = None) -> None:
+        self._url = url
+        self._clock = clock
+        self._meter_us = meter_us
+
+    def close(self) -> None:
+        """Do nothing: every method closes its own connection."""
+
+    def checkpoint(self) -> None:
+        """Do nothing: PostgreSQL runs its own checkpoints."""
+
+    def move_recent(self) -> None:
+        """Do nothing: on PostgreSQL, records are written to their table at once."""
+
+    def prune(self) -> tuple[int, int]:
+        """Delete request records older than 90 days, and counts and pass progress older than 400 days.
+
+        Return the number of records and the number of daily totals deleted.
+        """
+        now = self._clock.now_ms()
+        cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
+        oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
+        with checked_connection(self._url) as connection:
+            (records,) = connection.execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
+            records += _in_batches(connection, _PRUNE_REQUESTS, (cutoff, PRUNE_ROWS))
+            totals = connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            connection.execute(_PRUNE_ERRORS, (oldest,))
+            connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
+            with connection.transaction():
+                meter_us = self._meter_us() if self._meter_us else None
+                inactive = [key_id for (key_id,) in connection.execute(_PRUNE_METERS, (oldest, meter_us))]
+                connection.execute(_PRUNE_ADMISSIONS, (inactive,))
+        return records, totals
+
+
+class PostgresCursorAdmin:
+    """Expires unused cursors, and deletes those that expired long ago."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._url = url
+        self._clock = clock
+
+    def close(self) -> None:
+        """Do nothing: `prune` closes its own connection."""
+
+    def prune(self) -> int:
+        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
+        now = self._clock.now_ms()
+        with checked_connection(self._url) as connection:
+            _in_batches(connection, _DELETE_CURSORS, (now, PRUNE_ROWS))
+            return _in_batches(connection, _EXPIRE_CURSORS, (now + RESERVED_MS, now, PRUNE_ROWS, now))
+
+
+def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
+    """Repeat a statement that changes at most PRUNE_ROWS rows until none are left to change. Return the total count."""
+    total = 0
+    while True:
+        changed = connection.execute(statement.encode(), values).rowcount
+        total += changed
+        if changed < PRUNE_ROWS:
+            return total

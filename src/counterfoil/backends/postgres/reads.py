@@ -1,0 +1,156 @@
+"""Reads a store on PostgreSQL on behalf of the operator.
+
+With several servers, it reads from the primary or, while there is no primary,
+from the server with the newest horizon.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import QueryCanceled
+
+from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
+from counterfoil.backends.postgres.admin_connections import checked_connection, fingerprint_of, translated
+from counterfoil.domain.messages import Message
+from counterfoil.operator_reads import (
+    QUERY_SEC,
+    SCANNED_REQUESTS,
+    Ask,
+    OperatorReads,
+    Part,
+    QueryTooSlow,
+    to_postgres,
+)
+from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
+
+# A server that does not answer within this time counts as unreachable.
+ANSWER_SEC = 1.0
+
+NO_HORIZON = Message("no_horizon", "PostgreSQL: the store has no horizon.")
+
+_STATE = "SELECT pg_is_in_recovery(), at FROM horizon"
+_EXTENT = """
+    SELECT pg_database_size(current_database())::bigint, (SELECT max(number) FROM migrations)::text,
+        current_setting('server_version')
+"""
+# Returns the login, whether it can serve, load and issue keys (see roles.sql), and whether it owns the schema.
+_PERMISSIONS = """
+    SELECT current_user,
+        has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),
+        has_table_privilege('bills', 'INSERT'),
+        has_table_privilege('keys', 'INSERT'),
+        pg_has_role(nspowner, 'USAGE')
+    FROM pg_namespace WHERE nspname = 'counterfoil'
+"""
+# After a switch between the store's own meter and a shared meter, both `meters` and `daily_totals` may have a count for
+# the same day. The higher count is newer.
+_COUNTS = """
+    SELECT key_id, day, max(count) FROM (
+        SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN :first AND :last
+        UNION ALL
+        SELECT key_id, day, count FROM meters WHERE day BETWEEN :first AND :last AND n > 0
+    ) AS counts GROUP BY key_id, day
+"""
+
+
+class PostgresReads(OperatorReads):
+    """Reads in read-only transactions."""
+
+    # Records are never updated, so the physical position of a record in its partition does not change. Records with the
+    # same time, which are always in the same partition, are sorted by this position.
+    NUMBER = "((ctid::text::point)[0]::bigint * 65536 + (ctid::text::point)[1]::bigint)"
+    AUDIT_ORIGIN = "origin,"
+    COUNTS = (_COUNTS,)
+    LAST_DAYS = """
+        SELECT key_id, max(day) FROM (
+            SELECT key_id, day FROM daily_totals WHERE count > 0 UNION ALL SELECT key_id, day FROM meters WHERE n > 0
+        ) AS used GROUP BY key_id
+    """
+
+    def __init__(self, url: str, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
+        super().__init__(query_sec, scanned)
+        self._url = url
+
+    @contextmanager
+    def _opened(self, part: Part, query_sec: float | None = None) -> Iterator[Ask]:  # noqa: ARG002 - one database has all
+        with checked_connection(readable_address(self._url)) as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            if query_sec is not None:
+                connection.execute(f"SET LOCAL statement_timeout = {round(query_sec * 1000)}".encode())
+            try:
+                yield lambda statement, **values: connection.execute(to_postgres(statement), values).fetchall()
+            except QueryCanceled as error:
+                raise QueryTooSlow(f"PostgreSQL: the query took longer than {query_sec:g} s") from error
+
+    def problems(self) -> dict[str, Message | None]:
+        try:
+            with checked_connection(readable_address(self._url)):
+                return {"store": None}
+        except (StoreUnavailable, StoreMismatch) as error:
+            return {"store": error.message}
+
+    def survives_primary(self) -> bool:
+        return bool(addresses(self._url))
+
+    def servers(self) -> Sequence[ServerState]:
+        return _servers(self._url)
+
+    def extent(self) -> StoreExtent:
+        with self._opened("books") as ask:
+            ((size, schema, software),) = ask(_EXTENT)
+        return StoreExtent(size, schema, f"PostgreSQL {software.partition(' ')[0]}")
+
+    def permissions(self) -> Permissions | None:
+        row = self._row(_PERMISSIONS)
+        return Permissions(*row) if row else None
+
+    def fingerprint(self) -> str | None:
+        with checked_connection(readable_address(self._url)) as connection:
+            return fingerprint_of(connection)
+
+
+def _address_of(url: str, address: Address) -> str:
+    return make_conninfo(url, host=address.host, port=address.port, target_session_attrs="any")
+
+
+def readable_address(url: str) -> str:
+    """Return the address of the primary or, while there is no primary, of the server that is furthest ahead.
+
+    All servers are queried in parallel. If none of them answers, or if `url` lists
+    only one server, return `url` itself.
+    """
+    answering = [pair for pair in zip(addresses(url), _servers(url), strict=True) if pair[1].horizon]
+    if not answering:
+        return url
+    address, _ = max(answering, key=lambda pair: (pair[1].is_primary, pair[1].horizon))
+    return _address_of(url, address)
+
+
+def _servers(url: str) -> list[ServerState]:
+    return asyncio.run(_states(url)) if addresses(url) else []
+
+
+async def _states(url: str) -> list[ServerState]:
+    """Return the current state of each server that the address names."""
+    return list(await asyncio.gather(*(_state(url, address) for address in addresses(url))))
+
+
+async def _state(url: str, address: Address) -> ServerState:
+    try:
+        with translated():
+            async with asyncio.timeout(ANSWER_SEC):
+                in_recovery, horizon = await _asked(_address_of(url, address))
+    except StoreUnavailable:
+        return ServerState(address.name, ServerRole.AWAY)
+    return ServerState(address.name, ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY, horizon)
+
+
+async def _asked(server: str) -> tuple[bool, int]:
+    async with await AsyncConnection.connect(server, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
+        found: tuple[bool, int] | None = await (await connection.execute(_STATE)).fetchone()
+    if found is None:
+        raise StoreUnavailable(NO_HORIZON)
+    return found

@@ -1,0 +1,189 @@
+"""Reads the files of an embedded store on behalf of the operator, over read-only connections."""
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from counterfoil.backends.sqlite.file_problems import DAMAGED, TRUNCATED, cannot_be_read, is_damage
+from counterfoil.backends.sqlite.files import (
+    STORE_MOVED,
+    OpenFiles,
+    has_schema,
+    lost,
+    moved,
+    path_of,
+    read_only,
+    require_whole,
+    translated,
+)
+from counterfoil.backends.sqlite.keys import LOCK_SEC, REVOCATIONS
+from counterfoil.backends.sqlite.schema import NAMES, Name, version
+from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
+from counterfoil.domain.messages import Message
+from counterfoil.machine.clock import SystemClock
+from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, Ask, OperatorReads, QueryTooSlow
+from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
+
+# SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
+STEPS = 10_000
+
+# Each statement is quick and reads at least the last page of a table or an index, so it usually detects a truncated or
+# overwritten file.
+_PROBES: dict[Name, tuple[str, ...]] = {
+    "books": ("SELECT max(number) FROM shops", "SELECT max(number) FROM bills", "SELECT max(number) FROM members"),
+    "keys": ("SELECT count(*) FROM keys",),
+    "usage": (
+        "SELECT max(number) FROM requests",
+        "SELECT max(rowid) FROM cursors",
+        "SELECT max(day) FROM daily_totals",
+    ),
+}
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+
+
+class SqliteReads(OperatorReads):
+    """Each call opens a new connection, so that after a restore it reads the new files."""
+
+    NUMBER = "number"
+    # Both may return a count for the same key and day. The second one is newer.
+    COUNTS = (TOTALS_OF_ALL, DAY_OF_ALL)
+    LAST_DAYS = """
+        SELECT key_id, max(day) FROM (
+            SELECT key_id, day FROM daily_totals WHERE count > 0 UNION ALL SELECT key_id, day FROM admissions
+        ) GROUP BY key_id
+    """
+
+    def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
+        super().__init__(query_sec, scanned)
+        self._folder = folder
+        self._open_files = OpenFiles(folder, ("books", "usage"), logs=False)
+        self._clock = SystemClock()
+        self._keys_read_at: int | None = None
+        self._keys_are_locked = False
+
+    @contextmanager
+    def _opened(self, part: Name, query_sec: float | None = None) -> Iterator[Ask]:
+        with self._damage_named(part), translated(), closing(read_only(self._folder, part)) as connection:
+            if query_sec is not None:
+                deadline = time.monotonic() + query_sec
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+            try:
+                connection.execute("BEGIN")
+                yield lambda statement, **values: connection.execute(statement, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                    raise QueryTooSlow(f"SQLite: the query took longer than {query_sec:g} s") from error
+                raise
+
+    @contextmanager
+    def _damage_named(self, part: Name) -> Iterator[None]:
+        """Let the error about a damaged file name the file and say what to do."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            if is_damage(error.__cause__):
+                raise StoreUnavailable(cannot_be_read(self._folder, part, error.__cause__)) from error.__cause__
+            raise
+
+    def keys(self) -> list[Key]:
+        """Return all keys, oldest first. If an older key file was restored, some revocations are only in `usage`."""
+        revoked: dict[str, int] = {}
+        with suppress(StoreUnavailable, StoreMismatch), self._limited("usage") as ask:
+            revoked = dict(ask(REVOCATIONS))
+        return [
+            replace(key, revoked_at=revoked[key.key_id]) if key.revoked_at is None and key.key_id in revoked else key
+            for key in super().keys()  # noqa: SIM118 - not a dictionary
+        ]
+
+    def problems(self) -> dict[str, Message | None]:
+        self._keys_are_locked = False
+        found: dict[str, Message | None] = {name: self._problem(name) for name in NAMES}
+        if not self._keys_are_locked and not any(found.values()) and (mixed := self._mixed()):
+            found["store"] = mixed
+        return found
+
+    def store_id(self) -> str | None:
+        """Return the ID of the store, or None if it has no ID yet or cannot be read."""
+        row = self._row("PRAGMA application_id")
+        return f"{row[0]:08x}" if row and row[0] else None
+
+    def extent(self) -> StoreExtent:
+        versions: list[str] = []
+        for name in NAMES:
+            with closing(read_only(self._folder, name)) as connection, translated():
+                versions.append(f"{name} {version(connection)}")
+        return StoreExtent(self.disk_use().store_bytes, ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
+
+    def disk_use(self) -> DiskUse:
+        files = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
+        logs: dict[str, int] = {name: _size(self._folder / f"{name}.sqlite3-wal") for name in NAMES}
+        return DiskUse(sum(map(_size, files)), logs, shutil.disk_usage(self._folder).free)
+
+    def fingerprint(self) -> str | None:
+        with self._opened("books") as ask:
+            return next((row[0] for row in ask(_FINGERPRINT)), None)
+
+    def is_built(self) -> bool:
+        try:
+            if not has_schema(self._folder, "books"):
+                # Either the file was lost, or there is no store yet: another process may be creating it at this moment.
+                return "books" in lost(self._folder)
+            return self.fingerprint() is not None
+        except (StoreUnavailable, StoreMismatch):
+            # The store exists, but cannot be read at the moment or by this version.
+            return True
+
+    def _problem(self, name: Name) -> Message | None:
+        try:
+            found = self._problem_in(name)
+        except StoreBusy as error:
+            self._keys_are_locked = name == "keys"
+            return None if self._keys_are_locked and self._keys_are_in_memory() else error.message
+        except (StoreUnavailable, StoreMismatch) as error:
+            return error.message
+        if name == "keys":
+            self._keys_read_at = self._clock.steady_us()
+        return found
+
+    def _keys_are_in_memory(self) -> bool:
+        """Return whether workers may still use the keys that they have read, even though the file is locked."""
+        read_at = self._keys_read_at
+        return read_at is not None and self._clock.steady_us() < read_at + KEYS_TRUSTED_SEC * 1_000_000
+
+    def _problem_in(self, name: Name) -> Message | None:
+        wait_sec = LOCK_SEC if name == "keys" else None
+        with self._damage_named(name), closing(read_only(self._folder, name, wait_sec)) as connection, translated():
+            for probe in _PROBES[name]:
+                connection.execute(probe).fetchone()
+            address = moved(connection)
+            is_moved = STORE_MOVED(address=address) if address else None
+            return self._open_files.problem(name) or self._cut_off(name, connection) or is_moved
+
+    def _cut_off(self, name: Name, connection: sqlite3.Connection) -> Message | None:
+        """Return a problem if the file was truncated and the log is too short to contain the missing pages."""
+        (pages,), (page_bytes,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+        path = path_of(self._folder, name)
+        log = path.with_name(f"{path.name}-wal")
+        stored = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+        return DAMAGED(name=name, reason=TRUNCATED) if stored < pages * page_bytes else None
+
+    def _mixed(self) -> Message | None:
+        try:
+            require_whole(self._folder)
+        except (StoreUnavailable, StoreMismatch) as error:
+            return error.message
+        return None
+
+
+def _size(file: Path) -> int:
+    """Return a file's size, or 0 if it does not exist, for example because SQLite has just deleted it."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,95 @@
+"""An embedded store: opens its components."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from counterfoil.backends.sqlite import files, positions, restore
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.cursors import SqliteCursors
+from counterfoil.backends.sqlite.files import OpenFiles
+from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.reads import SqliteReads
+from counterfoil.backends.sqlite.schema import Name
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.audit import AuditEntry
+from counterfoil.machine.clock import SystemClock
+from counterfoil.observe.events import Event
+from counterfoil.ports import Clock, ServingPorts, StoreUnavailable
+
+
+class SqliteStore:
+    """The folder of a store. `fingerprint` returns the fingerprint of the deployment secret."""
+
+    def __init__(self, folder: Path, clock: Clock | None, fingerprint: Callable[[], str]) -> None:
+        self._folder = folder
+        self._clock = clock or SystemClock()
+        self._fingerprint = fingerprint
+
+    def ledger(self) -> SqliteLedger:
+        ledger = SqliteLedger(self._folder, self._clock, self._fingerprint())
+        # Nothing may be stamped until it is known that no file of the store was replaced with an older copy.
+        settle_older_files(self._folder, self._clock)
+        return ledger
+
+    def key_store(self) -> SqliteKeyStore:
+        return SqliteKeyStore(self._folder, self._clock.now_ms)
+
+    def audit(self) -> SqliteAudit:
+        return SqliteAudit(self._folder)
+
+    def reads(self) -> SqliteReads:
+        return SqliteReads(self._folder)
+
+    def usage(self) -> SqliteUsage:
+        return SqliteUsage(self._folder, self._clock)
+
+    def cursors(self) -> SqliteCursors:
+        return SqliteCursors(self._folder, self._clock)
+
+    def serving_ports(self, observe: Callable[[Event], None]) -> ServingPorts:  # noqa: ARG002 - the signature of a store
+        books, usage = SqliteBooks(self._folder), self.usage()
+        cursors = SqliteCursors(self._folder, self._clock, beside=usage)
+        open_files = OpenFiles(self._folder, ("books", "usage"))
+        keys = SqliteKeyLookup(self._folder, self._clock, open_files.problem)
+
+        def close() -> None:
+            for part in (keys, usage, cursors, books):
+                with suppress(StoreUnavailable):
+                    part.close()
+
+        return ServingPorts(books, keys, usage, usage, cursors, close)
+
+    def prepare(self) -> list[Name]:
+        """Create or migrate the files. Return the names of files that were replaced with older copies."""
+        files.require_whole(self._folder)
+        # The key store compares its revocations with those in the usage file, which is therefore migrated first.
+        self.usage().close()
+        self.key_store().close()
+        older = settle_older_files(self._folder, self._clock)
+        self.ledger().close()
+        return older
+
+    def migrate(self, describe: Callable[[list[str]], AuditEntry] | None) -> list[str]:  # noqa: ARG002 - as above
+        self.prepare()
+        return []
+
+    def exists(self) -> bool:
+        return files.exists(self._folder)
+
+    def is_unfinished(self) -> bool:
+        """Return whether the creation of the store has failed. `counterfoil init` or a load completes it."""
+        return files.is_unfinished(self._folder)
+
+    def require_exists(self) -> None:
+        """Raise if the store does not exist, so that a mistyped path does not create an empty one."""
+        files.require_store(self._folder)
+
+    def lost_files(self) -> list[Name]:
+        return files.lost(self._folder)
+
+
+def settle_older_files(folder: Path, clock: Clock) -> list[Name]:
+    """Return the names of files that were replaced with older copies, after doing what clients of the store need."""
+    return restore.settle_older_files(folder, clock.now_ms()) if positions.older_files(folder) else []

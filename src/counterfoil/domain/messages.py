@@ -1,0 +1,115 @@
+"""Messages to people as data: a code, an English text with placeholders, and the values that fill them.
+
+A message is defined once, as a constant where it is used: `STALE = Message("stale", "The horizon is {age} old.")`.
+`STALE(age=duration(5_000))` fills it. `str` returns the English text. A catalogue maps codes to the texts of another
+language; a code that it lacks is shown in English. Codes are stable: `--json` publishes them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+Catalogue = Mapping[str, str]
+_ENGLISH: Final[Catalogue] = {}
+
+
+class Message:
+    """A text for a person. Its values may be messages themselves, which are shown in the same language."""
+
+    __slots__ = ("code", "text", "values")
+
+    def __init__(self, code: str, text: str, values: "Mapping[str, Value] | None" = None) -> None:
+        self.code = code
+        self.text = text
+        self.values = values or {}
+
+    def __call__(self, **values: "Value") -> "Message":
+        """Return this message with its placeholders filled."""
+        return Message(self.code, self.text, values)
+
+    def __str__(self) -> str:
+        return self.render(_ENGLISH)
+
+    def __repr__(self) -> str:
+        return f"<{self.code}: {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.code, str(self)) == (other.code, str(other))
+
+    def __hash__(self) -> int:
+        return hash((self.code, str(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def as_sentence(self) -> "Message":
+        """Return this message with a capital letter. Errors begin without one, because they follow `counterfoil:`."""
+        return Message(self.code, self.text[:1].upper() + self.text[1:], self.values)
+
+    def render(self, catalogue: Catalogue) -> str:
+        """Return the text in the language of a catalogue."""
+        shown = {name: _shown(value, catalogue) for name, value in self.values.items()}
+        return catalogue.get(self.code, self.text).format_map(_Shown(shown))
+
+
+# A number is shown with separators. With a noun as its format, as in `{count:line}`, it is shown as `1 line` or
+# `2 lines`, which only English needs. The elements of a sequence are separated by commas.
+Value = str | int | Message | Sequence[str | Message]
+NOTHING: Final = Message("", "")
+
+
+class MessageError(Exception):
+    """An error that a person may see. Its text is a message; a plain string is shown in English in every language."""
+
+    def __init__(self, message: Message | str) -> None:
+        super().__init__(message)
+        self.message = message if isinstance(message, Message) else quoted(message)
+
+
+def quoted(text: object, code: str = "quoted") -> Message:
+    """Return the words of another program, such as a database server, as a message.
+
+    A catalogue may have a text for its code, which can quote the words as `{words}`.
+    """
+    return Message(code, "{words}", {"words": str(text)})
+
+
+def duration(span_ms: int) -> Message:
+    """Return a duration in the largest unit of which there are at least two, such as `119 minutes` or `2 hours`."""
+    seconds = max(0, span_ms) // 1000
+    for unit, size in ((_DAYS, 86_400), (_HOURS, 3_600), (_MINUTES, 60)):
+        if seconds >= 2 * size:
+            return unit(count=seconds // size)
+    return _SECONDS(count=seconds)
+
+
+_SECONDS = Message("seconds", "{count:second}")
+_MINUTES = Message("minutes", "{count:minute}")
+_HOURS = Message("hours", "{count:hour}")
+_DAYS = Message("days", "{count:day}")
+_AND_MORE = Message("and_more", "{names} and {more} more")
+
+
+def first_of(names: Sequence[str | Message], most: int = 5) -> Value:
+    """Return the first names, and how many more there are."""
+    return _AND_MORE(names=names[:most], more=len(names) - most) if len(names) > most else names
+
+
+class _Number(int):
+    def __format__(self, noun: str) -> str:
+        return f"{int(self):,}{f' {noun}' if noun else ''}{'s' if noun and self != 1 else ''}"
+
+
+class _Shown(dict[str, "str | _Number"]):
+    def __missing__(self, name: str) -> str:
+        """Show the name of a value that was not given. Most messages report an error, which must not get lost."""
+        return f"{{{name}}}"
+
+
+def _shown(value: Value, catalogue: Catalogue) -> "str | _Number":
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return _Number(value)
+    if isinstance(value, Message):
+        return value.render(catalogue)
+    return ", ".join(str(_shown(one, catalogue)) for one in value)

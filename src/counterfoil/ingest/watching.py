@@ -1,0 +1,158 @@
+"""The steps of a delivery to a watched folder: found, opened, checked, loaded, moved."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from counterfoil.ingest.sources import ACCEPTED_NAMES, File, FileSet, SourceError, is_source
+from counterfoil.ingest.spool import DeliveredFile, Spool, Version
+from counterfoil.text import printable
+
+# A file that was loaded but could not be moved is left alone for this long, unless it changes.
+RETRY_MS = 60_000
+# A file that has so many rejected lines and nearly no others is quarantined, because rejecting millions of short lines
+# would hold up other files for minutes.
+MAX_REJECT_SCORE = 50_000
+# If a load takes longer than this, files that other users have delivered are loaded beside it, at most so many at once.
+ALONE_MS, MAX_BESIDE = 2_000, 3
+# The messages of one load name at most this many quarantined files. A message is not repeated within this time.
+MAX_NAMED, SAID_MS = 10, 60_000
+
+
+class Loader(Protocol):
+    """Loads the files of the folder into the store, and reports to it."""
+
+    def load(self, files: FileSet, *, is_beside: bool) -> bool:
+        """Load the files. Return False if the load was interrupted, so that the files are left where they are."""
+
+    def report(self, files: int, quarantined: list[Path], *, loaded: FileSet | None) -> None:
+        """Report how many files were loaded, which ones were quarantined, and the summary if there was a load."""
+
+
+class FolderWatch:
+    """Takes what is delivered to a folder. Nothing that a deliverer does there raises an exception.
+
+    The files of each user are loaded in the order of their names. Those of different users are independent.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        loader: Loader,
+        say: Callable[[str], None],
+        steady_ms: Callable[[], int],
+        *,
+        delete: bool = False,
+    ) -> None:
+        self._spool = spool
+        self._loader = loader
+        self._say = say
+        self._steady_ms = steady_ms
+        self._delete = delete
+        # Files that could not be moved, and when to try again.
+        self._unmoved: dict[str, tuple[Version, int]] = {}
+        # When each message was last needed.
+        self._said: dict[str, int] = {}
+        # The users whose files are being loaded, and since when the latest of these loads has had no others beside it.
+        self._busy: list[int] = []
+        self._alone_since = 0
+
+    def take_files(self) -> bool:
+        """Load the files of a user that are waiting, and move them; return whether anything was loaded or moved."""
+        now = self._alone_since = self._steady_ms()
+        self._unmoved = {name: one for name, one in self._unmoved.items() if now < one[1]}
+        try:
+            unmoved = {name: version for name, (version, _) in self._unmoved.items()}
+            found = self._spool.deliveries(now, unmoved, self._busy)
+        except SourceError as error:
+            self._say_once(f"{error} Waiting until the folder can be read.")
+            return False
+        self._name_others()
+        if not found:
+            return False
+        self._busy.append(found[0].owner)
+        try:
+            return self._load_and_move(found)
+        finally:
+            self._busy.pop()
+            self._alone_since = self._steady_ms()
+            for delivery in found:
+                delivery.close()
+
+    def take_files_beside(self) -> None:
+        """Call this regularly during a load. If it takes long, take the files of other users meanwhile."""
+        if self._busy and len(self._busy) <= MAX_BESIDE and self._steady_ms() - self._alone_since >= ALONE_MS:
+            self.take_files()
+
+    def _load_and_move(self, found: list[DeliveredFile]) -> bool:
+        problems = {delivery.name: problem for delivery in found if (problem := _problem(delivery))}
+        files = [
+            File(Path(delivery.name), delivery.version[2], delivery.opened)
+            for delivery in found
+            if delivery.name not in problems
+        ]
+        loaded = FileSet(printable(self._spool.folder.name), files, MAX_REJECT_SCORE) if files else None
+        if loaded:
+            loaded.ignored = [Path(one.name) for one in found if one.file and not is_source(one.name)]
+            if not self._loader.load(loaded, is_beside=len(self._busy) > 1):
+                return False
+            problems |= {path.name: reason for path, reason in loaded.damage.items()}
+        # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
+        unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
+        moved = [self._move(delivery, problems) for delivery in unchanged]
+        quarantined = [path for path in moved if isinstance(path, Path)]
+        reasons = [
+            problems[one.name] for one, path in zip(unchanged, moved, strict=True) if path and one.name in problems
+        ]
+        for reason in reasons[:MAX_NAMED]:
+            self._say(f"quarantined: {reason}")
+        if len(reasons) > MAX_NAMED:
+            self._say(f"{len(reasons) - MAX_NAMED:,} more files were quarantined; each has a file with the reason.")
+        files_done = moved.count(True)
+        if loaded or files_done or quarantined:
+            self._loader.report(files_done, quarantined, loaded=loaded)
+        return bool(loaded or quarantined)
+
+    def _move(self, delivery: DeliveredFile, problems: Mapping[str, str]) -> Path | bool:
+        """Move a delivery. Return its path if it is quarantined, otherwise whether it could be moved."""
+        try:
+            if delivery.name in problems:
+                return self._spool.quarantine(delivery, problems[delivery.name])
+            return self._spool.finish(delivery, delete=self._delete) or True
+        except (OSError, SourceError) as error:
+            reason = delivery.problem or (f"{error.strerror}." if isinstance(error, OSError) else error)
+            self._say_once(f"{printable(delivery.name)} cannot be moved out of {self._spool.folder}: {reason}")
+            self._unmoved[delivery.name] = (delivery.version, self._steady_ms() + RETRY_MS)
+            return False
+
+    def _name_others(self) -> None:
+        """Name what is not loaded and stays in the folder, each once."""
+        for name in self._spool.stuck:
+            self._say_once(
+                f"{printable(name)} is not loaded yet, because a program still has it open for writing. "
+                "Let that program close the file, or stop it."
+            )
+        for name in self._spool.folders:
+            self._say_once(f"{printable(name)} is a folder, so it is not loaded. Deliver the files in it.")
+
+    def _say_once(self, message: str) -> None:
+        """Say something, unless it was said before and has been true since."""
+        now = self._steady_ms()
+        self._said = {said: needed for said, needed in self._said.items() if now - needed < SAID_MS}
+        if message not in self._said and len(self._said) < 10 * MAX_NAMED:
+            self._say(message)
+        self._said[message] = now
+
+
+def _problem(delivery: DeliveredFile) -> str | None:
+    """Return why a delivery cannot be loaded, or None if it can."""
+    if delivery.problem or is_source(delivery.name):
+        return delivery.problem
+    return not_source(delivery.name)
+
+
+def not_source(name: str) -> str:
+    return (
+        f"{printable(name)} is not a source record file: its name does not end in {ACCEPTED_NAMES}. "
+        "To convert an export of a POS, use `counterfoil import`."
+    )

@@ -1,0 +1,519 @@
+"""Whoever may write to a watched folder can change the data of the shops, and nothing else.
+
+The watcher follows no link, waits for no pipe, writes nothing outside its own folders, loses no file and goes on.
+`hostile/deliverer.py` does all of this at random, as another user.
+"""
+
+import gzip
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from backports import zstd
+
+from cli.command import PYTHON, SHOPS, Command
+from counterfoil import bootstrap
+from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest import documents
+from counterfoil.ingest.converters import ConverterPool
+from counterfoil.ingest.sources import FileSet, SourceError, open_source
+from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, moved_name
+from counterfoil.ingest.watching import FolderWatch
+from counterfoil.settings import load
+from waiting import until
+
+pytestmark = pytest.mark.programs
+
+SHOP_LINES = b"".join(shop + b"\n" for shop in SHOPS)
+MOVED = re.compile("[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-")
+SOON_SEC = 15.0
+LONG_NAME = "a" * 242 + ".ndjson"
+
+
+class Watched:
+    """A watched folder, the store, and a watcher in this process whose passes are called one by one."""
+
+    def __init__(self, folder: Path, store: Path, kept: Path | None = None) -> None:
+        self.folder, self.store = folder, store
+        self.done, self.quarantine = (kept or folder) / "done", (kept or folder) / "quarantine"
+        self.messages: list[str] = []
+        self.during_load: Callable[[], object] = lambda: None
+        self.spool = Spool(folder, kept, say=self.messages.append)
+        loader = StoreLoader(load({"store": str(store)}, {}), WatchOptions(folder=folder, as_json=True), StopRequest())
+        loader.heartbeat()
+        self._load = loader.load
+        loader.load = self._load_while  # type: ignore[method-assign]
+        self._now_ms = 0
+        self._watch = FolderWatch(self.spool, loader, self.messages.append, lambda: self._now_ms)
+
+    def _load_while(self, files: FileSet, *, is_beside: bool) -> bool:
+        has_ended = self._load(files, is_beside=is_beside)
+        self.during_load()
+        return has_ended
+
+    def take(self) -> bool:
+        """Run one pass, long enough after the previous one that files of other users count as complete."""
+        self._now_ms += SETTLE_MS
+        return self._watch.take_files()
+
+    def deliver(self, name: str, content: bytes = SHOP_LINES) -> Path:
+        (self.folder / name).write_bytes(content)
+        return self.folder / name
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return what is in a folder of the store: SQLite's own files may come and go."""
+    found = {path.name: path for path in folder.iterdir() if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if not name.startswith("books.sqlite3")}
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names of moved files as they were delivered. Every file in a folder of the watcher is a moved one."""
+    found = [path.name for path in folder.iterdir() if path.name != ".counterfoil.lock"] if folder.exists() else []
+    assert all(MOVED.match(name) for name in found), found
+    return sorted(MOVED.sub("", name) for name in found)
+
+
+def reasons(folder: Path) -> list[str]:
+    return sorted(note.read_text("utf-8") for note in folder.glob("*.reason.txt"))
+
+
+@pytest.fixture
+def watched(tmp_path: Path, store: Path) -> Watched:
+    (tmp_path / "incoming").mkdir()
+    return Watched(tmp_path / "incoming", store)
+
+
+# --- nothing is written elsewhere ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["done", "quarantine"])
+def test_a_folder_exchanged_for_a_link_to_the_store_receives_nothing(watched: Watched, name: str) -> None:
+    watched.deliver("1.ndjson")
+    watched.deliver("2.csv", b"x")
+    watched.take()
+    before = content(watched.store)
+    target = watched.folder / name
+
+    def exchange() -> None:
+        target.rename(watched.folder / f".old-{name}")
+        target.symlink_to(watched.store)
+
+    watched.during_load = exchange
+    watched.deliver("keys.sqlite3-journal", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
+    watched.deliver("keys.sqlite3.ndjson")
+    watched.take()
+    assert content(watched.store) == before
+    assert not target.is_symlink()
+    assert any(f"{name} in {watched.folder} was not a folder" in said for said in watched.messages)
+    assert (names(watched.done), len(names(watched.quarantine))) in [
+        (["keys.sqlite3.ndjson"], 4),
+        (["1.ndjson", "keys.sqlite3.ndjson"], 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["keys.sqlite3-journal", "books.sqlite3-WAL", "books.sqlite3-shm", "keys.sqlite3", "a.reason.txt", "a.ndjson.part"],
+)
+def test_a_moved_file_never_has_a_name_with_a_meaning(name: str) -> None:
+    moved = moved_name(name)
+    assert MOVED.sub("", moved) == f"{name}.file"
+
+
+@pytest.mark.parametrize(
+    "name", [LONG_NAME, "ก" * 80 + ".ndjson", "a\nb\u202e\x1b[2J.ndjson", os.fsdecode(b"\xff\xfe.ndjson")]
+)
+def test_any_name_can_be_moved_and_keeps_its_ending(watched: Watched, name: str) -> None:
+    watched.deliver(name)
+    watched.take()
+    (moved,) = names(watched.done)
+    assert moved.endswith(".ndjson")
+    assert moved.isprintable()
+    watched.deliver(name, b"\x00")
+    watched.deliver(name.replace(".ndjson", ".ndjson.gz" if name != LONG_NAME else ".json.gz"), b"no archive")
+    watched.take()
+    assert len(names(watched.quarantine)) == 2
+
+
+def test_a_link_in_place_of_the_lock_file_is_not_followed(watched: Watched, tmp_path: Path) -> None:
+    (tmp_path / "canary").write_text("unchanged")
+    for name in (".counterfoil.lock", "done/.counterfoil.lock"):
+        (watched.folder / name).parent.mkdir(exist_ok=True, mode=0o700)
+        (watched.folder / name).symlink_to(tmp_path / "canary")
+    with pytest.raises(OSError, match="symbolic"), watched.spool.locked():
+        pass
+    assert (tmp_path / "canary").read_text() == "unchanged"
+
+
+def test_the_folders_of_the_watcher_are_not_in_the_watched_folder_if_it_is_told_so(tmp_path: Path, store: Path) -> None:
+    (tmp_path / "incoming").mkdir()
+    watched = Watched(tmp_path / "incoming", store, tmp_path / "kept")
+    with watched.spool.locked():
+        watched.deliver("a.ndjson")
+        watched.deliver("b.csv", b"x")
+        watched.take()
+    assert list(watched.folder.iterdir()) == []
+    assert names(tmp_path / "kept" / "done") == ["a.ndjson"]
+    assert names(tmp_path / "kept" / "quarantine") == ["b.csv", "b.csv.reason.txt"]
+    with pytest.raises(SourceError, match="outside the watched folder"):
+        Spool(watched.folder, watched.folder / "kept")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_folder_that_others_can_write_to_is_refused_at_the_start(tmp_path: Path, mode: int) -> None:
+    for name in ("incoming", "kept", "kept/done"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "kept" / "done").chmod(mode)
+    spool = Spool(tmp_path / "incoming", tmp_path / "kept")
+    with pytest.raises(SourceError, match="nobody else may write to it"), spool.locked():
+        pass
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system."""
+    for parent in ("/var/tmp", "/tmp", "/dev/shm"):  # noqa: S108 - the folder has a random name and mode 0700
+        if Path(parent).is_dir() and Path(parent).stat().st_dev != tmp_path.stat().st_dev:
+            with tempfile.TemporaryDirectory(dir=parent) as name:
+                yield Path(name)
+            return
+    pytest.skip("there is only one file system, so moving between two was NOT tested")
+
+
+def test_files_are_moved_to_another_file_system(tmp_path: Path, store: Path, elsewhere: Path) -> None:
+    (tmp_path / "incoming").mkdir()
+    watched = Watched(tmp_path / "incoming", store, elsewhere)
+    watched.deliver("a.ndjson")
+    watched.deliver("b.csv", b"x")
+    os.mkfifo(watched.folder / "pipe")
+    watched.take()
+    assert list(watched.folder.iterdir()) == []
+    assert [path.read_bytes() for path in (elsewhere / "done").iterdir()] == [SHOP_LINES]
+    assert names(elsewhere / "quarantine") == ["b.csv", "b.csv.reason.txt", "pipe", "pipe.reason.txt"]
+
+
+# --- the watcher goes on ---------------------------------------------------------------
+
+
+def test_special_files_are_quarantined_and_named(watched: Watched, tmp_path: Path) -> None:
+    os.mkfifo(watched.folder / "pipe.ndjson")
+    (watched.folder / "link.ndjson").symlink_to(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(watched.folder / "socket.ndjson"))
+    watched.deliver("a.ndjson")
+    watched.take()
+    assert names(watched.done) == ["a.ndjson"]
+    assert [reason.split(".")[1] for reason in reasons(watched.quarantine)] == [
+        "ndjson is a symbolic link",
+        "ndjson is a named pipe",
+        "ndjson is a socket",
+    ]
+    assert "quarantined: pipe.ndjson is a named pipe. Deliver the file itself." in watched.messages
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "folder", "nothing", "another file"])
+def test_a_file_exchanged_before_it_is_opened_is_not_opened(watched: Watched, tmp_path: Path, what: str) -> None:
+    path = watched.deliver("a.ndjson")
+    ((name, entry),) = watched.spool._scan(0)
+    path.unlink()
+    (tmp_path / "other.ndjson").write_bytes(b"secret")
+    match what:
+        case "pipe":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to(tmp_path / "other.ndjson")
+        case "folder":
+            path.mkdir()
+        case "another file":
+            path.write_bytes(b"other")
+    assert watched.spool._opened(name, entry, SETTLE_MS) is None
+
+
+@pytest.mark.parametrize("what", ["a file", "a link", "a folder that others can write to"])
+@pytest.mark.parametrize("name", ["done", "quarantine"])
+def test_something_else_in_the_place_of_a_folder_is_renamed(
+    watched: Watched, tmp_path: Path, name: str, what: str
+) -> None:
+    path = watched.folder / name
+    if what == "a file":
+        path.write_bytes(b"")
+    elif what == "a link":
+        path.symlink_to(tmp_path)
+    else:
+        path.mkdir()
+        path.chmod(0o777)
+    watched.deliver("a.ndjson")
+    watched.deliver("b.csv", b"x")
+    watched.take()
+    watched.take()
+    assert names(watched.done) == ["a.ndjson"]
+    assert "b.csv" in names(watched.quarantine)
+
+
+def test_a_file_that_was_exchanged_in_the_last_moment_is_not_taken_for_a_loaded_one(watched: Watched) -> None:
+    path = watched.deliver("a.ndjson")
+    (delivery,) = watched.spool.deliveries(SETTLE_MS)
+    path.unlink()
+    path.write_bytes(b"never loaded")
+    moved = watched.spool.finish(delivery, delete=False)
+    delivery.close()
+    assert moved
+    assert moved.read_bytes() == b"never loaded"
+    assert names(watched.done) == []
+    assert "was replaced or changed after it was loaded" in reasons(watched.quarantine)[0]
+
+
+def test_an_archive_that_is_damaged_only_when_it_is_read_again_is_quarantined(watched: Watched) -> None:
+    path = watched.deliver("a.ndjson.gz", gzip.compress(SHOP_LINES))
+
+    class Changing(StopRequest):
+        """Damages the file between the two times that it is read."""
+
+        @property
+        def is_set(self) -> bool:
+            if path.exists() and path.stat().st_size > 9:
+                with path.open("r+b") as file:
+                    file.truncate(9)
+            return False
+
+    settings = load({"store": str(watched.store)}, {})
+    loader = StoreLoader(settings, WatchOptions(folder=watched.folder, as_json=True), Changing())
+    loader.heartbeat()
+    watch = FolderWatch(watched.spool, loader, watched.messages.append, lambda: 0)
+    watch.take_files()
+    assert path.exists(), "a file that changes is left where it is"
+    watch.take_files()
+    assert names(watched.quarantine) == ["a.ndjson.gz", "a.ndjson.gz.reason.txt"]
+
+
+def test_a_folder_that_is_removed_and_created_again_is_watched_again(watched: Watched) -> None:
+    watched.deliver("a.ndjson")
+    watched.take()
+    watched.folder.rename(watched.folder.with_name("old"))
+    watched.take()
+    watched.take()
+    assert [said for said in watched.messages if "cannot read" in said] == [
+        f"cannot read {watched.folder}: No such file or directory. Waiting until the folder can be read."
+    ]
+    watched.folder.mkdir()
+    watched.deliver("b.ndjson")
+    watched.take()
+    assert names(watched.done) == ["b.ndjson"]
+
+
+def test_a_folder_with_deliveries_is_named_once_and_left_alone(watched: Watched) -> None:
+    (watched.folder / "monday").mkdir()
+    (watched.folder / "monday" / "a.ndjson").write_bytes(SHOP_LINES)
+    watched.take()
+    watched.take()
+    assert watched.messages == ["monday is a folder, so it is not loaded. Deliver the files in it."]
+
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can deliver as several users, so this was NOT tested"
+)
+
+
+@needs_root
+def test_those_who_deliver_take_turns(watched: Watched) -> None:
+    for number in range(MAX_FILES + 50):
+        watched.deliver(f"a-{number:04}.ndjson", b"")
+    for number in range(3):
+        os.chown(watched.deliver(f"b-{number}.ndjson", b""), 61_004, 61_004)
+    watched.take()
+    assert len(names(watched.done)) == MAX_FILES
+    watched.take()
+    assert [name for name in names(watched.done) if name.startswith("b")] == ["b-0.ndjson", "b-1.ndjson", "b-2.ndjson"]
+    watched.take()
+    assert len(names(watched.done)) == MAX_FILES + 53
+
+
+@needs_root
+def test_files_of_others_are_loaded_beside_a_load_that_takes_long(
+    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    large = tmp_path / "incoming" / "large.ndjson"
+    bills = b"".join(b'{"kind":"bill","id":"b_%d","shopId":"sh_1"}\n' % number for number in range(400_000))
+    large.write_bytes(SHOP_LINES + bills)
+    start("--batch", "100")
+    inspection = bootstrap.operator_reads(load({"store": str(tmp_path / "store")}, {}))
+    until(lambda: (found := inspection.latest_load(0)) and found.lines > 1_000, "the load had begun", 60)
+    (tmp_path / "incoming" / ".small").write_bytes(SHOP_LINES)
+    os.chown(tmp_path / "incoming" / ".small", 61_004, 61_004)
+    (tmp_path / "incoming" / ".small").rename(tmp_path / "incoming" / "small.ndjson")
+    until(lambda: "small.ndjson" in names(tmp_path / "kept" / "done"), "the small file was loaded", 30)
+    assert large.exists(), "the large file was loaded too quickly for this test"
+
+
+# --- bombs -----------------------------------------------------------------------------
+
+
+def bombs() -> dict[str, bytes]:
+    """Return files of a few kilobytes that would take minutes to load."""
+    blank_lines, small_lines = b"\n" * 40_000_000, b"{}\n" * 13_000_000
+    return {
+        "blank.ndjson.gz": gzip.compress(blank_lines, 9),
+        "blank.ndjson.zst": zstd.compress(blank_lines),
+        "small.ndjson.zst": zstd.compress(small_lines),
+        "line.ndjson.gz": gzip.compress(b"x" * 40_000_000, 9),
+    }
+
+
+@pytest.mark.parametrize("name", ["blank.ndjson.gz", "blank.ndjson.zst", "small.ndjson.zst", "line.ndjson.gz"])
+def test_a_small_archive_with_too_much_in_it_is_quarantined_at_once(watched: Watched, name: str) -> None:
+    watched.deliver(name, bombs()[name])
+    began = time.monotonic()
+    watched.take()
+    assert time.monotonic() - began < SOON_SEC
+    assert "it unpacks to more than 250 times its size" in reasons(watched.quarantine)[0]
+
+
+@pytest.mark.parametrize("first", [b"", SHOP_LINES, b"["], ids=["blank", "after records", "array"])
+def test_a_file_that_goes_on_without_a_record_is_quarantined(watched: Watched, first: bytes) -> None:
+    with watched.deliver("sparse.ndjson", first).open("r+b") as file:
+        file.truncate(1 << 40)
+    began = time.monotonic()
+    watched.take()
+    assert time.monotonic() - began < SOON_SEC
+    assert "it goes on for more than 64 MiB without a record" in reasons(watched.quarantine)[0]
+
+
+def test_a_file_whose_lines_are_nearly_all_rejected_is_quarantined_and_no_other(watched: Watched) -> None:
+    watched.deliver("a.ndjson", SHOP_LINES + b"{}\n" * 300_000)
+    watched.deliver("b.ndjson", SHOP_LINES * 50 + b"{}\n" * 5_000)
+    watched.take()
+    assert names(watched.done) == ["b.ndjson"]
+    assert "more than 50,000 of its lines were rejected" in reasons(watched.quarantine)[0]
+
+
+def test_blank_lines_are_skipped_quickly_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    path.write_bytes(b"{}\n" + b" \r\n" * 1_000_000 + b"\n  {}\n\n\n[]")
+    began = time.monotonic()
+    lines = [(line.number, line.text) for line in open_source(str(path)).lines()]
+    assert time.monotonic() - began < 1
+    assert lines == [(1, b"{}"), (1_000_003, b"{}"), (1_000_006, b"[]")]
+
+
+def test_the_limit_is_counted_from_the_latest_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_BYTES_WITHOUT_RECORD", 1_000_000)
+    path = tmp_path / "a.ndjson"
+    path.write_bytes((b"\n" * 900_000 + b"{}\n") * 3)
+    assert len(list(open_source(str(path)).lines())) == 3
+
+
+@pytest.fixture
+def start(tmp_path: Path, store: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts watchers of `incoming` as separate processes, which keep files in `kept`."""
+    (tmp_path / "incoming").mkdir()
+    started: list[subprocess.Popen[bytes]] = []
+
+    def new(*options: str) -> subprocess.Popen[bytes]:
+        words = [*PYTHON, "load", "--watch", tmp_path / "incoming", "--kept", tmp_path / "kept", "--json", *options]
+        with (tmp_path / "err").open("wb") as errors:
+            started.append(
+                subprocess.Popen([*map(str, words), "--store", str(store)], stdout=subprocess.DEVNULL, stderr=errors)
+            )
+        until(lambda: b"SIGTERM." in (tmp_path / "err").read_bytes(), "the folder was watched")
+        return started[-1]
+
+    yield new
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("name", ["many.ndjson", "sparse.ndjson"])
+def test_the_watcher_obeys_signals_while_it_reads_a_file_without_end(
+    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, name: str
+) -> None:
+    process = start()
+    if name == "many.ndjson":
+        (tmp_path / "incoming" / name).write_bytes(b"{}\n" * 5_000_000)
+        until(lambda: list((tmp_path / "kept").parent.rglob("rejects/*")), "the load had begun")
+    else:
+        with (tmp_path / "incoming" / name).open("wb") as file:
+            file.truncate(1 << 40)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert time.monotonic() - began < SOON_SEC
+
+
+def test_ten_thousand_small_files_do_not_hold_up_a_delivery(
+    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    incoming = tmp_path / "incoming"
+    for number in range(10_000):
+        (incoming / f".{number}").write_bytes(b"x")
+    for number in range(10_000):
+        (incoming / f".{number}").rename(incoming / f"x-{number}.{'csv' if number % 2 else 'ndjson'}")
+    (incoming / "a.ndjson").write_bytes(SHOP_LINES)
+    start()
+    until(lambda: "a.ndjson" in names(tmp_path / "kept" / "done"), "the delivery was loaded", 10)
+    until(lambda: list(incoming.iterdir()) == [], "all files were moved", 120)
+    assert len(names(tmp_path / "kept" / "done")) == 5_001
+    assert len(names(tmp_path / "kept" / "quarantine")) == 10_000
+
+
+# --- loading a folder by hand -----------------------------------------------------------
+
+
+def test_links_and_pipes_in_a_folder_are_refused_by_name(counterfoil: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "delivery"
+    folder.mkdir()
+    (folder / "a.ndjson").write_bytes(SHOP_LINES)
+    (folder / "environ.ndjson").symlink_to("/proc/self/environ")
+    (folder / "good.ndjson").symlink_to(folder / "a.ndjson")
+    os.mkfifo(folder / "pipe.ndjson")
+    told = counterfoil.json("load", folder, status=3)
+    assert (told["lines"], told["added"], told["rejectsFile"]) == (2, 2, None)
+    assert told["refusedFiles"] == ["environ.ndjson", "good.ndjson", "pipe.ndjson"]
+    text = counterfoil("load", folder, status=3).stdout
+    assert "not loaded  environ.ndjson (a symbolic link)" in text
+    assert "not loaded  pipe.ndjson (a named pipe)" in text
+    counterfoil("load", folder, "--check", status=3)
+    moved = counterfoil.json("load", folder, "--quarantine", tmp_path / "q", status=3)["quarantined"]
+    assert len(moved) == 3
+    assert reasons(tmp_path / "q")[0].startswith("environ.ndjson is a symbolic link.")
+    assert counterfoil.json("load", folder)["refusedFiles"] == []
+
+
+def test_a_folder_with_only_links_loads_nothing_and_says_so(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "delivery").mkdir()
+    (tmp_path / "delivery" / "a.ndjson").symlink_to("/proc/self/environ")
+    assert counterfoil.json("load", tmp_path / "delivery", status=3)["refusedFiles"] == ["a.ndjson"]
+
+
+def test_a_path_that_the_operator_types_may_be_a_link(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.ndjson").write_bytes(SHOP_LINES)
+    (tmp_path / "file").symlink_to(tmp_path / "real" / "a.ndjson")
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    assert counterfoil.json("load", tmp_path / "file")["added"] == 2
+    assert counterfoil.json("load", tmp_path / "folder")["unchanged"] == 2
+
+
+def test_processes_of_a_load_do_not_inherit_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "do-not-inherit-" + secrets.token_hex())
+    monkeypatch.setenv("COUNTERFOIL_STORE", "postgresql://owner:do-not-inherit@localhost/counterfoil")
+    pool = ConverterPool(Pseudonyms(bytes(32)), 1)
+    pool.start(forks=False)
+    try:
+        until(pool.processes[0].is_ready, "the process is ready")
+        environment = Path(f"/proc/{pool.processes[0].process.pid}/environ").read_bytes()
+        assert b"PATH=" in environment
+        assert b"do-not-inherit" not in environment
+    finally:
+        pool.close()
+    assert "COUNTERFOIL_SECRET" in os.environ

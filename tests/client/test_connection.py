@@ -1,0 +1,160 @@
+"""Tests for the connection of the blocking client: how it sends requests, reuses connections and is closed."""
+
+import gzip
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from backports import zstd
+
+from client.scripted_service import Answer, scripted_service
+from counterfoil.client.connection import Connection
+from counterfoil.client.conversation import Call, HttpResponse, NoResponse
+from waiting import until
+
+CALL = Call("changes")
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@contextmanager
+def raw_service(*answers: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
+    """Accept one connection per response, send the response once bytes arrive, and keep the connection open."""
+    accepted: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for answer in answers:
+                peer = listener.accept()[0]
+                accepted.append(peer)
+                peer.recv(65_536)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/ext/v1", accepted
+        finally:
+            thread.join(5)
+            for peer in accepted:
+                peer.close()
+
+
+def connected(url: str, timeout_sec: float = 10.0) -> closing[Connection]:
+    return closing(Connection(url, "k", timeout_sec))
+
+
+def test_the_query_is_encoded_and_the_headers_are_sent() -> None:
+    seen: list[tuple[str, Mapping[str, str]]] = []
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        seen.append((path, headers))
+        return 404, {"X-Request-Id": "r1"}, b"{}"
+
+    with scripted_service(answer) as url, connected(f"{url}/ext/v1") as connection:
+        response = connection.get(Call("changes", (("since", "a+b/c=&ก"), ("limit", "5"))))
+    assert isinstance(response, HttpResponse)
+    assert (response.status, response.headers["x-request-id"], response.body) == (404, "r1", b"{}")
+    [(path, headers)] = seen
+    assert path == "/ext/v1/changes?since=a%2Bb%2Fc%3D%26%E0%B8%81&limit=5"
+    assert {name.lower(): value for name, value in headers.items()}["authorization"] == "Bearer k"
+
+
+@pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
+def test_compressed_responses_are_decompressed(encoding: str, compress: object) -> None:
+    assert callable(compress)
+    with (
+        scripted_service(lambda *_: (200, {"content-encoding": encoding}, compress(b"x" * 9_000))) as url,
+        connected(url) as connection,
+    ):
+        response = connection.get(CALL)
+    assert isinstance(response, HttpResponse)
+    assert response.body == b"x" * 9_000
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_damaged_body_counts_as_no_response(encoding: str) -> None:
+    with scripted_service(lambda *_: (200, {"content-encoding": encoding}, b"{}")) as url, connected(url) as connection:
+        assert isinstance(connection.get(CALL), NoResponse)
+
+
+def test_requests_share_a_connection() -> None:
+    with raw_service(EMPTY) as (url, accepted), connected(url) as connection:
+        assert isinstance(connection.get(CALL), HttpResponse)
+
+        def answer_again() -> None:
+            accepted[0].recv(65_536)
+            accepted[0].sendall(EMPTY)
+
+        reply = threading.Thread(target=answer_again)
+        reply.start()
+        assert isinstance(connection.get(CALL), HttpResponse)
+        reply.join()
+        assert len(accepted) == 1
+
+
+def test_a_connection_that_the_service_has_closed_is_replaced() -> None:
+    with raw_service(EMPTY, EMPTY) as (url, accepted), connected(url) as connection:
+        assert isinstance(connection.get(CALL), HttpResponse)
+        accepted[0].shutdown(socket.SHUT_RDWR)
+        assert isinstance(connection.get(CALL), HttpResponse)
+        assert len(accepted) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"],
+    ids=["none", "bad", "cut"],
+)
+def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
+    with raw_service(answer) as (url, accepted), connected(url) as connection:
+        hang_up = threading.Timer(0.05, lambda: accepted[0].shutdown(socket.SHUT_RDWR))
+        hang_up.start()
+        assert isinstance(connection.get(CALL), NoResponse)
+        hang_up.join()
+
+
+def test_a_service_that_does_not_respond_in_time_counts_as_no_response() -> None:
+    with raw_service(b"") as (url, _), connected(url, timeout_sec=0.05) as connection:
+        assert connection.get(CALL) == NoResponse("ReadTimeout: timed out")
+
+
+def test_closing_ends_a_request_that_another_thread_waits_for() -> None:
+    outcomes: list[object] = []
+    with raw_service(b"") as (url, accepted), connected(url, timeout_sec=60) as connection:
+        waiting = threading.Thread(target=lambda: outcomes.append(connection.get(CALL)))
+        waiting.start()
+        while not accepted:
+            waiting.join(0.01)
+        connection.close()
+        waiting.join(10)
+        assert isinstance(outcomes[0], NoResponse)
+        assert connection.get(CALL) == NoResponse("the client is closed")
+
+
+def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw_service(b"") as (url, _), connected(url, timeout_sec=60) as connection:
+        connect = socket.create_connection
+
+        def connect_and_close(*arguments: Any, **options: Any) -> socket.socket:
+            opened = connect(*arguments, **options)
+            monkeypatch.undo()
+            threading.Thread(target=connection.close).start()
+            return opened
+
+        monkeypatch.setattr(socket, "create_connection", connect_and_close)
+        assert isinstance(connection.get(CALL), NoResponse)
+
+
+def test_closing_ends_a_request_whose_response_is_the_last_of_its_connection() -> None:
+    outcomes: list[object] = []
+    half = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
+    with raw_service(half) as (url, accepted), connected(url, timeout_sec=60) as connection:
+        waiting = threading.Thread(target=lambda: outcomes.append(connection.get(CALL)))
+        waiting.start()
+        until(lambda: bool(accepted), "the service has the request")
+        connection.close()
+        waiting.join(10)
+        assert isinstance(outcomes[0], NoResponse)

@@ -1,0 +1,348 @@
+"""Tests that a service that lies can neither exhaust this machine nor damage a copy, and that the message is plain."""
+
+import asyncio
+import gzip
+import json
+import random
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from backports import zstd
+from click.testing import CliRunner, Result
+
+from client.scripted_service import Answer, scripted_service
+from counterfoil.cli.exit_status import DIFFERENT
+from counterfoil.cli.main import program
+from counterfoil.client import AsyncClient, Client, Unreachable
+from counterfoil.client.errors import ResponseTooLarge
+
+NOW = "2026-01-31T12:00:00.000Z"
+USAGE = {"ok": True, "data": {"keyId": "k", "scope": "franchise", "rate": {"perMin": 100_000}}, "serverTime": NOW}
+SHOP = {
+    "shopId": "s1",
+    "shopName": "Riverside",
+    "franchiseId": "f",
+    "providerId": "p",
+    "timezone": "Asia/Bangkok",
+    "categories": [],
+}
+BILL = {"id": "b1", "shopId": "s1", "status": "completed", "amounts": {"net": 1}, "billDate": "2026-01-31"}
+FEED = {
+    "ok": True,
+    "data": [
+        {"type": "shop", "shopId": "s1", "full": True, "inScope": True, "shop": SHOP},
+        {"type": "bill", "shopId": "s1", "bill": BILL},
+        {"type": "billRemoved", "shopId": "s1", "id": "b2"},
+    ],
+    "serverTime": NOW,
+    "nextCursor": None,
+    "mark": "m1",
+}
+MEMBERS = {"ok": True, "data": [{"memberId": "m1"}], "serverTime": NOW, "nextCursor": None}
+DIGEST = {"shopId": "s1", "day": "2026-01-31", "bills": 1, "voids": 0, "net": 1.5, "tip": 0, "hash": "another"}
+DIGESTS = {"ok": True, "data": [DIGEST], "serverTime": NOW, "nextCursor": None}
+BILLS = {"ok": True, "data": [BILL], "serverTime": NOW, "nextCursor": None}
+HONEST: dict[str, Any] = {
+    "usage": USAGE,
+    "changes": FEED,
+    "members": MEMBERS,
+    "digests": DIGESTS,
+    "transactions": BILLS,
+}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COUNTERFOIL_KEY", "cf_live_invented")
+    monkeypatch.setattr("counterfoil.client.conversation.FIRST_PAUSE_SEC", 0.0001)
+    monkeypatch.chdir(tmp_path)
+
+
+def route(path: str) -> str:
+    return path.partition("?")[0].rpartition("/")[2]
+
+
+@contextmanager
+def service(**lies: bytes | Callable[[], Answer]) -> Iterator[str]:
+    """Run a service that answers honestly except on the given routes."""
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        lie = lies.get(route(path))
+        if callable(lie):
+            return lie()
+        return 200, {"content-type": "application/json"}, lie or json.dumps(HONEST[route(path)]).encode()
+
+    with scripted_service(answer) as url:
+        yield url
+
+
+def run(command: str, url: str, to: str = "copy.sqlite") -> Result:
+    result = CliRunner().invoke(program, [command, "--url", url, "--to", to])
+    assert "Traceback" not in result.output
+    assert "unexpected error" not in result.output, result.output
+    return result
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize("path", ["usage", "changes", "members"])
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_deeply_nested_json_is_reported_in_a_plain_sentence(path: str, depth: int) -> None:
+    body = b'{"data":' + nested(depth) + b',"serverTime":"' + NOW.encode() + b'","mark":"m"}'
+    with service(**{path: body}) as url:
+        result = run("pull", url)
+    assert result.exit_code == 1
+    assert "Counterfoil API" in result.output
+
+
+BOMB = b'{"data":[' + b" " * (200 * 1024 * 1024) + b"]}"
+COMPRESSED = {"gzip": gzip.compress(BOMB, 9), "zstd": zstd.compress(BOMB, 19), "identity": BOMB[: 40 * 1024 * 1024]}
+
+
+@pytest.mark.parametrize("path", ["usage", "changes", "members"])
+@pytest.mark.parametrize("encoding", COMPRESSED)
+def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(path: str, encoding: str) -> None:
+    with service(**{path: lambda: (200, {"content-encoding": encoding}, COMPRESSED[encoding])}) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", _MEASURED, "pull", "--url", url, "--to", "copy.sqlite"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "larger than 16 MiB" in done.stderr
+    assert int(done.stdout.split()[-1]) < 250_000, done.stdout
+    assert done.stdout.split()[-2] == "1"
+
+
+_MEASURED = """
+import sys
+from pathlib import Path
+from counterfoil.cli.exit_status import DIFFERENT
+from counterfoil.cli.main import program
+try:
+    program.main(sys.argv[1:], prog_name="counterfoil")
+except SystemExit as end:
+    print(end.code, Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+"""
+
+
+@contextmanager
+def raw_sender(send: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Run a service that answers each connection with what `send` writes to it, until the client hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    peer = listener.accept()[0]
+                except OSError:
+                    return
+                with peer, suppress(OSError):
+                    peer.recv(65_536)
+                    send(peer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/ext/v1"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+CHUNK = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+
+
+def endless_chunks(peer: socket.socket) -> None:
+    peer.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
+    while True:
+        peer.sendall(CHUNK)
+
+
+def endless_until_close(peer: socket.socket) -> None:
+    peer.sendall(HEAD + b"\r\n")
+    while True:
+        peer.sendall(CHUNK)
+
+
+def endless_zstd(peer: socket.socket) -> None:
+    """Send a frame that never ends, and that becomes 128 KiB with every 4 bytes."""
+    peer.sendall(HEAD + b"content-encoding: zstd\r\n\r\n" + b"\x28\xb5\x2f\xfd\x00\x58")
+    while True:
+        peer.sendall(b"\x02\x00\x10 " * 4_096)
+
+
+@pytest.mark.parametrize("send", [endless_chunks, endless_until_close, endless_zstd])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_endless_body_is_not_read_to_its_end(
+    send: Callable[[socket.socket], None], kind: type[Client] | type[AsyncClient]
+) -> None:
+    with raw_sender(send) as url, pytest.raises(ResponseTooLarge, match="larger than 16 MiB"):
+        call(kind, url)
+
+
+def trickling_body(peer: socket.socket) -> None:
+    peer.sendall(HEAD + b"content-length: 100000\r\n\r\n")
+    trickle(peer)
+
+
+def trickling_head(peer: socket.socket) -> None:
+    peer.sendall(HEAD + b"x: ")
+    trickle(peer)
+
+
+def trickle(peer: socket.socket) -> None:
+    """Send a byte whenever the client is about to stop waiting for one."""
+    pause = threading.Event()
+    while not pause.wait(0.02):
+        peer.sendall(b"x")
+
+
+@pytest.mark.parametrize("send", [trickling_body, trickling_head])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_response_that_trickles_ends_after_four_timeouts(
+    send: Callable[[socket.socket], None], kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.client.conversation.MAX_TRIES", 1)
+    with raw_sender(send) as url, pytest.raises(Unreachable, match=r"not complete after 1\.2 seconds"):
+        call(kind, url, timeout_sec=0.3)
+
+
+def call(kind: type[Client] | type[AsyncClient], url: str, timeout_sec: float = 10.0) -> None:
+    if kind is Client:
+        with Client(url, "k", per_min=1_000, timeout_sec=timeout_sec, sleep=lambda _: None) as client:
+            client.shops()
+        return
+
+    async def call_asynchronously() -> None:
+        async with AsyncClient(url, "k", per_min=1_000, timeout_sec=timeout_sec, sleep=no_sleep) as client:
+            await client.shops()
+
+    asyncio.run(call_asynchronously())
+
+
+async def no_sleep(seconds: float) -> None: ...
+
+
+def test_a_page_of_large_records_is_read_with_a_smaller_limit() -> None:
+    """Records have at most 512 KiB, so a page of 200 may be too large, but a page of 25 is not."""
+    asked: list[str] = []
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        limit = parse_qs(urlsplit(path).query)["limit"][0]
+        asked.append(limit)
+        rows = [{"memberId": f"m{number}", "x": "x" * 500_000} for number in range(int(limit))]
+        return 200, {}, json.dumps(MEMBERS | {"data": rows}).encode()
+
+    with scripted_service(answer) as url, Client(url, "k", per_min=1_000) as client:
+        assert len(list(client.members("p"))) == 25
+    assert asked == ["200", "25"]
+
+
+# --- a service whose responses have another form -------------------------------------
+
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    10**30,
+    1e308,
+    "",
+    "x",
+    "\u0000",
+    "\x1b[2J",
+    "x" * 10_000,
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": None},
+    "NaN",
+    "1e999999999",
+    "2026-02-31T99:00:00Z",
+    "9999-12-31T23:59:59+14:00",
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value inside a body."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in inner:
+        yield from places(part, (*path, name))
+
+
+def replaced(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
+    if not path:
+        return odd
+    changed = dict(value) if isinstance(value, dict) else list(value)
+    changed[path[0]] = replaced(value[path[0]], path[1:], odd)
+    return changed
+
+
+def odd_bodies(route_name: str) -> list[bytes]:
+    bodies = [
+        json.dumps(replaced(HONEST[route_name], path, odd)).encode()
+        for path in places(HONEST[route_name])
+        for odd in ODD
+    ]
+    return [*bodies, b"", b"\xff", b"NaN", b'{"data": NaN}', b"<html>", b'{"data": [' + b"9" * 20_000 + b"]}"]
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("route_name", HONEST)
+def test_a_response_of_another_form_damages_no_copy(route_name: str, count: int) -> None:
+    """Values of a response are replaced by odd ones. The command says so, and the next honest pull repairs all."""
+    bodies = odd_bodies(route_name)
+    random.Random(26).shuffle(bodies)  # noqa: S311 - the same bodies every time
+    lie: list[bytes] = []
+    command = "reconcile" if route_name in ("digests", "transactions") else "pull"
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        is_lie = bool(lie) and route(path) == route_name
+        return 200, {}, lie[0] if is_lie else json.dumps(HONEST[route(path)]).encode()
+
+    with scripted_service(answer) as url:
+        assert run("pull", url).exit_code == 0
+        before = copied()
+        for body in bodies[:count]:
+            lie[:] = [body]
+            result = run(command, url)
+            assert result.exit_code in (0, DIFFERENT) or "counterfoil: " in result.output, (body, result.output)
+            lie.clear()
+            assert run("pull", url).exit_code == 0, body
+            assert copied() == before, body
+
+
+def copied() -> dict[str, list[Any]]:
+    with closing(sqlite3.connect("copy.sqlite")) as database:
+        return {
+            table: database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()  # noqa: S608 - our own names
+            for table in ("shops", "bills")
+        }
+
+
+@pytest.mark.parametrize("status", [204, 206, 301, 302, 304, 307, 404, 418, 500, 503])
+@pytest.mark.parametrize("location", ["", "/elsewhere", "http://[", "file:///etc/passwd"])
+def test_an_unexpected_status_or_redirect_is_not_followed(status: int, location: str) -> None:
+    headers = {"location": location, "content-type": "text/html", "set-cookie": "a=b"} if location else {}
+    asked: list[str] = []
+
+    def answer(path: str, _: Mapping[str, str]) -> Answer:
+        asked.append(route(path))
+        return status, headers, b"" if status in (204, 304) else b"<html>"
+
+    with scripted_service(answer) as url:
+        assert run("pull", url).exit_code in (1, 5)
+    assert set(asked) == {"usage"}

@@ -1,0 +1,239 @@
+"""The supervisor replaces workers, holds the port for them, and logs what they write to standard error."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from counterfoil.machine.addresses import reachable_host
+from counterfoil.serving.listeners import hold_port
+from counterfoil.settings import SettingsError
+from e2e.serve_process import COMMAND, SHOP, Deployment, ServeProcess, alive
+from records import bills
+from running_service import free_port
+from waiting import until
+
+pytestmark = pytest.mark.programs
+
+IPV4, IPV6 = ("127.0.0.1", "0.0.0.0"), ("::1", "::")  # noqa: S104 - the tests stay on this machine
+NOBODY = 65534
+RESTARTS = 10
+# Sets the range of local ports of one socket, since Linux 6.3. Python 3.11 has no name for it.
+IP_LOCAL_PORT_RANGE = 51
+
+# Another user tries to listen on a port, with every combination of socket options. Prints the address if that succeeds.
+_LISTEN_AS_NOBODY = f"""
+import itertools, os, socket, sys
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+options = (socket.SO_REUSEADDR, socket.SO_REUSEPORT)
+for host, *values in itertools.product(sys.argv[2:], (0, 1), (0, 1)):
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as other:
+        for option, value in zip(options, values):
+            other.setsockopt(socket.SOL_SOCKET, option, value)
+        try:
+            other.bind((host, int(sys.argv[1])))
+            other.listen()
+        except OSError:
+            continue
+        print(host, values)
+"""
+
+
+@contextmanager
+def no_worker(deployment: Deployment, host: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a service on this address whose only worker has died and cannot be replaced."""
+    with deployment.log.open("ab") as log:
+        command = [*COMMAND, "--workers", "1", "--host", host]
+        process = subprocess.Popen(command, env=deployment.environment(), stdout=log, stderr=log)
+    try:
+        until(lambda: is_listening(host, deployment.port), "the service listens")
+        books = deployment.store / "books.sqlite3"
+        books.rename(deployment.store / "elsewhere")
+        (worker,) = children(process.pid)
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: b"worker_failed" in deployment.log.read_bytes(), "a worker could not start")
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def children(process: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()]
+
+
+def is_listening(host: str, port: int) -> bool:
+    with suppress(ConnectionRefusedError), socket.create_connection((reachable_host(host), port), timeout=5):
+        return True
+    return False
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+@pytest.mark.parametrize(
+    "host", [IPV4[0], IPV6[0], *(pytest.param(host, marks=pytest.mark.long) for host in (IPV4[1], IPV6[1]))]
+)
+def test_while_the_only_worker_is_dead_no_other_user_can_listen_on_the_port(tmp_path: Path, host: str) -> None:
+    deployment = Deployment(tmp_path)
+    with no_worker(deployment, host):
+        # A socket on `::` also receives IPv4 connections.
+        others = {"::1": IPV6, "::": IPV4 + IPV6}.get(host, IPV4)
+        command = [sys.executable, "-c", _LISTEN_AS_NOBODY, str(deployment.port), *others]
+        attempt = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        assert attempt.stdout == ""
+        assert not is_listening(host, deployment.port)
+
+
+def test_a_service_that_has_no_worker_is_not_joined_by_a_second_service(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    with no_worker(deployment, "127.0.0.1"):
+        assert f"cannot listen on 127.0.0.1:{deployment.port}" in deployment.refusal(COUNTERFOIL_ADMIN_PORT="0")
+
+
+def test_port_0_is_any_free_port_that_all_workers_share(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    deployment.port = 0
+    running = deployment.start(workers=2)
+    ready = until(lambda: [line for line in running.logged() if line.get("what") == "ready"], "the service is ready")
+    assert is_listening("127.0.0.1", int(ready[0]["detail"].rpartition(":")[2]))
+    assert running.stop() == 0
+
+
+# --- restarts ----------------------------------------------------------------------------
+
+
+def connection_to_itself(port: int) -> socket.socket:
+    """Connect to a port on which nothing listens, from the same port. A client under load can get that port too."""
+    caller = socket.socket()
+    try:
+        caller.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("HH", port, port))
+    except OSError:
+        caller.close()
+        pytest.skip("this kernel cannot limit the local ports of a socket")
+    try:
+        caller.connect(("127.0.0.1", port))
+    except OSError:
+        caller.close()
+        raise
+    return caller
+
+
+def test_a_port_that_an_outgoing_connection_uses_is_refused_with_that_reason() -> None:
+    port = free_port()
+    with connection_to_itself(port), pytest.raises(SettingsError, match="probably by an outgoing connection"):
+        hold_port("127.0.0.1", port)
+
+
+def test_the_port_of_a_service_is_never_given_to_an_outgoing_connection() -> None:
+    with hold_port("127.0.0.1", 0) as held, pytest.raises(OSError, match="Cannot assign requested address"):
+        connection_to_itself(held.getsockname()[1])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_service_restarts_at_once_under_load(tmp_path: Path, number: signal.Signals) -> None:
+    deployment = Deployment(tmp_path)
+    deployment.load(SHOP, *bills(SHOP, 1))
+    running = deployment.start()
+    with load_on(deployment.port) as answered:
+        for _ in range(RESTARTS):
+            before, workers = answered[0], running.pids()
+            until(lambda: answered[0] > before + 50, "the service is under load")  # noqa: B023
+            running.process.send_signal(number)
+            running.process.wait(30)
+            until(lambda: not any(map(alive, workers)), "the workers have ended")  # noqa: B023
+            running = deployment.start()
+    assert running.stop() == 0
+    unexpected = [line for line in running.logged() if line["type"] == "server"]
+    assert unexpected == []
+
+
+@contextmanager
+def load_on(port: int) -> Iterator[list[int]]:
+    """Send requests on new connections all the time; yield a list with the number of responses so far."""
+    answered, done = [0], threading.Event()
+
+    def ask() -> None:
+        while not done.wait(0.001):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+                caller.sendall(b"GET /ext/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+                answered[0] += caller.recv(100).startswith(b"HTTP/1.1 200")
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answered
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+# --- the log -----------------------------------------------------------------------------
+
+
+def server_messages(running: ServeProcess) -> list[str]:
+    """Return the messages of workers. Every line of the log must be JSON."""
+    return [line["message"] for line in running.logged() if line["type"] == "server"]
+
+
+def test_what_native_code_writes_to_standard_error_is_logged_line_by_line(tmp_path: Path) -> None:
+    running = Deployment(tmp_path).start()
+    (worker,) = running.pids()
+    written = [
+        b"thread 'tokio-rt-worker' panicked at src/lib.rs:1:2:",
+        b'called `Result::unwrap()` on an "Err" value \xff\x1b[31m',
+        b"x" * 5000,
+        b"cut off",
+    ]
+    Path(f"/proc/{worker}/fd/2").write_bytes(b"\n".join(written))
+    os.kill(worker, signal.SIGKILL)
+    messages = until(lambda: len(found := server_messages(running)) >= 7 and found, "all is logged")
+    assert messages == [
+        "thread 'tokio-rt-worker' panicked at src/lib.rs:1:2:",
+        'called `Result::unwrap()` on an "Err" value \\xff\x1b[31m',
+        *("x" * 2048, "x" * 2048, "x" * 904),
+        "cut off",
+        "Unexpected exit from worker-1: Killed",
+    ]
+    assert running.stop() == 0
+
+
+def test_the_traceback_of_a_worker_is_logged_in_the_chosen_format(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    environment = deployment.environment() | {"COUNTERFOIL_DEBUG": "1"}
+    with deployment.log.open("ab") as log:
+        process = subprocess.Popen(COMMAND, env=environment, stdout=log, stderr=log)
+    until(lambda: b"ready" in deployment.log.read_bytes(), "the service is ready")
+    (deployment.store / "books.sqlite3").rename(deployment.store / "elsewhere")
+    (worker,) = children(process.pid)
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: b"status 1" in deployment.log.read_bytes(), "the next worker has failed")
+    process.terminate()
+    assert process.wait(30) == 0
+    logged = [json.loads(line) for line in deployment.log.read_bytes().splitlines()]
+    assert "Traceback (most recent call last):" in [line.get("message") for line in logged]
+
+
+def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    with deployment.log.open("ab") as log:
+        process = subprocess.Popen(
+            COMMAND, env=deployment.environment(), stdout=log, stderr=log, start_new_session=True
+        )
+    until(lambda: children(process.pid), "a worker starts")
+    # A terminal sends the signal to every process.
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(30) == 0
+    assert b"Traceback" not in deployment.log.read_bytes()

@@ -1,0 +1,301 @@
+"""A file of the store is replaced with an older copy, and clients must not keep a wrong copy without noticing."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite import positions
+from counterfoil.backends.sqlite.schema import NAMES, Name
+from counterfoil.ports import StoreUnavailable
+from feed_copy import FeedCopy
+from records import Record, bill, bills, branch, removal
+from running_service import RunningService
+
+COMBINATIONS = [names for size in (1, 2, 3) for names in combinations(NAMES, size)]
+
+
+def backed_up(service: RunningService, folder: Path) -> None:
+    bootstrap.back_up(service.settings, folder, with_secret=False, clock=service.clock)
+
+
+def copied(service: RunningService, folder: Path) -> None:
+    """Copy the databases as any other program would."""
+    folder.mkdir()
+    for name in NAMES:
+        file = f"{name}.sqlite3"
+        with (
+            closing(sqlite3.connect(service.settings.store / file)) as source,
+            closing(sqlite3.connect(folder / file)) as target,
+        ):
+            source.backup(target)
+
+
+class Client:
+    """Follows docs/feed.md and docs/sync.md, and can be interrupted after any page."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.copy = FeedCopy()
+        self.mark: str | None = None
+        self.bills: dict[str, Record] = {}
+
+    def read_page(self, service: RunningService, cursor: str | None = None, limit: int = 2) -> Record:
+        query: Record = {"since": self.mark, "cursor": cursor, "limit": limit}
+        sent = {name: value for name, value in query.items() if value}
+        answer: Record = service.get("changes", self.key, **sent).json()
+        if answer["ok"]:
+            self.copy.apply(answer["data"])
+        return answer
+
+    def follow_feed(self, service: RunningService, cursor: str | None = None) -> list[str]:
+        """Make one pass, and start again if a mark or a cursor is refused. Return the errors."""
+        errors: list[str] = []
+        while True:
+            answer = self.read_page(service, cursor)
+            if answer["ok"]:
+                cursor = answer["nextCursor"]
+                if cursor is None:
+                    self.mark = answer["mark"]
+                    return errors
+            else:
+                errors.append(answer["error"])
+                if answer["error"] == "mark_expired" or cursor is None:
+                    self.copy, self.mark = FeedCopy(), None
+                cursor = None
+
+
+class World:
+    """A service, its shop with bills, and a client that has read everything so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.service = RunningService(folder)
+        self.of = branch()
+        self.bills = bills(self.of, 6)
+        self.service.load(self.of, *self.bills)
+        self.client = Client(self.service.key(franchise=self.of["franchiseId"], per_min=100_000, per_day=100_000))
+        self.tick()
+        self.client.follow_feed(self.service)
+
+    def tick(self, seconds: float = 2) -> None:
+        self.service.clock.advance(seconds)
+        self.service.ledger.advance_horizon()
+
+    def change(self) -> None:
+        """Add, change and remove bills."""
+        self.service.load(bill(self.of), self.bills[0] | {"receiptNumber": "R-9"}, removal(self.bills[1]))
+        # The position of a file is known to all other files after a minute and a second.
+        self.tick(61)
+        self.tick()
+
+    def replace(self, names: tuple[Name, ...], source: Path) -> None:
+        """Stop the service, replace some of its files, and start it again."""
+        self.stop_and_replace(names, source)
+        self.service = RunningService(self.folder, clock=self.service.clock)
+        self.tick()
+
+    def stop_and_replace(self, names: tuple[Name, ...], source: Path) -> None:
+        self.service.close()
+        store = self.service.settings.store
+        for name in names:
+            for file in store.glob(f"{name}.sqlite3*"):
+                file.unlink()
+            (store / f"{name}.sqlite3").write_bytes((source / f"{name}.sqlite3").read_bytes())
+
+    def stored(self) -> dict[str, Record]:
+        read = Client(self.client.key)
+        read.follow_feed(self.service)
+        return {identity[1]: one for identity, one in read.copy.bills.items()}
+
+    def audited(self) -> list[str]:
+        return [
+            entry.detail
+            for entry in bootstrap.operator_reads(self.service.settings).audit(10)
+            if entry.actor.via == "automatic"
+        ]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.service.close()
+
+
+@pytest.mark.parametrize("copy", [backed_up, copied])
+@pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
+def test_no_copy_stays_wrong_after_some_files_have_gone_back(
+    world: World, tmp_path: Path, names: tuple[Name, ...], copy: Callable[[RunningService, Path], None]
+) -> None:
+    if copy is copied and len(names) == len(NAMES):
+        pytest.skip("nothing in the store shows that all of its files were replaced with copies of the same moment")
+    copy(world.service, tmp_path / "older")
+    world.change()
+    world.client.follow_feed(world.service)
+    world.replace(names, tmp_path / "older")
+    errors = world.client.follow_feed(world.service)
+    assert errors == (["mark_expired"] if {"books", "usage"} & set(names) else [])
+    assert {identity[1]: one for identity, one in world.client.copy.bills.items()} == world.stored()
+    assert world.client.follow_feed(world.service) == []
+    assert world.audited() == [f"an older copy of {' and '.join(f'{name}.sqlite3' for name in names)}"]
+
+
+def test_a_pass_that_was_interrupted_before_the_replacement_is_not_continued(world: World, tmp_path: Path) -> None:
+    """The mark is older than the copy, but the client has already stored changes that the copy does not contain."""
+    copied(world.service, tmp_path / "older")
+    world.change()
+    world.client.read_page(world.service)
+    world.replace(("books",), tmp_path / "older")
+    assert world.client.follow_feed(world.service) == ["mark_expired"]
+    assert {identity[1]: one for identity, one in world.client.copy.bills.items()} == world.stored()
+
+
+def test_a_first_pass_that_was_interrupted_starts_again(world: World, tmp_path: Path) -> None:
+    copied(world.service, tmp_path / "older")
+    world.change()
+    late = Client(world.client.key)
+    cursor = late.read_page(world.service)["nextCursor"]
+    world.replace(("books",), tmp_path / "older")
+    assert late.follow_feed(world.service, cursor) == ["mark_expired"]
+    assert {identity[1]: one for identity, one in late.copy.bills.items()} == world.stored()
+
+
+@pytest.mark.parametrize("name", ["books", "usage"])
+def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
+    world: World, tmp_path: Path, name: Name
+) -> None:
+    copied(world.service, tmp_path / "older")
+    world.change()
+
+    def page(cursor: str | None = None) -> Record:
+        query = {"shopId": world.of["id"], "updatedSince": "2020-01-01T00:00:00Z", "limit": 2}
+        query |= {"cursor": cursor} if cursor else {}
+        answer: Record = world.service.get("transactions", world.client.key, **query).json()
+        return answer
+
+    held = [page()["nextCursor"]]
+    held.append(page(held[0])["nextCursor"])
+    world.replace((name,), tmp_path / "older")
+    # Bills whose IDs were handed out as cursors move to the end of the list, and other clients read the list.
+    world.service.load(*(one | {"receiptNumber": "R-3"} for one in world.bills))
+    world.tick()
+    cursor = page()["nextCursor"]
+    while cursor:
+        assert cursor not in held
+        cursor = page(cursor)["nextCursor"]
+    assert [page(one)["error"] for one in held] == ["bad_cursor", "bad_cursor"]
+
+
+def test_a_load_stamps_above_every_reported_time_even_if_the_clock_is_behind(world: World, tmp_path: Path) -> None:
+    copied(world.service, tmp_path / "older")
+    world.change()
+    key = world.client.key
+    mark = world.service.get("shops", key).json()["serverTime"]
+    world.service.clock.step(-3600)
+    world.replace(("books",), tmp_path / "older")
+    world.service.load(*(again := bills(world.of, 2)))
+    found = world.service.data("transactions", key, shopId=world.of["id"], updatedSince=mark)
+    assert {one["id"] for one in found} == {one["id"] for one in again}
+
+
+def test_an_interrupted_correction_is_made_again(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied(world.service, tmp_path / "older")
+    world.change()
+    world.client.follow_feed(world.service)
+    with monkeypatch.context() as patched:
+        patched.setattr("counterfoil.backends.sqlite.restore.append", _fail)
+        with pytest.raises(StoreUnavailable, match="killed"):
+            world.replace(("usage",), tmp_path / "older")
+    world.service = RunningService(world.folder, clock=world.service.clock)
+    assert world.audited() == ["an older copy of usage.sqlite3"]
+    assert world.client.follow_feed(world.service) == ["mark_expired"]
+
+
+def _fail(*_: object) -> None:
+    raise StoreUnavailable("killed")
+
+
+def test_a_store_is_not_moved_to_postgresql_with_marks_that_are_no_longer_valid(world: World, tmp_path: Path) -> None:
+    backed_up(world.service, tmp_path / "older")
+    world.change()
+    world.client.follow_feed(world.service)
+    world.stop_and_replace(("books",), tmp_path / "older")
+    bootstrap.copy_source(world.service.settings.store, world.service.clock).close()
+    world.service = RunningService(world.folder, clock=world.service.clock)
+    assert world.audited() == ["an older copy of books.sqlite3"]
+    assert world.client.follow_feed(world.service) == ["mark_expired"]
+
+
+def test_a_file_that_was_lost_and_created_again_counts_as_an_older_one(world: World) -> None:
+    world.change()
+    world.client.follow_feed(world.service)
+    world.service.close()
+    for file in world.service.settings.store.glob("usage.sqlite3*"):
+        file.unlink()
+    bootstrap.recreate(world.service.settings, "usage")
+    world.service = RunningService(world.folder, clock=world.service.clock)
+    assert world.audited() == ["an older copy of usage.sqlite3"]
+
+
+def test_marks_stay_valid_if_no_file_was_replaced(world: World) -> None:
+    for _ in range(3):
+        world.change()
+        world.client.follow_feed(world.service)
+        world.replace((), world.folder)
+        assert world.client.follow_feed(world.service) == []
+        # Loads advance the horizon while no service runs.
+        world.service.load(bill(world.of))
+    world.service.clock.step(-3600)
+    world.change()
+    world.replace((), world.folder)
+    assert world.client.follow_feed(world.service) == []
+    assert world.audited() == []
+
+
+def test_no_file_seems_older_while_a_service_writes_the_positions(world: World) -> None:
+    store, done = world.service.settings.store, threading.Event()
+
+    def tick() -> None:
+        for _ in range(300):
+            world.tick(61)
+        done.set()
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    checks = 0
+    while not done.is_set():
+        assert positions.older_files(store) == []
+        checks += 1
+    ticking.join()
+    assert checks > 20
+
+
+def test_a_file_that_is_replaced_while_the_service_runs_does_not_get_the_new_position(
+    world: World, tmp_path: Path
+) -> None:
+    copied(world.service, tmp_path / "older")
+    world.change()
+    store = world.service.settings.store
+    for name in NAMES[1:]:
+        for file in store.glob(f"{name}.sqlite3*"):
+            file.unlink()
+        (tmp_path / "older" / f"{name}.sqlite3").rename(store / f"{name}.sqlite3")
+    world.change()
+    assert positions.older_files(store) == ["keys", "usage"]
+
+
+def test_a_locked_file_does_not_delay_the_horizon(world: World) -> None:
+    with closing(sqlite3.connect(world.service.settings.store / "keys.sqlite3", isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        world.tick(61)
+        assert time.monotonic() - began < 1
+        holder.execute("ROLLBACK")
+    assert world.audited() == []
