@@ -25,11 +25,10 @@ from counterfoil.backends.sqlite import store
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.change_feed import BEGINNING, FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.feed_tokens import FeedTokens
+from counterfoil.domain.tokens import FeedTokens
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.observe.events import Event
 from counterfoil.observe.logs import JsonLog

@@ -14,8 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted
+from counterfoil.domain.access import Admitted, Key, Scope
 from counterfoil.domain.problems import Refused
 from counterfoil.domain.requests import bill_list, digest_list, lookup, member_list
 from counterfoil.reads import Answer, Caller, Reads

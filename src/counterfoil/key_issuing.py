@@ -15,10 +15,9 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
-from counterfoil.domain.key_rotation import KeyRotation
 from counterfoil.domain.messages import Message, MessageError
 from counterfoil.domain.pos_values import MAX_ID_BYTES
-from counterfoil.ports import KeyStore, StoredKey
+from counterfoil.ports import KeyRotation, KeyStore, StoredKey
 
 MAX_LIMIT = 1_000_000_000
 MAX_LABEL_LENGTH = 200

@@ -29,8 +29,15 @@ from counterfoil.domain.audit import COLUMNS, AuditEntry, from_row
 from counterfoil.domain.batch import known_facts
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, WatchedFolder
-from counterfoil.domain.load_progress import LatestLoad, RejectedLine, decode_seen_at, latest_load
+from counterfoil.domain.intake import (
+    FORGET_FOLDER_MS,
+    Intake,
+    LatestLoad,
+    RejectedLine,
+    WatchedFolder,
+    decode_seen_at,
+    latest_load,
+)
 from counterfoil.domain.messages import Message
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.request_records import CopyState, ReadProgress, copy_state

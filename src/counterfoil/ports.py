@@ -13,15 +13,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.intake import Intake
-from counterfoil.domain.key_rotation import KeyRotation, RotateKey
-from counterfoil.domain.load_progress import LoadProgress
+from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import MessageError
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -99,7 +96,7 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Templates of members in list order, which `domain/member_template.py` fills in.
+    """Templates of members in list order, which `domain/members.py` fills in.
 
     `last` and `continues` have the same meaning as in `BillPage`.
     """
@@ -221,6 +218,20 @@ class KeyLookup(Protocol):
 
 # Takes a key before and after a change. Returns the audit entry, or None if there is nothing to record.
 DescribeChange = Callable[[Key, Key], AuditEntry | None]
+
+
+class KeyRotation(Struct, frozen=True, kw_only=True):
+    """The rows that a rotation writes. `old` may have a scheduled revocation; `secret_digest` is for the successor."""
+
+    old: Key
+    successor: Key
+    secret_digest: bytes
+    entries: Sequence[AuditEntry]
+
+
+# Takes a key and its successors. Returns the rotation, or raises if the key must not be rotated. A store calls it in
+# the transaction that writes the result, so the second of two rotations finds the successor that the first one created.
+RotateKey = Callable[[Key, Sequence[Key]], KeyRotation]
 
 
 class KeyStore(Protocol):

@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 from msgspec import UNSET, Struct, UnsetType, json
 
-from counterfoil.domain import allowance, members
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import Admitted
+from counterfoil.domain import members
+from counterfoil.domain.access import USAGE_DAYS, Admitted, Key, usage_report
 from counterfoil.domain.calendar import as_number, compact, days_until
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
-from counterfoil.domain.feed_tokens import FeedTokens
-from counterfoil.domain.member_template import fill_in
+from counterfoil.domain.changes import NO_DAY
+from counterfoil.domain.members import fill_in
 from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Listing, Position, StoredCursor, fresh_cursor
 from counterfoil.domain.problems import (
     BAD_CURSOR,
@@ -28,8 +27,7 @@ from counterfoil.domain.problems import (
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList
 from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
-from counterfoil.domain.rows import NO_DAY
-from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.domain.tokens import FeedTokens, Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
 # Number of fresh IDs to try for one cursor before giving up. The later IDs are long enough to be unique.
@@ -233,8 +231,8 @@ class Reads:
     async def usage(self, caller: Caller) -> Answer:
         key, admitted = caller.key, caller.admitted
         horizon = caller.horizon or await self._books.horizon()
-        counts = await self._meter.counts(key, days_until(admitted.day, allowance.USAGE_DAYS))
-        data = json.encode(allowance.usage(key, admitted, counts))
+        counts = await self._meter.counts(key, days_until(admitted.day, USAGE_DAYS))
+        data = json.encode(usage_report(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
 
     def _feed_window(self, key: Key, question: ChangeFeed, horizon: int) -> tuple[Window, FeedPosition | None]:

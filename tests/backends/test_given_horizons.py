@@ -14,8 +14,7 @@ import servers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Meter
 

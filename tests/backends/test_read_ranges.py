@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 import servers
-from counterfoil.domain.read_ranges import MAX_RANGES, as_text, from_text, merge_texts, merged
+from counterfoil.domain.request_records import MAX_RANGES, as_text, from_text, merge_texts, merged
 
 MERGE = "SELECT counterfoil.merge_ranges(%s, %s)"
 

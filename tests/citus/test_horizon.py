@@ -13,8 +13,7 @@ from citus.cluster import Node, cluster
 from citus.store import CitusStore
 from counterfoil.backends.postgres.citus_ledger import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
-from counterfoil.domain.changes import Outcome, PutMember
-from counterfoil.domain.rows import BillRow
+from counterfoil.domain.changes import BillRow, Outcome, PutMember
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
 from ports.conftest import Run

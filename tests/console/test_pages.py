@@ -13,7 +13,7 @@ from cli.command import Command
 from console.running_console import Operator, RunningConsole
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
-from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.intake import RejectedLine
 from counterfoil.text import csv_text
 from records import NEW_YEAR, base, bill, bills, branch, member
 

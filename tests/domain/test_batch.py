@@ -9,9 +9,12 @@ from msgspec.structs import replace
 from counterfoil.domain.batch import Batch, known_facts, needed_rows, prepared, rewritten
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.changes import (
+    NEVER,
+    NO_DAY,
     Change,
     KnownFacts,
     Outcome,
+    OutdatedBill,
     PutBase,
     PutBill,
     PutMember,
@@ -19,9 +22,10 @@ from counterfoil.domain.changes import (
     RemoveBill,
     RemoveMember,
     RemoveShop,
+    account_values,
+    digest_of,
 )
 from counterfoil.domain.members import base_from, member_from
-from counterfoil.domain.rows import NEVER, NO_DAY, OutdatedBill, account_values, digest_of
 from counterfoil.domain.shops import shop_from
 
 ADDED, CHANGED, UNCHANGED = Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.domain.categories import categories_from
+from counterfoil.domain.shops import categories_from
 
 
 def levels(*records: dict[str, Any]) -> dict[str, int | None]:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.access import Key, KeyUse, KeyWarning, Scope, key_warnings
 from counterfoil.domain.calendar import DAY_MS
-from counterfoil.domain.key_hygiene import KeyUse, KeyWarning, key_warnings
 
 NOW = 1_800_000_000_000
 

@@ -7,8 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 
-from counterfoil.domain.member_template import CUT, NEXT, fill_in, template_of
-from counterfoil.domain.members import Account, Base, Lot, StoredMember, Tier, member_from, published
+from counterfoil.domain.members import (
+    CUT,
+    NEXT,
+    Account,
+    Base,
+    Lot,
+    StoredMember,
+    Tier,
+    fill_in,
+    member_from,
+    published,
+    template_of,
+)
 from counterfoil.domain.pos_values import LAST_INSTANT
 from counterfoil.domain.resources import Coupon
 

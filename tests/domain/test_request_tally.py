@@ -2,8 +2,7 @@
 
 import random
 
-from counterfoil.domain.read_ranges import MAX_RANGES
-from counterfoil.domain.request_records import CHANGES_OF_SHOP, RequestTally
+from counterfoil.domain.request_records import CHANGES_OF_SHOP, MAX_RANGES, RequestTally
 
 LIST = ("k_1", CHANGES_OF_SHOP, "sh_1")
 

@@ -9,8 +9,8 @@ import pytest
 from actors import OPERATOR
 from broken_store import keys_unreadable, run_sql, table_missing
 from counterfoil import bootstrap, key_issuing
-from counterfoil.domain.feed_tokens import FeedTokens
 from counterfoil.domain.problems import TABLE, Problem
+from counterfoil.domain.tokens import FeedTokens
 from records import NEW_YEAR, bills, branch, days, member
 from running_service import RunningService
 

@@ -13,7 +13,7 @@ from typing import Any
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.access import Scope
-from counterfoil.domain.member_template import NEXT
+from counterfoil.domain.members import NEXT
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source

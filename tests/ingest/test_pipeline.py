@@ -12,7 +12,7 @@ import pytest
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.domain.changes import Change, Outcome
-from counterfoil.domain.load_progress import LoadProgress
+from counterfoil.domain.intake import LoadProgress
 from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil import bootstrap
-from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.intake import RejectedLine
 from counterfoil.ingest.fields import OTHER_FIELDS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from records import bill, shop

@@ -5,8 +5,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from typing import Any
 
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import Admitted
+from counterfoil.domain.access import Admitted, Key
 from counterfoil.ingest.lines import Reader
 from counterfoil.machine.clock import SystemClock
 from ports.backends import Store

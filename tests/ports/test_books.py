@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from counterfoil.domain.access import Scope, ScopeKind
-from counterfoil.domain.member_template import fill_in
+from counterfoil.domain.members import fill_in
 from counterfoil.domain.paging import Position
 from counterfoil.ports import BillPage, MemberPage
 from ports.backends import Store

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import Outcome, PutBill
-from counterfoil.domain.load_progress import LatestLoad, LoadProgress
+from counterfoil.domain.intake import LatestLoad, LoadProgress
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.operator_reads import load_state
 from counterfoil.ports import StoreMismatch, StoreUnavailable

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable

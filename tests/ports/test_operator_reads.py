@@ -9,9 +9,15 @@ import pytest
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import HOUR_MS, thai_midnight
-from counterfoil.domain.load_progress import MAX_REMEMBERED, LoadProgress, RejectedLine
-from counterfoil.domain.read_ranges import MAX_RANGES
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState, ReadGap, RequestRecord
+from counterfoil.domain.intake import MAX_REMEMBERED, LoadProgress, RejectedLine
+from counterfoil.domain.request_records import (
+    CHANGE_FEED,
+    CHANGES_OF_SHOP,
+    MAX_RANGES,
+    CopyState,
+    ReadGap,
+    RequestRecord,
+)
 from counterfoil.operator_reads import (
     DayOfKey,
     ErrorGroup,

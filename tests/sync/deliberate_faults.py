@@ -9,8 +9,7 @@ from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.client.pull import Puller
 from counterfoil.client.pull_state import State
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.batch import Batch
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import BillPage, Clock

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import path_of, read_only
-from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.paging import Position

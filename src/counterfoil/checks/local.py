@@ -11,7 +11,7 @@ from typing import Literal
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding, fail, failed, ok, warn
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.load_progress import LatestLoad
+from counterfoil.domain.intake import LatestLoad
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free

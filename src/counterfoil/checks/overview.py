@@ -12,12 +12,10 @@ from counterfoil.checks import cluster, local
 from counterfoil.checks.findings import Finding, Status, fail, failed, ok, warn, worst_status
 from counterfoil.checks.intake import sudden_changes, watched_folders
 from counterfoil.checks.local import PortUse
-from counterfoil.domain.access import Key
+from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity, format_usual
-from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import from_ms, iso_utc, thai_day
-from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
-from counterfoil.domain.load_progress import LatestLoad
+from counterfoil.domain.intake import IntakeAlarm, LatestLoad, WatchedFolder
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads

@@ -11,7 +11,7 @@ from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load_report import print_report, report_view
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_for_check, run_load
 from counterfoil.cli.terminal import echo, print_json
-from counterfoil.domain.load_progress import RejectedLine, RejectedRows
+from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import SourceLine

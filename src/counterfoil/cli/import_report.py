@@ -10,7 +10,7 @@ import click
 from msgspec import Struct, field, json
 
 from counterfoil.cli.terminal import echo, style
-from counterfoil.domain.load_progress import MAX_REMEMBERED
+from counterfoil.domain.intake import MAX_REMEMBERED
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
 from counterfoil.machine.output_files import open_output
 

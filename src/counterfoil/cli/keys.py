@@ -25,10 +25,9 @@ from counterfoil.cli.terminal import (
     print_table,
     style,
 )
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions, successors_of
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
-from counterfoil.domain.key_rotation import successors_of
 from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator

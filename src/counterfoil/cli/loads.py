@@ -8,7 +8,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
-from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.intake import RejectedLine
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import LoadRow, OperatorReads, load_state
 

@@ -8,7 +8,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.recording import record
 from counterfoil.cli.terminal import echo, print_json, print_note
-from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS

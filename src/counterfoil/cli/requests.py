@@ -15,7 +15,7 @@ from counterfoil.cli.audit import since_time
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, echo, print_json, print_note, print_table, style
-from counterfoil.domain.allowance import REQUEST_RECORD_DAYS
+from counterfoil.domain.access import REQUEST_RECORD_DAYS
 from counterfoil.domain.calendar import from_ms, iso_utc
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock

@@ -12,8 +12,7 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, bar, echo, is_terminal, print_json, print_note, print_table, style
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, NEARLY_USED_UP
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, Key
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import RecordedRequest, RequestFilter

@@ -14,8 +14,7 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.demo.showcase import DemoKey, Showcase
 from counterfoil.demo.worldgen.plan import midnight_ms
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import TooFast
+from counterfoil.domain.access import Key, TooFast
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestRecord

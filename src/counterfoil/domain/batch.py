@@ -16,10 +16,15 @@ from msgspec.structs import replace
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.calendar import iso
 from counterfoil.domain.changes import (
+    NO_DAY,
+    BaseRow,
+    BillRow,
     Change,
     EncodedBill,
     KnownFacts,
+    MemberRow,
     Outcome,
+    OutdatedBill,
     PutBase,
     PutBill,
     PutMember,
@@ -28,10 +33,11 @@ from counterfoil.domain.changes import (
     RemoveBill,
     RemoveMember,
     RemoveShop,
+    ShopRow,
+    digest_of,
 )
-from counterfoil.domain.member_template import template_of
+from counterfoil.domain.members import template_of
 from counterfoil.domain.resources import Bill
-from counterfoil.domain.rows import NO_DAY, BaseRow, BillRow, MemberRow, OutdatedBill, ShopRow, digest_of
 from counterfoil.domain.shops import ShopFacts
 
 UNSTAMPED = b'"updatedAt":null'

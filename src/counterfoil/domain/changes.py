@@ -1,6 +1,9 @@
-"""The changes that a load makes to the books, and the outcome of a change."""
+"""The changes that a load makes to the books, the outcome of a change, and the rows that are written."""
 
+from collections.abc import Iterable
 from enum import Enum
+from hashlib import blake2b
+from typing import Any
 
 from msgspec import Struct
 
@@ -121,3 +124,162 @@ class Outcome(Enum):
     REMOVED = "removed"
     UNKNOWN_SHOP = "unknown_shop"
     FACTS_MOVED = "facts_moved"
+
+
+# --- rows, as a ledger reads them under the write lock and writes them back --
+#
+# Back ends store revisions differently, so `values()` takes the revision in the back end's format.
+
+
+Row = tuple[Any, ...]
+
+# The day that is stored for a bill without a readable time.
+NO_DAY = 0
+# Stored as the sign-up time of a member whose sign-up time cannot be read, so that such members come last.
+NEVER = 2**62
+
+
+class ShopRow(Struct):
+    number: int
+    shop_id: str
+    franchise_id: str | None
+    provider_id: str | None
+    removed: bool
+    rev: float | None
+    facts_version: int
+    applied_version: int
+    facts: bytes
+    body: bytes
+    dirty: bool = False
+    relisted: bool = False  # True if the shop's published entry has appeared, changed or disappeared.
+
+    def values(self, rev: object) -> Row:
+        return (
+            self.number,
+            self.shop_id,
+            self.franchise_id,
+            self.provider_id,
+            self.removed,
+            rev,
+            self.facts_version,
+            self.applied_version,
+            self.facts,
+            self.body,
+        )
+
+
+class BillRow(Struct, gc=False):
+    """A bill that is stored or will be stored.
+
+    For a stored bill, a ledger reads only the fields up to `bill_day`. `body` is
+    set only if it has to be written. `loaded_at` is the stamp of a bill that is
+    written without `updated_at`, and 0 for other bills.
+    """
+
+    shop: int
+    bill_id: str
+    trading_day: str | None
+    rev: float | None
+    digest: bytes
+    withheld: bytes | None
+    bill_day: int = NO_DAY
+    closed_at: int | None = None
+    updated_at: int | None = None
+    facts_version: int = 0
+    body: bytes | None = None
+    settled: bool = False
+    loaded_at: int = 0
+
+    def values(self, rev: object) -> Row:
+        return (
+            self.shop,
+            self.bill_id,
+            self.bill_day,
+            self.closed_at,
+            self.updated_at,
+            self.trading_day,
+            rev,
+            self.facts_version,
+            self.digest,
+            self.seal,
+            self.withheld,
+            self.body,
+            self.loaded_at,
+        )
+
+    @property
+    def seal(self) -> bytes:
+        """A hash that changes if and only if the stored body changes.
+
+        It is computed from the hash of the body without its stamp, and the stamp,
+        because hashing the whole body again would take longer.
+        """
+        return blake2b(b"%b%d" % (self.digest, self.updated_at or 0), digest_size=8).digest()
+
+    def settled_values(self, rev: object) -> Row:
+        """Return the columns to write if the record changed but the body did not."""
+        return self.shop, self.bill_id, self.trading_day, rev, self.withheld
+
+    def facts_values(self) -> Row:
+        """Return the columns to write if the shop's facts changed but the body did not."""
+        return self.shop, self.bill_id, self.facts_version, self.trading_day, self.withheld
+
+
+class OutdatedBill(Struct, frozen=True):
+    """A stored bill that has not yet been rewritten under its shop's current facts."""
+
+    closed_at: int | None
+    updated_at: int | None
+    trading_day: str | None
+    rev: float | None
+    withheld: bytes | None
+    body: bytes
+    bill_day: int = NO_DAY
+
+
+class BaseRow(Struct):
+    provider_id: str
+    rev: float | None
+    body: bytes
+    dirty: bool = False
+
+    def values(self, rev: object) -> Row:
+        return self.provider_id, rev, self.body
+
+
+class MemberRow(Struct):
+    """A member that is stored or will be stored. `record` is set only if the member has to be written."""
+
+    provider_id: str
+    token: str
+    rev: float | None
+    kept: bytes
+    form: bytes
+    record: StoredMember | None = None
+
+    def values(self, rev: object) -> Row:
+        created_at = NEVER if self.record is None or self.record.created_at is None else self.record.created_at
+        return self.provider_id, self.token, created_at, rev, self.kept, self.form
+
+
+def account_values(rows: Iterable[MemberRow]) -> list[Row]:
+    return [
+        (
+            record.provider_id,
+            record.token,
+            place,
+            account.user,
+            # A lookup returns a person's most recently created record, so a record without a creation time counts as
+            # the oldest.
+            -1 if record.created_at is None else record.created_at,
+            account.channel,
+        )
+        for record in (row.record for row in rows)
+        if record
+        for place, account in enumerate(record.accounts)
+    ]
+
+
+def digest_of(unstamped: bytes) -> bytes:
+    """Return the hash of a bill's body without its stamp. The hash shows whether a record changes the body."""
+    return blake2b(unstamped, digest_size=16).digest()

@@ -1,7 +1,7 @@
 """Reads clean bills faster than `bills.bill_from`, with the same result.
 
 Most bills have only known fields with values of the expected types. msgspec
-decodes such a bill directly into the structs of `source_bills.py` and fails for
+decodes such a bill directly into the `Source` structs and fails for
 any other bill, so the types of values need not be checked again.
 `CleanBillReader.read` returns None for a bill that it cannot read, and the caller
 then uses `bill_from`, which accepts any value.
@@ -14,9 +14,9 @@ line as the key.
 from collections.abc import Callable
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import DecodeError, Raw, Struct, json
+from msgspec import DecodeError, Meta, Raw, Struct, json
 from msgspec.structs import astuple
 
 from counterfoil.domain.bills import (
@@ -27,9 +27,11 @@ from counterfoil.domain.bills import (
     computed_unit_price,
     withheld_parts,
 )
-from counterfoil.domain.changes import EncodedBill, KnownFacts
+from counterfoil.domain.changes import NO_DAY, EncodedBill, KnownFacts, digest_of
 from counterfoil.domain.pos_values import (
     SHORT_ID_LENGTH,
+    WHOLE_MILLIONTHS,
+    WHOLE_NUMBER_LIMIT,
     day_on_clock,
     moment,
     number,
@@ -38,18 +40,108 @@ from counterfoil.domain.pos_values import (
     round_to_millionth,
 )
 from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion, Status
-from counterfoil.domain.rows import NO_DAY, digest_of
-from counterfoil.domain.source_bills import (
-    SourceAmounts,
-    SourceBill,
-    SourceChannel,
-    SourceItem,
-    SourceOption,
-    SourcePayment,
-    SourcePromotion,
-    SourceTable,
-    SourceVoid,
-)
+
+# --- the source record of a clean bill: only known fields, with values of the expected types --
+
+
+_Whole = Annotated[int, Meta(ge=1 - WHOLE_NUMBER_LIMIT, le=WHOLE_NUMBER_LIMIT - 1)]
+_Fraction = Annotated[float, Meta(gt=-WHOLE_MILLIONTHS, lt=WHOLE_MILLIONTHS)]
+_Amount = _Whole | _Fraction | None
+
+
+class SourcePart(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
+    """Base class of the objects in a source record. Each field has the type of a clean value."""
+
+
+class SourceTable(SourcePart, frozen=True):
+    id: str | None = None
+    name: str | None = None
+
+
+class SourceChannel(SourcePart, frozen=True):
+    id: str | None = None
+    name: str | None = None
+
+
+class SourceVoid(SourcePart, frozen=True):
+    reason: str | None = None
+
+
+class SourceOption(SourcePart, frozen=True):
+    id: str | None = None
+    name: str | None = None
+    qty: _Amount = None
+
+
+class SourceItem(SourcePart, frozen=True):
+    product_id: str | None = None
+    root_id: str | None = None
+    name: str | None = None
+    qty: _Amount = None
+    unit_price: _Amount = None
+    total: _Amount = None
+    options: list[SourceOption] | None = None
+    category_ids: list[str] | None = None
+    cancelled: bool | None = None
+    vat: bool | None = None
+    tip: bool | None = None
+
+
+class SourcePromotion(SourcePart, frozen=True):
+    id: str | None = None
+    name: str | None = None
+    amount: _Amount = None
+
+
+class SourceAmounts(SourcePart, frozen=True):
+    """The amounts of a bill, in the same order as in `resources.Amounts`."""
+
+    subtotal: _Amount = None
+    discount: _Amount = None
+    campaigns: list[SourcePromotion] | None = None
+    coupons: list[SourcePromotion] | None = None
+    discount_total: _Amount = None
+    service_charge: _Amount = None
+    delivery_fee: _Amount = None
+    card_surcharge: _Amount = None
+    credit: _Amount = None
+    vat: _Amount = None
+    vat_type: str | None = None
+    rounding: _Amount = None
+    tip: _Amount = None
+    net: _Amount = None
+
+
+class SourcePayment(SourcePart, frozen=True):
+    name: str | None = None
+    amount: _Amount = None
+    change: _Amount = None
+
+
+class SourceBill(SourcePart, frozen=True):
+    kind: Literal["bill"]
+    id: str
+    shop_id: str
+    rev: _Amount = None
+    closed_at: int | float | str | None = None
+    trading_day: int | str | None = None
+    history: bool | None = None
+    order_ids: list[str] | None = None
+    receipt_number: str | None = None
+    tax_number: str | None = None
+    device_id: str | None = None
+    station_id: str | None = None
+    cashier: str | None = None
+    table: SourceTable | None = None
+    channel: str | SourceChannel | None = None
+    buffet_package_id: str | None = None
+    service_type: str | None = None
+    member_id: str | None = None
+    lines: list[Raw] | None = None  # Each element is a `SourceItem`.
+    amounts: SourceAmounts | None = None
+    payments: list[SourcePayment] | None = None
+    void: bool | str | SourceVoid | None = None
+
 
 # A published line is kept in memory if its source has at most MAX_KEPT_BYTES. When MAX_KEPT_LINES are kept, all of them
 # are dropped.

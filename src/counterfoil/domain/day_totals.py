@@ -14,7 +14,7 @@ from hashlib import md5
 from msgspec import Struct, json
 
 from counterfoil.domain.calendar import date_of, iso_utc
-from counterfoil.domain.rows import NO_DAY
+from counterfoil.domain.changes import NO_DAY
 
 HASH_DIGITS = 15
 # A page computes the totals of at most this many stale days, and then ends early.

@@ -1,13 +1,58 @@
 """The data that the service keeps about requests: request records, error counts, and the progress of copies."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
 from counterfoil.domain.calendar import as_number, thai_day
-from counterfoil.domain.read_ranges import NOTHING, ReadRange, as_text, from_text, merged
+
+# --- ranges of changes that were read from a list, and the text in which a store keeps them --
+#
+# A range contains the changes from its first to its last instant, both included. The text has the format of a
+# PostgreSQL multirange, in which the end of a range is the instant after its last one: `{[0,101),[200,301)}`. In this
+# format, PostgreSQL can merge ranges itself.
+
+
+# A list keeps at most this many ranges. The oldest are dropped rather than joined, so that changes that were not read
+# never appear to have been read.
+MAX_RANGES = 50
+
+# The first and the last instant of a range, in milliseconds since 1970 UTC.
+ReadRange = tuple[int, int]
+
+NOTHING = "{}"
+
+
+def merged(ranges: Iterable[ReadRange]) -> list[ReadRange]:
+    """Return the newest MAX_RANGES ranges in order, after joining those that overlap or are adjacent."""
+    found: list[ReadRange] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found[-MAX_RANGES:]
+
+
+def as_text(ranges: Iterable[ReadRange]) -> str:
+    return "{" + ",".join(f"[{first},{last + 1})" for first, last in ranges) + "}"
+
+
+def from_text(text: str) -> list[ReadRange]:
+    if text == NOTHING:
+        return []
+    pairs = (pair.split(",") for pair in text[2:-2].split("),["))
+    return [(int(first), int(end) - 1) for first, end in pairs]
+
+
+def merge_texts(known: str, read: str) -> str:
+    """Return the ranges of a stored row together with the ranges that were read since."""
+    if read == NOTHING:
+        return known
+    return as_text(merged(from_text(known) + from_text(read)))
+
 
 # Between two writes, a worker holds at most this many error counts and this many lists of changes. It drops the rest.
 MAX_PENDING = 10_000
@@ -35,8 +80,7 @@ class ReadProgress(Struct, frozen=True):
     `server_time` is the newest horizon of a pass that has ended. `ended_at` is
     the time of the latest page that ended a pass, and `continued_at` is the time
     of the latest page that did not. These values are 0 if there was no such page.
-    `covered` has the ranges of changes that passes have returned, encoded as text
-    (see `read_ranges.py`).
+    `covered` has the ranges of changes that passes have returned, encoded as text.
     """
 
     server_time: int = 0

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from counterfoil.domain import credentials
-from counterfoil.domain.allowance import WINDOW_SEC, TooFast, is_quota_exceeded
+from counterfoil.domain.access import WINDOW_SEC, TooFast, is_quota_exceeded
 from counterfoil.domain.problems import (
     AUTH_UNAVAILABLE,
     CROSS_ORIGIN_REFUSED,

@@ -7,7 +7,7 @@ from functools import lru_cache
 from backports import zstd
 from msgspec import UNSET, Struct, UnsetType, json
 
-from counterfoil.domain import allowance
+from counterfoil.domain.access import remaining
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import METHOD_NOT_ALLOWED, Refused, Stage, TooManyRequests
 from counterfoil.reads import Answer, Caller
@@ -108,7 +108,7 @@ def response_headers(request: str, caller: Caller | None, refused: Refused | Non
         *_FIXED_HEADERS,
         ("x-request-id", request),
         ("x-ratelimit-limit", str(caller.key.per_day)),
-        ("x-ratelimit-remaining", str(allowance.remaining(caller.key, caller.admitted.count))),
+        ("x-ratelimit-remaining", str(remaining(caller.key, caller.admitted.count))),
     ]
 
 

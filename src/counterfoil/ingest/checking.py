@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
-from counterfoil.domain.intake import Intake
-from counterfoil.domain.load_progress import LoadProgress
+from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
 

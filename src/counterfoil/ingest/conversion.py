@@ -6,9 +6,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from counterfoil.domain.batch import encoded_bill
-from counterfoil.domain.changes import EncodedBill, KnownFacts, PutBill
+from counterfoil.domain.changes import NO_DAY, EncodedBill, KnownFacts, PutBill
 from counterfoil.domain.clean_bills import CleanBillReader
-from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record, lacks_amounts
 from counterfoil.ingest.lines import (

@@ -21,8 +21,7 @@ from counterfoil.domain.changes import (
     RemoveMember,
     RemoveShop,
 )
-from counterfoil.domain.member_template import template_of
-from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.members import base_from, member_from, template_of
 from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import as_list, flag, number, record_id
 from counterfoil.domain.shops import shop_from

@@ -15,10 +15,16 @@ from typing import IO, Any
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
-from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
-from counterfoil.domain.load_progress import LoadProgress, RejectedLine, RejectedRows
-from counterfoil.domain.rows import NO_DAY
+from counterfoil.domain.changes import NO_DAY, Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
+from counterfoil.domain.intake import (
+    DeliveryCounts,
+    Intake,
+    IntakeAlarm,
+    LoadProgress,
+    RejectedLine,
+    RejectedRows,
+    with_load,
+)
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
 from counterfoil.ingest.converters import ConverterPool, Converters

@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.load_progress import RejectedRows
+from counterfoil.domain.intake import RejectedRows
 from counterfoil.ingest.archives import (
     PACKINGS,
     ZSTD_START,

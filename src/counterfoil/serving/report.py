@@ -11,8 +11,7 @@ from prometheus_client.core import Metric
 from counterfoil import API_VERSION, __version__
 from counterfoil.checks.local import MOVING_MS
 from counterfoil.checks.overview import horizon_findings
-from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.domain.allowance import NEARLY_USED_UP
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, folder_warning
 from counterfoil.machine.addresses import is_listening, reachable_host
 from counterfoil.machine.clock import SystemClock

@@ -16,13 +16,11 @@ from counterfoil.backends.postgres.admin_connections import (
     fingerprint_of,
     translated,
 )
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
-from counterfoil.domain.key_rotation import KeyRotation, RotateKey, successors_of
 from counterfoil.domain.paging import RESERVED_MS
-from counterfoil.ports import Clock, DescribeChange, StoredKey
+from counterfoil.ports import Clock, DescribeChange, KeyRotation, RotateKey, StoredKey
 
 # --- the audit log ------------------------------------------------------------------
 

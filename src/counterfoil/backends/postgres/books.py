@@ -22,8 +22,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.member_template import NEXT
-from counterfoil.domain.members import Base
+from counterfoil.domain.members import NEXT, Base
 from counterfoil.domain.paging import Position
 from counterfoil.ports import (
     AccountList,

@@ -40,8 +40,8 @@ from counterfoil.backends.postgres.ledger import (
 )
 from counterfoil.backends.postgres.values import rev_text
 from counterfoil.domain.batch import Batch, NeededRows
+from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.domain.messages import Message
-from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import StoreUnavailable
 
 SESSION_LEFT = Message(

@@ -27,10 +27,19 @@ from counterfoil.backends.postgres.admin_connections import (
 )
 from counterfoil.backends.postgres.values import bigints, blobs, integers, loaded, rev_text, texts
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
-from counterfoil.domain.changes import Change, KnownFacts, Outcome
-from counterfoil.domain.intake import Intake
-from counterfoil.domain.load_progress import LoadProgress
-from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
+from counterfoil.domain.changes import (
+    BaseRow,
+    BillRow,
+    Change,
+    KnownFacts,
+    MemberRow,
+    Outcome,
+    OutdatedBill,
+    Row,
+    ShopRow,
+    account_values,
+)
+from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.ports import StoreMismatch, wrong_secret
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"

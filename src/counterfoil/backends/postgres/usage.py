@@ -16,8 +16,7 @@ from msgspec.structs import astuple
 
 from counterfoil.backends.postgres.pool import GATE_SEC
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import Admitted, TooFast, retry_after
+from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable, StoreUnreachable

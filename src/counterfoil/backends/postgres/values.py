@@ -9,7 +9,7 @@ import psycopg
 from psycopg import pq
 from psycopg.adapt import Dumper
 
-from counterfoil.domain.rows import Row
+from counterfoil.domain.changes import Row
 
 # --- arrays -------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ from datetime import date
 from typing import Any, Protocol
 
 from counterfoil.backends.redis.client import DISCONNECT_SEC, GATE_SEC, RedisClient, Script, translated
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import Admitted, TooFast, retry_after
+from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.calendar import compact
 from counterfoil.domain.messages import Message
 from counterfoil.observe.events import CountsReseeded, Event

@@ -117,7 +117,7 @@ _BILL_OF = {
     """,
 }
 
-# char(30) separates two templates; it is `NEXT` in domain/member_template.py.
+# char(30) separates two templates; it is `NEXT` in domain/members.py.
 _MEMBERS = """
     SELECT (SELECT at FROM horizon), (SELECT body FROM bases WHERE id = ?1), count(*),
         CAST(group_concat(form, char(30)) AS BLOB), (

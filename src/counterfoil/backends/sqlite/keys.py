@@ -31,11 +31,19 @@ from counterfoil.backends.sqlite.files import (
     translated,
     writing,
 )
-from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, successors_of
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, AuditEntry, field_changes, to_row
-from counterfoil.domain.key_rotation import KeyRotation, RotateKey, successors_of
 from counterfoil.domain.messages import Message
-from counterfoil.ports import Clock, DescribeChange, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
+from counterfoil.ports import (
+    Clock,
+    DescribeChange,
+    KeyRotation,
+    RotateKey,
+    StoreBusy,
+    StoredKey,
+    StoreMismatch,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     import asyncio

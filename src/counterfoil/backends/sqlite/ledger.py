@@ -17,10 +17,19 @@ from counterfoil.backends.sqlite import change_feed, day_totals
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.backends.sqlite.positions import PositionExchange
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
-from counterfoil.domain.changes import Change, KnownFacts, Outcome
-from counterfoil.domain.intake import Intake
-from counterfoil.domain.load_progress import LoadProgress
-from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
+from counterfoil.domain.changes import (
+    BaseRow,
+    BillRow,
+    Change,
+    KnownFacts,
+    MemberRow,
+    Outcome,
+    OutdatedBill,
+    Row,
+    ShopRow,
+    account_values,
+)
+from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.ports import Clock, wrong_secret
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.

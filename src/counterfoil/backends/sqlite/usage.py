@@ -24,19 +24,18 @@ from counterfoil.backends.sqlite.files import (
     writing,
 )
 from counterfoil.backends.sqlite.request_records import MOVED_AT_ONCE
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import (
+from counterfoil.domain.access import (
     DAILY_TOTAL_DAYS,
     REQUEST_RECORD_DAYS,
     WINDOW_US,
     Admitted,
+    Key,
     TooFast,
     retry_after,
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
-from counterfoil.domain.read_ranges import merge_texts
-from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
+from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally, merge_texts
 from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:

@@ -32,10 +32,8 @@ from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.pages.scopes import scope_label, scope_names
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
-from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
-from counterfoil.domain.key_rotation import successors_of
 from counterfoil.domain.problems import what_to_do
 from counterfoil.operator_reads import HourOfKey, RequestFilter
 from counterfoil.web.html import Html, element, markup

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from counterfoil.console.display import badge, key_link, name_of, utc_time
 from counterfoil.console.texts import Texts
-from counterfoil.domain.access import Key, permissions
-from counterfoil.domain.key_hygiene import KeyUse, KeyWarning
+from counterfoil.domain.access import Key, KeyUse, KeyWarning, permissions
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.web.html import Html, element, markup
 

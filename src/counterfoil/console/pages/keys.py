@@ -28,9 +28,8 @@ from counterfoil.console.pages.key_facts import (
 )
 from counterfoil.console.pages.scopes import ScopeNames, scope_label, scope_names
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.access import Key, permissions
+from counterfoil.domain.access import Key, key_warnings, permissions
 from counterfoil.domain.calendar import days_until, thai_day
-from counterfoil.domain.key_hygiene import key_warnings
 from counterfoil.web.html import Html, element, markup
 
 WEEK = 7

@@ -28,7 +28,7 @@ from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import to_ms
-from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.intake import RejectedLine
 from counterfoil.domain.messages import NOTHING
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS

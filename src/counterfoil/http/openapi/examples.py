@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, json, structs, to_builtins
 
 from counterfoil import API_VERSION
-from counterfoil.domain.allowance import USAGE_DAYS, WINDOW_SEC
+from counterfoil.domain.access import USAGE_DAYS, WINDOW_SEC
 from counterfoil.domain.calendar import compact, days_until
 from counterfoil.domain.problems import RATE_LIMITED, Problem, Refused, TooManyRequests
 from counterfoil.domain.resources import (

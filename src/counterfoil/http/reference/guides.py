@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
-from counterfoil.domain.allowance import WINDOW_SEC
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, WINDOW_SEC
 from counterfoil.domain.calendar import HOUR_MS
 from counterfoil.domain.paging import LIFETIME_MS
 from counterfoil.domain.problems import (

@@ -66,7 +66,7 @@ CREATE TABLE members (
     created_at bigint NOT NULL,
     rev numeric,
     record bytea NOT NULL,
-    form bytea NOT NULL, -- the template: see domain/member_template.py
+    form bytea NOT NULL, -- the template: see domain/members.py
     PRIMARY KEY (provider_id, token)
 ) WITH (toast_tuple_target = 8160);
 ALTER TABLE members ALTER COLUMN record SET STORAGE EXTERNAL;
@@ -293,7 +293,7 @@ CREATE TABLE passes (
     PRIMARY KEY (lineage, list_name, shop_id)
 ) WITH (fillfactor = 50);
 
--- Merges the ranges of a stored row with ranges that were read since, and keeps the newest 50: see domain/read_ranges.py.
+-- Merges the ranges of a stored row with ranges that were read since, and keeps the newest 50: see domain/request_records.py.
 CREATE FUNCTION merge_ranges(known text, read text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN read = '{}' THEN known ELSE (

@@ -68,7 +68,7 @@ CREATE TABLE members (
     created_at INTEGER NOT NULL,
     rev NUMERIC,
     record BLOB NOT NULL,
-    form BLOB NOT NULL -- the template: see domain/member_template.py
+    form BLOB NOT NULL -- the template: see domain/members.py
 );
 CREATE UNIQUE INDEX members_by_base ON members (provider_id, token);
 CREATE INDEX members_by_signup ON members (provider_id, created_at, token);

@@ -82,7 +82,7 @@ CREATE TABLE passes (
     server_time INTEGER NOT NULL,
     ended_at INTEGER NOT NULL,
     continued_at INTEGER NOT NULL,
-    covered TEXT NOT NULL DEFAULT '{}', -- the ranges of changes that were read: see domain/read_ranges.py
+    covered TEXT NOT NULL DEFAULT '{}', -- the ranges of changes that were read: see domain/request_records.py
     PRIMARY KEY (lineage, list_name, shop_id)
 ) WITHOUT ROWID;
 
