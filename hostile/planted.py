@@ -30,8 +30,7 @@ from counterfoil.domain.change_feed import BEGINNING, FeedPage, FeedPosition, Wi
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.tokens import FeedTokens
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
-from counterfoil.observe.events import Event
-from counterfoil.observe.logs import JsonLog
+from counterfoil.observe import Event, JsonLog
 from counterfoil.ports import FoundBill, ShopList, StoredKey, StoreUnavailable
 from hostile.callers import pause
 from hostile.targets import SECRET, UNLIMITED, RecordSource, ServerThread, free_port, key_id

@@ -26,7 +26,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source
-from counterfoil.observe.events import Event
+from counterfoil.observe import Event
 from counterfoil.serving.server import BACKLOG, LIMITS
 from empty_store import copy_empty_store
 from openapi_check import openapi_document

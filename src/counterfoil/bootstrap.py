@@ -18,7 +18,7 @@ from counterfoil import __version__
 from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.machine.clock import SystemClock, random_ids, request_ids
-from counterfoil.observe.events import Event
+from counterfoil.observe import Event
 from counterfoil.ports import Clock, ServingPorts, wrong_secret
 from counterfoil.settings import Settings, read_secret
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
         PostgresKeyStore,
         PostgresUsageAdmin,
     )
-    from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
     from counterfoil.backends.postgres.ledger import PostgresLedger
+    from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest
-    from counterfoil.backends.sqlite.copy_source import SqliteCopySource
     from counterfoil.backends.sqlite.cursors import SqliteCursors
     from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyStore
     from counterfoil.backends.sqlite.ledger import SqliteLedger
+    from counterfoil.backends.sqlite.move_source import SqliteMoveSource
     from counterfoil.backends.sqlite.restore import Restored
     from counterfoil.backends.sqlite.schema import Name
     from counterfoil.backends.sqlite.store import SqliteStore
@@ -217,21 +217,21 @@ def run_statement(database: str, text: str) -> None:
     admin_connections.run(database, text)
 
 
-def copy_source(folder: Path, clock: Clock | None = None) -> SqliteCopySource:
+def move_source(folder: Path, clock: Clock | None = None) -> SqliteMoveSource:
     """Open an embedded store to copy from."""
-    from counterfoil.backends.sqlite.copy_source import SqliteCopySource
+    from counterfoil.backends.sqlite.move_source import SqliteMoveSource
     from counterfoil.backends.sqlite.store import settle_older_files
 
-    source = SqliteCopySource(folder, clock or SystemClock())
+    source = SqliteMoveSource(folder, clock or SystemClock())
     settle_older_files(folder, clock or SystemClock())
     return source
 
 
-def copy_target(database: str) -> PostgresCopyTarget:
+def move_target(database: str) -> PostgresMoveTarget:
     """Open a database to copy into."""
-    from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
+    from counterfoil.backends.postgres.move_target import PostgresMoveTarget
 
-    return PostgresCopyTarget(database)
+    return PostgresMoveTarget(database)
 
 
 def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock | None = None) -> BackupManifest:

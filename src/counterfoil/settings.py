@@ -17,7 +17,7 @@ from msgspec.structs import fields, replace
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_ip_address, would_conflict
-from counterfoil.machine.secret_file import read_or_create
+from counterfoil.machine.files import read_or_create
 from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
 

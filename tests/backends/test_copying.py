@@ -19,16 +19,14 @@ from actors import OPERATOR
 from backends.test_same_answers import agreed, moved, of_kind, read_all, same_key
 from cli.command import PYTHON
 from counterfoil import bootstrap, key_issuing, settings
-from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
-from counterfoil.backends.sqlite.copy_source import SqliteCopySource
+from counterfoil.backends.postgres.move_target import PostgresMoveTarget
+from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.cli.main import program
-from counterfoil.copying.copy import Copy, CutOver
-from counterfoil.copying.stores import CopyRefused
-from counterfoil.copying.tables import TABLES
 from counterfoil.domain.access import Scope
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.moving import TABLES, CutOver, MoveRefused, StoreMove
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from ingest.loaders import lines_of_a_world
 from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
@@ -340,13 +338,13 @@ def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(service: Runn
     """The source is retired before the target is opened. In between, neither answers requests."""
     service.load(shop())
 
-    class Dying(PostgresCopyTarget):
+    class Dying(PostgresMoveTarget):
         def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:  # noqa: ARG002 - the port's signature
             raise KeyboardInterrupt
 
-    with closing(bootstrap.copy_source(service.settings.store)) as leaving, closing(Dying(target)) as arriving:
+    with closing(bootstrap.move_source(service.settings.store)) as leaving, closing(Dying(target)) as arriving:
         with pytest.raises(KeyboardInterrupt):
-            Copy(leaving, arriving, lambda *_: None).run(CutOver(target, MOVED))
+            StoreMove(leaving, arriving, lambda *_: None).run(CutOver(target, MOVED))
         assert leaving.retired()
     assert copied(service, target, "--cut-over")["opened"]
 
@@ -355,7 +353,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
     of = shop()
     service.load(of, bill(of))
 
-    class Late(SqliteCopySource):
+    class Late(SqliteMoveSource):
         @contextmanager
         def held(self) -> Iterator[int]:
             service.clock.advance(1)
@@ -365,10 +363,10 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
 
     with (
         closing(Late(service.settings.store, service.clock)) as leaving,
-        closing(bootstrap.copy_target(target)) as arriving,
-        pytest.raises(CopyRefused, match="Stop all loads"),
+        closing(bootstrap.move_target(target)) as arriving,
+        pytest.raises(MoveRefused, match="Stop all loads"),
     ):
-        Copy(leaving, arriving, lambda *_: None).run(CutOver("postgresql://elsewhere", MOVED))
+        StoreMove(leaving, arriving, lambda *_: None).run(CutOver("postgresql://elsewhere", MOVED))
     assert service.load(bill(of)).outcomes["added"] == 1
 
 
@@ -391,7 +389,7 @@ def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, 
 
 def test_two_copies_into_one_database_do_not_run_at_once(service: RunningService, target: str) -> None:
     service.load(shop())
-    with closing(bootstrap.copy_target(target)) as other:
+    with closing(bootstrap.move_target(target)) as other:
         other.claim("of another store")
         assert "another copy into this database is running" in run(service, target, status=1).output
 
@@ -416,13 +414,13 @@ def test_a_remaining_difference_is_named_and_sets_the_exit_status(
     service.load(of, *bills(of, 3))
     name = target.rpartition("/")[2]
 
-    class Clumsy(Copy):
+    class Clumsy(StoreMove):
         def _verify(self, *given: Any) -> None:
             servers.postgres(18).command("DELETE FROM counterfoil.bills WHERE ctid = '(0,1)'", name)
             servers.postgres(18).command("UPDATE counterfoil.bills SET body = 'x' WHERE ctid = '(0,2)'", name)
             super()._verify(*given)
 
-    monkeypatch.setattr("counterfoil.cli.copy.Copy", Clumsy)
+    monkeypatch.setattr("counterfoil.cli.copy.StoreMove", Clumsy)
     told = copied(service, target, "--cut-over", status=3)
     assert told["differences"] == [{"table": "bills", "group": "1", "atSource": 3, "atTarget": 2}]
     assert not told["opened"]

@@ -22,7 +22,7 @@ from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.checks import cluster as checks
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.observe.events import ServerChanged
+from counterfoil.observe import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from running_service import ManualClock, RunningService

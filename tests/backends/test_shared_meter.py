@@ -17,7 +17,7 @@ from counterfoil.backends.redis.meter import Instant, RedisMeter
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.events import CountsReseeded, Event
+from counterfoil.observe import CountsReseeded, Event
 from counterfoil.ports import StoredKey, StoreUnavailable
 from servers import Valkey
 from waiting import until

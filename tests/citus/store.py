@@ -10,7 +10,7 @@ from counterfoil.backends.postgres.citus_ledger import open_ledger
 from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusServers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.events import Event
+from counterfoil.observe import Event
 from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenBooks, OpenLedger, PostgresStore, SharedTime
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from cli.command import SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.backends.sqlite.copy_source import SqliteCopySource
+from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.checks import local
 from counterfoil.cli.main import program
 from counterfoil.machine.clock import SystemClock
@@ -239,7 +239,7 @@ def test_files_of_two_stores_fail(loaded: Command, store: Path, tmp_path: Path) 
 
 
 def retire(store: Path) -> None:
-    source = SqliteCopySource(store, SystemClock())
+    source = SqliteMoveSource(store, SystemClock())
     with source.held():
         source.retire("postgresql://db/counterfoil")
     source.close()

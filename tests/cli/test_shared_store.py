@@ -11,7 +11,7 @@ import pytest
 
 from cli.command import SHOPS, Command
 from counterfoil.backends.sqlite.files import read_only
-from counterfoil.machine.output_files import is_shared
+from counterfoil.machine.files import is_shared
 from counterfoil.ports import StoreUnavailable
 
 OTHER_USER = 61_002

@@ -46,8 +46,8 @@ def queries() -> list[str]:
 
 def exported() -> set[str]:
     """Return the names of the metrics that the code exports, without suffixes such as `_total` and `_bucket`."""
-    counters = (ROOT / "src/counterfoil/observe/metrics.py").read_text("utf-8")
-    gauges = (ROOT / "src/counterfoil/serving/report.py").read_text("utf-8")
+    counters = (ROOT / "src/counterfoil/serving/admin.py").read_text("utf-8")
+    gauges = (ROOT / "src/counterfoil/serving/admin.py").read_text("utf-8")
     named = re.findall(r'MetricFamily\(\s*"(counterfoil_\w+)"', counters)
     return set(named) | {f"counterfoil_{name}" for name in re.findall(r'gauges?\(\s*"(\w+)"', gauges)}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.machine.addresses import reachable_host
-from counterfoil.serving.listeners import hold_port
+from counterfoil.serving.supervisor import hold_port
 from counterfoil.settings import SettingsError
 from e2e.serve_process import COMMAND, SHOP, Deployment, ServeProcess, alive
 from records import bills

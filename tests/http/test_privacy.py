@@ -11,7 +11,7 @@ from msgspec import json
 
 import servers
 from broken_store import run_sql, table_missing
-from counterfoil.observe.logs import JsonLog
+from counterfoil.observe import JsonLog
 from records import EVER, NEW_YEAR, Record, base, bill, branch, line, member, shop
 from running_service import SECRET, RunningService
 

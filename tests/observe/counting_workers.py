@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.counters import CounterFile, Layout
-from counterfoil.observe.events import RequestServed
+from counterfoil.observe import CounterFile, Layout, RequestServed
 
 LAYOUT = Layout(["shops", "transactions"], ["openapi.json", "reference", "unknown"])
 

@@ -10,8 +10,7 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from counterfoil.observe.metrics import gauge
-from counterfoil.serving.admin import Admin, Readiness
+from counterfoil.serving.admin import Admin, Readiness, gauge
 
 READY = [Readiness("books", None), Readiness("api", None)]
 

@@ -12,8 +12,8 @@ from counterfoil.backends.sqlite.files import path_of, read_write, writing
 from counterfoil.backends.sqlite.request_records import has_recent, write_recent
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.request_records import RequestRecord
-from counterfoil.observe.events import Event
-from counterfoil.serving.chores import Chores
+from counterfoil.observe import Event
+from counterfoil.serving.supervisor import Chores
 from counterfoil.settings import Settings
 from waiting import until
 
@@ -57,7 +57,7 @@ def test_recent_requests_are_moved_while_old_ones_are_deleted(store: Settings, m
         return 0, 0
 
     monkeypatch.setattr(SqliteUsage, "prune", delete_slowly)
-    monkeypatch.setattr("counterfoil.serving.chores.PRUNE_SEC", 0)
+    monkeypatch.setattr("counterfoil.serving.supervisor.PRUNE_SEC", 0)
     try:
         until(deleting.is_set, "old requests are being deleted")
         with closing(read_write(store.store, "usage")) as worker:

@@ -9,7 +9,7 @@ import pytest
 from counterfoil import bootstrap
 from counterfoil.domain.intake import DeliveryCounts, with_load
 from counterfoil.machine.clock import SystemClock
-from counterfoil.serving.report import metrics, readiness
+from counterfoil.serving.admin import metrics, readiness
 from counterfoil.settings import Settings, load
 from running_service import ManualClock
 

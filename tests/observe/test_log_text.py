@@ -8,7 +8,7 @@ import pytest
 
 from counterfoil.domain.problems import TABLE
 from counterfoil.http.app import NO_ROUTE, ROUTES
-from counterfoil.observe.events import (
+from counterfoil.observe import (
     CountsReseeded,
     Event,
     HandlerCrashed,
@@ -16,9 +16,11 @@ from counterfoil.observe.events import (
     ServerMessage,
     ServiceChanged,
     StoreFailed,
+    TextLog,
+    coloured,
+    plain,
+    text_line,
 )
-from counterfoil.observe.log_text import coloured, plain, text_line
-from counterfoil.observe.logs import TextLog
 from observe.counting_workers import served
 from running_service import START_MS
 

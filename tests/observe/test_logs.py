@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from counterfoil.observe.events import Event, HandlerCrashed, ServerMessage, ServiceChanged, StoreFailed
-from counterfoil.observe.logs import MAX_BUFFER_BYTES, JsonLog
+from counterfoil.observe import (
+    MAX_BUFFER_BYTES,
+    Event,
+    HandlerCrashed,
+    JsonLog,
+    ServerMessage,
+    ServiceChanged,
+    StoreFailed,
+)
 from observe.counting_workers import served
 from running_service import START_MS
 

@@ -12,9 +12,18 @@ from prometheus_client.registry import Collector
 
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, CounterFile, last_store_failure_ms, totals
-from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
-from counterfoil.observe.metrics import gauge, request_metrics
+from counterfoil.observe import (
+    BUCKETS_US,
+    OUTCOMES,
+    CounterFile,
+    Event,
+    HandlerCrashed,
+    ServiceChanged,
+    StoreFailed,
+    last_store_failure_ms,
+    totals,
+)
+from counterfoil.serving.admin import gauge, request_metrics
 from new_processes import new_processes
 from observe.counting_workers import LAYOUT, count, served
 

@@ -16,7 +16,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.machine.addresses import free_port
 from counterfoil.machine.clock import SystemClock
-from counterfoil.serving.report import metrics, probe
+from counterfoil.serving.admin import metrics, probe
 from counterfoil.settings import Settings
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

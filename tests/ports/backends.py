@@ -39,7 +39,7 @@ from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.events import Event
+from counterfoil.observe import Event
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
 from counterfoil.ports import (
     AuditLog,

@@ -227,7 +227,7 @@ def test_a_store_is_not_moved_to_postgresql_with_marks_that_are_no_longer_valid(
     world.change()
     world.client.follow_feed(world.service)
     world.stop_and_replace(("books",), tmp_path / "older")
-    bootstrap.copy_source(world.service.settings.store, world.service.clock).close()
+    bootstrap.move_source(world.service.settings.store, world.service.clock).close()
     world.service = RunningService(world.folder, clock=world.service.clock)
     assert world.audited() == ["an older copy of books.sqlite3"]
     assert world.client.follow_feed(world.service) == ["mark_expired"]

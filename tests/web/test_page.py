@@ -6,9 +6,15 @@ import re
 
 import pytest
 
-from counterfoil.web.html import element, markup
-from counterfoil.web.page import HtmlPage, content_security_policy, render
-from counterfoil.web.style import shared_style_sheet, shorten
+from counterfoil.web.html import (
+    HtmlPage,
+    content_security_policy,
+    element,
+    markup,
+    render_html,
+    shared_style_sheet,
+    shorten,
+)
 from web.strict_html import StrictPage
 
 PAGE = HtmlPage(
@@ -29,7 +35,7 @@ PAIRS = [
 
 
 def test_a_page_is_strict_html_with_landmarks_and_a_language() -> None:
-    page = StrictPage(render(PAGE))
+    page = StrictPage(render_html(PAGE))
     assert page.problems == []
     assert [name for name, _ in page.elements if name in ("header", "nav", "main", "footer")] == [
         "header",
@@ -43,7 +49,7 @@ def test_a_page_is_strict_html_with_landmarks_and_a_language() -> None:
 
 def test_the_policy_of_a_page_allows_its_own_style_sheet_and_nothing_else() -> None:
     digest = base64.b64encode(hashlib.sha256(b"p{color:red}").digest()).decode()
-    (policy,) = (meta["content"] for meta in StrictPage(render(PAGE)).named("meta") if "http-equiv" in meta)
+    (policy,) = (meta["content"] for meta in StrictPage(render_html(PAGE)).named("meta") if "http-equiv" in meta)
     assert policy == (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     )

@@ -1,6 +1,6 @@
 """Tests for converting the Markdown in descriptions to HTML."""
 
-from counterfoil.web.prose import blocks, inline
+from counterfoil.web.html import blocks, inline
 
 
 def test_code_bold_text_and_links_become_elements() -> None:

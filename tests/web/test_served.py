@@ -9,8 +9,8 @@ import pytest
 from broken_store import keys_unreadable
 from counterfoil.http.reference import build, example_base_url, served
 from counterfoil.http.reference.page import page_style_sheet
-from counterfoil.observe.events import RequestServed
-from counterfoil.web.page import content_security_policy
+from counterfoil.observe import RequestServed
+from counterfoil.web.html import content_security_policy
 from running_service import RunningService
 
 FROM_A_PAGE = [

@@ -15,8 +15,7 @@ from counterfoil.domain.intake import LatestLoad
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
-from counterfoil.machine.output_files import is_shared
-from counterfoil.machine.secret_file import read_regular
+from counterfoil.machine.files import is_shared, read_regular
 from counterfoil.settings import Settings
 
 # "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.

@@ -16,7 +16,7 @@ from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link
 from counterfoil.console.process import serve, sign_in_link
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
 from counterfoil.machine.operator import operator
-from counterfoil.machine.signals import SignalSafeEvent
+from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import Settings, SettingsError
 
 # The addresses that browsers try for a name below `localhost`.

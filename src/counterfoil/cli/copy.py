@@ -12,9 +12,9 @@ from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
 from counterfoil.cli.recording import audit_entry
 from counterfoil.cli.terminal import DisplayColumn, echo, print_fields, print_json, print_table
-from counterfoil.copying.copy import Copy, CopyReport, CopyStage, CutOver
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.moving import CutOver, MoveReport, MoveStage, StoreMove
 from counterfoil.settings import DATABASES, SettingsError, check_address
 from counterfoil.text import counted, without_password
 
@@ -48,12 +48,12 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
     with (
-        closing(bootstrap.copy_source(folder)) as source_store,
-        closing(bootstrap.copy_target(database)) as target_store,
+        closing(bootstrap.move_source(folder)) as source_store,
+        closing(bootstrap.move_target(database)) as target_store,
         closing(CopyProgress(source_store.size())) as on_progress,
     ):
         try:
-            report = Copy(source_store, target_store, on_progress).run(
+            report = StoreMove(source_store, target_store, on_progress).run(
                 _cut_over(folder, database) if cut_over else None
             )
         except KeyboardInterrupt:
@@ -74,15 +74,15 @@ class CopyProgress:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._shown = ExitStack()
-        self._stage: CopyStage | None = None
+        self._stage: MoveStage | None = None
 
-    def __call__(self, stage: CopyStage, seen: int, moved: int) -> None:
+    def __call__(self, stage: MoveStage, seen: int, moved: int) -> None:
         # Verification reads the rows of both stores, so it reads twice as many rows as copying.
-        total = self._rows * (2 if stage is CopyStage.VERIFYING else 1)
+        total = self._rows * (2 if stage is MoveStage.VERIFYING else 1)
         if stage is not self._stage:
             self._shown.close()
             self._stage, self._meter = stage, self._shown.enter_context(progress(stage.value, total or None, "rows"))
-        self._meter(min(seen, total), seen if stage is CopyStage.VERIFYING else moved)
+        self._meter(min(seen, total), seen if stage is MoveStage.VERIFYING else moved)
 
     def close(self) -> None:
         self._shown.close()
@@ -107,7 +107,7 @@ def _masked(address: str) -> str:
     return repr(without_password(address))
 
 
-def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Path) -> None:
+def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Path) -> None:
     if as_json:
         print_json({**_view(report), "seconds": round(seconds, 3)})
         return
@@ -141,7 +141,7 @@ def _passes(number: int) -> str:
     return "1 pass" if number == 1 else f"{number} passes"
 
 
-def _print_differences(report: CopyReport) -> None:
+def _print_differences(report: MoveReport) -> None:
     columns = [
         DisplayColumn("table"),
         DisplayColumn("group"),
@@ -157,7 +157,7 @@ def _print_differences(report: CopyReport) -> None:
     )
 
 
-def _view(report: CopyReport) -> dict[str, object]:
+def _view(report: MoveReport) -> dict[str, object]:
     return {
         "passes": report.passes,
         "moved": report.moved,

@@ -37,11 +37,11 @@ from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
-from counterfoil.machine import secret_file
+from counterfoil.machine import files
 from counterfoil.machine.addresses import PortReservation, free_port, is_free, is_loopback
-from counterfoil.machine.signals import stop_signals
+from counterfoil.machine.process import stop_signals
 from counterfoil.serving import supervisor
-from counterfoil.serving.listeners import require_free_ports
+from counterfoil.serving.supervisor import require_free_ports
 from counterfoil.settings import MAX_WORKERS, Settings
 
 LAST_PORT = 65_535
@@ -161,7 +161,7 @@ def command(
             settings = replace(settings, log="stderr")
         demo = _fill_store(settings, plan)
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
-        secret_file.create(Path(folder) / "secret", settings.secret)
+        files.create(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
         settings = _with_console_port(settings, ports.console, ports.admin)
         with running_console(settings) as console:

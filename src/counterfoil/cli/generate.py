@@ -17,7 +17,7 @@ from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.output_files import StandardOutput, draft_of, open_output
+from counterfoil.machine.files import StandardOutput, draft_of, open_output
 from counterfoil.settings import SettingsError
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}

@@ -19,7 +19,7 @@ from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
-from counterfoil.machine.output_files import STANDARD_OUTPUT_NAME, names_file, open_output
+from counterfoil.machine.files import STANDARD_OUTPUT_NAME, names_file, open_output
 from counterfoil.text import counted
 
 STANDARD_OUTPUT = "-"

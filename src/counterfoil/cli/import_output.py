@@ -17,7 +17,7 @@ from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import Source
-from counterfoil.machine.output_files import StandardOutput, draft_of, open_output
+from counterfoil.machine.files import StandardOutput, draft_of, open_output
 from counterfoil.settings import Settings
 
 STANDARD_OUTPUT = "-"

@@ -12,7 +12,7 @@ from msgspec import Struct, field, json
 from counterfoil.cli.terminal import echo, style
 from counterfoil.domain.intake import MAX_REMEMBERED
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
-from counterfoil.machine.output_files import open_output
+from counterfoil.machine.files import open_output
 
 MAX_SHOWN = 20
 COLUMN = 10

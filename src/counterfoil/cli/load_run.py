@@ -22,7 +22,7 @@ from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.output_files import is_shared
+from counterfoil.machine.files import is_shared
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 

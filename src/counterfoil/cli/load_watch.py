@@ -21,7 +21,7 @@ from counterfoil.ingest.sources import FileSet, SourceError
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.signals import SignalSafeEvent, stop_signals
+from counterfoil.machine.process import SignalSafeEvent, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 from counterfoil.text import printable

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from counterfoil import API_VERSION, __version__
 from counterfoil.cli.usage_errors import CommandContext, usage_message, use_command_context
-from counterfoil.machine.colour import wants_colour
+from counterfoil.machine.process import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
@@ -64,7 +64,7 @@ EXPECTED_ERRORS = {
     "SourceError": "",
     "ImportFailed": "",
     "KeyIssuingError": "",
-    "CopyRefused": "",
+    "MoveRefused": "",
     "BackupRefused": "",
     "ClusterProblem": "",
     "StoreMismatch": "",

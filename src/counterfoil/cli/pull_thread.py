@@ -7,7 +7,7 @@ from typing import Protocol
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.terminal import print_note
 from counterfoil.client.errors import Stopped
-from counterfoil.machine.signals import SignalSafeEvent
+from counterfoil.machine.process import SignalSafeEvent
 
 
 class Stoppable(Protocol):

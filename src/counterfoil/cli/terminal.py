@@ -13,7 +13,7 @@ from unicodedata import category, east_asian_width
 
 import click
 
-from counterfoil.machine.colour import wants_colour
+from counterfoil.machine.process import wants_colour
 from counterfoil.text import printable
 
 if TYPE_CHECKING:

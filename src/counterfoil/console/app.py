@@ -11,12 +11,11 @@ from counterfoil.console.stores import ConsoleStore
 from counterfoil.console.texts import Texts, language_named, preferred
 from counterfoil.console.visit import Visit
 from counterfoil.domain.audit import Actor
-from counterfoil.machine.addresses import is_loopback
-from counterfoil.machine.host_names import HostNames
+from counterfoil.machine.addresses import HostNames, is_loopback
 from counterfoil.machine.private_listener import ListenerRequest
 from counterfoil.ports import Clock
 from counterfoil.settings import Settings
-from counterfoil.web.style import shared_style_sheet, style_sheet, text_file
+from counterfoil.web.html import shared_style_sheet, style_sheet, text_file
 
 MAX_NAME = 200
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.

@@ -10,8 +10,7 @@ from counterfoil.console.texts import TABLE, Texts
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.domain.messages import Message
 from counterfoil.text import printable
-from counterfoil.web.html import Child, Html, element, markup
-from counterfoil.web.prose import inline
+from counterfoil.web.html import Child, Html, element, inline, markup
 
 # The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
 _UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from counterfoil.console.exchange import FORM, ConsoleResponse
 from counterfoil.console.texts import Texts, preferred
-from counterfoil.machine.host_names import HostNames
+from counterfoil.machine.addresses import HostNames
 from counterfoil.machine.private_listener import ListenerRequest
 
 SAFE_METHODS = ("GET", "HEAD")

@@ -9,8 +9,7 @@ from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.machine.private_listener import ListenerRequest
 from counterfoil.settings import display_value
-from counterfoil.web.html import Child, Html, element, markup
-from counterfoil.web.page import ICON
+from counterfoil.web.html import ICON, Child, Html, element, markup
 
 STYLE_PATH, SCRIPT_PATH, SERVICE_BANNER_PATH = "/console.css", "/console.js", "/service-banner"
 # The pages in the navigation, with their addresses.

@@ -13,7 +13,7 @@ from counterfoil.domain.audit import Actor
 from counterfoil.machine.addresses import is_loopback, reachable_host, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
-from counterfoil.machine.signals import SignalSafeEvent
+from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import Settings
 
 

@@ -13,7 +13,7 @@ from counterfoil.http import handlers, wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.handlers import Handler
 from counterfoil.http.pages import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers
-from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
+from counterfoil.observe import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, StoreBusy, StoreUnavailable
 from counterfoil.reads import Answer, Caller, Reads
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from counterfoil.http.wire import Headers
-from counterfoil.machine.host_names import HostNames
+from counterfoil.machine.addresses import HostNames
 
 # Logs and counters use this route name for all static pages.
 PAGE_ROUTE = "reference"

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, json
 
 from counterfoil.importing.results import ImportFailed
-from counterfoil.machine.output_files import names_file, open_output
+from counterfoil.machine.files import names_file, open_output
 
 Watermark = datetime | int
 

@@ -47,7 +47,7 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 from counterfoil.ingest.sources import Source, SourceError
-from counterfoil.machine.output_files import make_folder, open_output
+from counterfoil.machine.files import make_folder, open_output
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.text import printable
 

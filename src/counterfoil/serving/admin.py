@@ -1,16 +1,109 @@
 """The admin listener: `/live`, `/ready` and `/metrics`, on a separate address and never on the public port."""
 
-from collections.abc import Callable, Iterable
+import http.client
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 
 from msgspec import Struct, json
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from counterfoil.machine.addresses import STORE_HEADER, is_loopback
-from counterfoil.machine.host_names import HostNames
+from counterfoil import API_VERSION, __version__
+from counterfoil.checks.local import MOVING_MS
+from counterfoil.checks.overview import horizon_findings
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
+from counterfoil.domain.intake import MEASURES, folder_warning
+from counterfoil.domain.problems import TABLE, Stage
+from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
+from counterfoil.observe import BUCKETS_US, OUTCOMES, Layout, last_store_failure_ms, totals
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.serving.worker import LAYOUT
+from counterfoil.settings import Settings
+
+# --- counters as Prometheus metrics -----------------------------------------
+
+
+def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
+    """Yield the summed counters of all workers as Prometheus metrics."""
+    requests = CounterMetricFamily("counterfoil_requests", "Requests served.", labels=["route", "status", "error"])
+    latency = HistogramMetricFamily("counterfoil_request_seconds", "Time to serve a request.", labels=["route"])
+    sent = CounterMetricFamily(
+        "counterfoil_sent_bytes", "Bytes sent in response bodies, after compression.", labels=["route"]
+    )
+    admissions = CounterMetricFamily(
+        "counterfoil_admissions", "Requests with a valid key, by verdict.", labels=["verdict"]
+    )
+    verdicts = {"admitted": 0, "rate_limited": 0, "quota_exceeded": 0}
+    for route in layout.routes:
+        for status, error in OUTCOMES:
+            count = sums[layout.outcome(route, int(status) if status != "other" else 0, error)]
+            if count:
+                requests.add_metric([route, status, error], count)
+                if route not in layout.public_routes:
+                    _count_verdict(verdicts, error, count)
+        _add_latency(latency, layout, sums, route)
+        sent.add_metric([route], sums[layout.sent(route)])
+    for verdict, count in verdicts.items():
+        admissions.add_metric([verdict], count)
+    yield requests
+    yield latency
+    yield sent
+    yield admissions
+    yield CounterMetricFamily(
+        "counterfoil_crashes", "Requests that failed with an unexpected error.", value=sums[layout.crashes]
+    )
+    yield CounterMetricFamily(
+        "counterfoil_store_failures", "Store reads or writes that failed.", value=sums[layout.store_failures]
+    )
+    yield CounterMetricFamily(
+        "counterfoil_counts_reseeded",
+        "Daily counts that the shared meter lost and restored from the store. Each may lack up to 1 s of requests.",
+        value=sums[layout.reseeded],
+    )
+    yield CounterMetricFamily(
+        "counterfoil_server_changes",
+        "Role changes of the store's servers as seen by the workers, including the first role of each server.",
+        value=sums[layout.server_changes],
+    )
+
+
+def gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"counterfoil_{name}", help_text, value=value)
+
+
+def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[list[str], float]]) -> Metric:
+    """Return a gauge with several values, each with its labels."""
+    family = GaugeMetricFamily(f"counterfoil_{name}", help_text, labels=labels)
+    for label_values, value in values:
+        family.add_metric(label_values, value)
+    return family
+
+
+_BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
+
+
+def _count_verdict(verdicts: dict[str, int], error: str, count: int) -> None:
+    if error in ("rate_limited", "quota_exceeded"):
+        verdicts[error] += count
+    elif error not in _BEFORE_ADMISSION:
+        verdicts["admitted"] += count
+
+
+def _add_latency(latency: HistogramMetricFamily, layout: Layout, sums: list[int], route: str) -> None:
+    first = layout.bucket(route, 0)
+    cumulative, buckets = 0, []
+    for offset, bound in enumerate((*BUCKETS_US, None)):
+        cumulative += sums[first + offset]
+        buckets.append(("+Inf" if bound is None else str(bound / 1e6), float(cumulative)))
+    latency.add_metric([route], buckets, sums[layout.took(route)] / 1e6)
+
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ALLOWED = ["GET", "HEAD"]
@@ -117,3 +210,196 @@ def _json(status: int, body: object, *headers: tuple[str, str]) -> ListenerRespo
 
 def _malformed(status: int, _language: str) -> ListenerResponse:
     return _json(status, {"failed": HTTPStatus(status).phrase})
+
+
+# --- readiness checks and metrics -------------------------------------------
+
+RECENT_FAILURE_MS = 15_000
+PROBE_SEC = 2.0
+
+
+def readiness(settings: Settings, counters: Path, inspection: OperatorReads) -> list[Readiness]:
+    checks, _ = _store_checks(counters, inspection)
+    return [*checks, Readiness("api", probe(settings)), *_intake_warnings(settings, inspection)]
+
+
+def _store_checks(counters: Path, inspection: OperatorReads) -> tuple[list[Readiness], int | None]:
+    """Return the checks that need no request to a worker, and the age of the horizon or None if it is unknown."""
+    checks = [Readiness(name, str(problem) if problem else None) for name, problem in inspection.problems().items()]
+    horizon, now = inspection.horizon(), SystemClock().now_ms()
+    # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
+    max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else MOVING_MS
+    stale = [str(one.message) for one in horizon_findings(horizon, now, max_age) if one.status == "fail"]
+    checks += [
+        Readiness("horizon", next(iter(stale), None)),
+        Readiness("admissions", _recent_store_failure(counters)),
+    ]
+    return checks, None if horizon is None else max(0, now - horizon)
+
+
+def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[Readiness]:
+    """Yield the checks of loads and of watched folders. These checks never fail; they only warn.
+
+    The warnings contain no field names, because the listener has no authentication.
+    """
+    count = len(inspection.intake().alarms)
+    changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
+    yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
+    now = SystemClock().now_ms()
+    warnings = [folder_warning(folder, now, settings.silent_folder_min) for folder in inspection.watched_folders(now)]
+    yield Readiness("folders", None, " ".join(str(warning) for warning in warnings if warning) or None)
+
+
+def _recent_store_failure(counters: Path) -> str | None:
+    """Return a message about a recent store failure in a worker, or None.
+
+    The other checks do not detect some causes, such as a full disk.
+    """
+    ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
+    return (
+        f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
+        if ago < RECENT_FAILURE_MS
+        else None
+    )
+
+
+def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> Iterator[Metric]:
+    yield gauges(
+        "build_info",
+        "Always 1. The labels are the versions of the package and of the API.",
+        ["version", "api_version"],
+        [([__version__, API_VERSION], 1)],
+    )
+    yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
+    checks, age = _store_checks(counters, inspection)
+    # This check only connects. The request that `/ready` sends to a worker would appear in the log and in the metrics.
+    listening = None if is_listening(settings.host, settings.port) else "no worker accepts connections"
+    yield gauges(
+        "ready",
+        "1 if this check passes, 0 if it does not.",
+        ["check"],
+        (([check.name], float(not check.problem)) for check in [*checks, Readiness("listening", listening)]),
+    )
+    yield from _disk_gauges(inspection)
+    yield from _server_gauges(inspection)
+    if age is None:
+        # If the database server does not respond, each further query would take seconds, and scrapes have a time limit.
+        return
+    yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
+    with suppress(StoreUnavailable, StoreMismatch):
+        yield gauge("store_bytes", "Size of the store on disk.", inspection.extent().size_bytes)
+    with suppress(StoreUnavailable, StoreMismatch):
+        yield from _quota_gauges(inspection)
+    yield from _load_gauges(inspection)
+    yield from _intake_gauges(settings, inspection)
+
+
+def _disk_gauges(inspection: OperatorReads) -> Iterator[Metric]:
+    disk = inspection.disk_use()
+    if not disk:
+        return
+    yield gauge("disk_free_bytes", "Free bytes on the disk of the store.", disk.free_bytes)
+    yield gauges(
+        "wal_bytes",
+        "Size of the write-ahead log of each database.",
+        ["database"],
+        (([name], size) for name, size in disk.log_bytes.items()),
+    )
+
+
+def _quota_gauges(inspection: OperatorReads) -> Iterator[Metric]:
+    """Yield gauges that count keys. Metrics contain no key IDs; `counterfoil usage` shows the IDs."""
+    used = inspection.quota_use(SystemClock().now_ms())
+    yield gauge("active_keys", "Keys that are not revoked.", len(used))
+    yield gauges(
+        "keys_at_quota",
+        "Active keys that have used at least this percentage of today's quota (Thailand time).",
+        ["percent"],
+        (([f"{share:.0%}".rstrip("%")], sum(one >= share for one in used)) for share in (NEARLY_USED_UP, 1)),
+    )
+
+
+def _load_gauges(inspection: OperatorReads) -> Iterator[Metric]:
+    load = inspection.latest_load(SystemClock().now_ms())
+    if load:
+        running = 0 if load.finished else 1
+        yield gauge("load_running", "1 while the latest load has not finished.", running)
+        yield gauge("load_lines", "Lines read by the latest load.", load.lines)
+        yield gauge("load_changed", "Records that the latest load added, changed or removed.", load.changed)
+        yield gauge("load_rejected", "Lines that the latest load rejected.", load.rejected)
+        yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
+
+
+def _intake_gauges(settings: Settings, inspection: OperatorReads) -> Iterator[Metric]:
+    measures = Counter(alarm.measure for alarm in inspection.intake().alarms)
+    yield gauges(
+        "load_alarms",
+        "Sudden changes in the loaded records that have not been accepted yet, by measure.",
+        ["measure"],
+        (([measure], float(measures[measure])) for measure in MEASURES),
+    )
+    now = SystemClock().now_ms()
+    folders = inspection.watched_folders(now)
+    if not folders:
+        return
+    ages = [
+        (folder, max(0, now - folder.seen_at) / 1000, max(0, now - folder.delivered_at) / 1000) for folder in folders
+    ]
+    yield gauges(
+        "watched_folder_heartbeat_age_seconds",
+        "Seconds since the watcher of a folder last reported to the store.",
+        ["folder"],
+        (([folder.name], seen) for folder, seen, _ in ages),
+    )
+    yield gauges(
+        "watched_folder_delivery_age_seconds",
+        "Seconds since a file was last delivered to a watched folder.",
+        ["folder"],
+        (([folder.name], delivered) for folder, _, delivered in ages),
+    )
+    yield gauges(
+        "watched_folder_silent",
+        "1 if nothing has been delivered to a watched folder for silent_folder_min minutes, otherwise 0.",
+        ["folder"],
+        (([folder.name], float(folder.is_silent(now, settings.silent_folder_min))) for folder in folders),
+    )
+    yield gauges(
+        "watched_folder_quarantined_files",
+        "Number of files that were moved from a watched folder to quarantine.",
+        ["folder"],
+        (([folder.name], float(folder.quarantined)) for folder in folders),
+    )
+
+
+def _server_gauges(inspection: OperatorReads) -> Iterator[Metric]:
+    seen = inspection.servers()
+    if not seen:
+        return
+    latest = max((server.horizon or 0) for server in seen)
+    yield gauges(
+        "server_up",
+        "1 if this server of the store responds, 0 if it does not.",
+        ["server", "role"],
+        (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
+    )
+    yield gauges(
+        "server_lag_seconds",
+        "Seconds that a server is behind the most up-to-date server.",
+        ["server"],
+        (([server.name], (latest - server.horizon) / 1000) for server in seen if server.horizon is not None),
+    )
+
+
+def probe(settings: Settings) -> str | None:
+    """Send a request to the public port. Return the problem, or None if a worker responds with status 200."""
+    connection = http.client.HTTPConnection(reachable_host(settings.host), settings.port, timeout=PROBE_SEC)
+    try:
+        connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")
+        status = connection.getresponse().status
+        return None if status == 200 else f"a worker responded with status {status}"
+    except OSError as error:
+        return f"no worker responds: {error}"
+    except http.client.HTTPException:
+        return "the response is not valid HTTP. Another program may be using the port."
+    finally:
+        connection.close()

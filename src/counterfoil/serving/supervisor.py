@@ -5,9 +5,11 @@ advances the horizon while nothing is loaded, computes day totals, deletes
 expired data, runs checkpoints, and serves the admin listener.
 """
 
+import errno
 import os
 import pickle
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -18,22 +20,179 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.http.pages import StaticPage
-from counterfoil.observe.events import Event, ServerMessage, ServiceChanged
-from counterfoil.serving.admin import Admin
-from counterfoil.serving.chores import Chores
-from counterfoil.serving.listeners import hold_port, require_free_admin_port
-from counterfoil.serving.log_output import log_to, open_log
-from counterfoil.serving.report import metrics, probe, readiness
-from counterfoil.serving.stopping import StopDeadline, stop_limit_sec
+from counterfoil.machine.addresses import bound_socket, is_listening
+from counterfoil.machine.process import StopDeadline, requests_limit_sec
+from counterfoil.observe import Event, ServerMessage, ServiceChanged
+from counterfoil.ports import STOP_SAVE_SEC, StoreMismatch, StoreUnavailable
+from counterfoil.serving.admin import Admin, metrics, probe, readiness
+from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
 from counterfoil.settings import Settings, SettingsError
+from counterfoil.text import counted
+
+# --- the addresses of the API and the admin listener ------------------------
+
+LAST_RESERVED_PORT = 1023
+
+
+def hold_port(host: str, port: int) -> socket.socket:
+    """Return a socket that holds the API's port for the workers. It does not listen. Raise if the port is in use.
+
+    While it is open, no other user can listen on the port, even if no worker runs: SO_REUSEPORT lets only sockets of
+    the same user bind the port, and without SO_REUSEADDR a socket that does not listen conflicts with all others. Nor
+    does the system give the port to an outgoing connection, which could block it for a minute.
+    """
+    held = _bound(host, port, "host", "port", "")
+    # Set only now: while binding, the first option ignores connections of a service that has just ended, and without
+    # the second one the port of a running service is refused.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return held
+
+
+def require_free_ports(host: str, port: int, admin_host: str, admin_port: int) -> None:
+    """Raise if an address cannot be used."""
+    _bound(host, port, "host", "port", "").close()
+    require_free_admin_port(admin_host, admin_port)
+
+
+def require_free_admin_port(host: str, port: int) -> None:
+    if port:
+        _bound(host, port, "admin-host", "admin-port", " (0 turns the admin listener off)").close()
+
+
+def _bound(host: str, port: int, host_flag: str, port_flag: str, alternative: str) -> socket.socket:
+    try:
+        return bound_socket(host, port)
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE if is_listening(host, port):
+                reason = "the port is in use"
+                advice = f"Choose another with --{port_flag}{alternative}, or stop the process that uses it."
+            case errno.EADDRINUSE:
+                reason = "the port is in use, but not by a service: probably by an outgoing connection"
+                advice = f"Wait a minute, or choose a port below 32768 with --{port_flag}{alternative}."
+            case errno.EACCES if port <= LAST_RESERVED_PORT:
+                reason = f"only root may use ports up to {LAST_RESERVED_PORT}"
+                advice = f"Choose another with --{port_flag}{alternative}."
+            case errno.EADDRNOTAVAIL:
+                reason, advice = "this machine does not have that address", f"Choose another with --{host_flag}."
+            case _:
+                reason, advice = error.strerror or str(error), f"Check --{host_flag} and --{port_flag}."
+        raise SettingsError(f"cannot listen on {host}:{port}: {reason}. {advice}") from None
+
+
+# --- periodic chores --------------------------------------------------------
+
+CHECKPOINT_SEC = 2.0
+USAGE_SEC = 0.5
+PRUNE_SEC = 3600.0
+# Maximum number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
+TOTALS_AT_ONCE = 10
+TOTALS_SEC = 1.0
+# How long to wait for all chores when the service stops. A load can block a chore for up to a minute, so stopping does
+# not wait for every chore to finish.
+STOP_SEC = 2.0
+
+
+class Closable(Protocol):
+    """A store that must be closed when the service stops."""
+
+    def close(self) -> None: ...
+
+
+class Chores:
+    """Runs chores in three threads: for the books, for usage, and for deleting old usage data.
+
+    A load may block the books for up to a minute, and deleting old data may take minutes. Neither may delay the chores
+    for usage, because requests can be found only after their records were moved.
+    """
+
+    def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
+        self._settings = settings
+        self._log = log
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run_book_chores, name="books", daemon=True),
+            threading.Thread(target=self._run_usage_chores, name="usage", daemon=True),
+            threading.Thread(target=self._run_pruning, name="prune", daemon=True),
+        ]
+        self._due: dict[str, float] = {}
+        self._failing: set[str] = set()
+        self._open: tuple[Closable, ...] = ()
+
+    def start(self) -> None:
+        self._ledger = bootstrap.ledger(self._settings)
+        self._usage = bootstrap.usage(self._settings)
+        self._old_usage = bootstrap.usage(self._settings)
+        self._old_cursors = bootstrap.cursors(self._settings)
+        self._open = (self._ledger, self._usage, self._old_usage, self._old_cursors)
+        self._run("horizon", 0, self._ledger.advance_horizon)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        give_up = time.monotonic() + STOP_SEC
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, give_up - time.monotonic()))
+        # If a chore is still waiting for another process's lock, leave the stores open: they are closed when this
+        # process ends.
+        if not any(thread.is_alive() for thread in self._threads):
+            for store in self._open:
+                store.close()
+
+    def _run_book_chores(self) -> None:
+        while not self._stop.wait(self._settings.tick_ms / 1000):
+            self._run("horizon", 0, self._ledger.advance_horizon)
+            self._run("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
+            self._run("prune_removals", PRUNE_SEC, self._ledger.prune_removals)
+            self._run("totals", TOTALS_SEC, lambda: self._ledger.compute_totals(TOTALS_AT_ONCE))
+
+    def _run_usage_chores(self) -> None:
+        while not self._stop.wait(USAGE_SEC):
+            self._run("move_requests", 0, self._usage.move_recent)
+            self._run("usage_checkpoint", 0, self._usage.checkpoint)
+
+    def _run_pruning(self) -> None:
+        while not self._stop.wait(USAGE_SEC):
+            self._run("prune", PRUNE_SEC, self._prune)
+
+    def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
+        """Run a chore if it is due. Log when it starts to fail and when it works again."""
+        now = time.monotonic()
+        if now < self._due.get(name, 0):
+            return
+        self._due[name] = now + every_sec
+        try:
+            chore()
+        except (StoreUnavailable, StoreMismatch) as error:
+            if name not in self._failing:
+                self._failing.add(name)
+                self._log(ServiceChanged(what=f"{name}_failing", detail=str(error)))
+        else:
+            if name in self._failing:
+                self._failing.discard(name)
+                self._log(ServiceChanged(what=f"{name}_recovered"))
+
+    def _prune(self) -> None:
+        records, days = self._old_usage.prune()
+        cursors = self._old_cursors.prune()
+        if records or days or cursors:
+            deleted = f"{counted(records, 'request record')}, {counted(days, 'daily total')}"
+            self._log(ServiceChanged(what="pruned", detail=f"{deleted}, {counted(cursors, 'expired cursor')}"))
+
 
 START_CHECKS, START_PAUSE_SEC = 1000, 0.02
+# Additional time for the supervisor's own work while it stops.
+MARGIN_SEC = 1.0
 
 
 def serve(
@@ -52,6 +211,11 @@ def serve(
         _require_permission(settings)
         with counters_folder(Path(tempfile.gettempdir())) as counters:
             _serve(settings, counters, on_ready, pages, older)
+
+
+def stop_limit_sec(grace_sec: int) -> float:
+    """Return the time limit for stopping the service, including time for requests in progress, saving and chores."""
+    return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
 
 
 @contextmanager

@@ -11,11 +11,32 @@ from counterfoil import bootstrap
 from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.http.pages import PAGE_ROUTE, StaticPage
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.counters import CounterFile, Layout
-from counterfoil.observe.events import Event, ServiceChanged
+from counterfoil.machine.process import is_colourful
+from counterfoil.observe import CounterFile, Event, EventLog, JsonLog, Layout, Schedule, ServiceChanged, TextLog
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.serving.log_output import log_to, open_log
 from counterfoil.settings import Settings, SettingsError
+
+# --- the log: text on a terminal and JSON elsewhere, unless a setting overrides this --
+
+
+def open_log(settings: Settings, schedule: Schedule, stderr: int) -> EventLog:
+    """Open the log that the settings select. `stderr` is the standard error of the service."""
+    match settings.log:
+        case "stdout":
+            descriptor = sys.stdout.fileno()
+        case "stderr":
+            descriptor = stderr
+        case _:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+    return log_to(descriptor, settings, schedule)
+
+
+def log_to(descriptor: int, settings: Settings, schedule: Schedule) -> EventLog:
+    is_text = os.isatty(descriptor) if settings.log_format == "auto" else settings.log_format == "text"
+    if is_text:
+        return TextLog(descriptor, SystemClock().now_ms, schedule, in_colour=is_colourful(descriptor))
+    return JsonLog(descriptor, SystemClock().now_ms, schedule)
+
 
 LAYOUT = Layout(
     [route.path for route in ROUTES if route.handler],

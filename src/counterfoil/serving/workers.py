@@ -10,10 +10,9 @@ from contextlib import suppress
 from threading import Thread
 from typing import IO, cast
 
-from counterfoil.machine.signals import SignalSafeEvent, stop_signals
-from counterfoil.observe.events import Event, ServerMessage
+from counterfoil.machine.process import SAVE_SIGNAL, SignalSafeEvent, requests_limit_sec, stop_signals
+from counterfoil.observe import Event, ServerMessage
 from counterfoil.ports import STOP_SAVE_SEC
-from counterfoil.serving.stopping import SAVE_SIGNAL, requests_limit_sec
 
 # A new worker that dies within STEADY_SEC of replacing another is itself replaced only after a pause. The pause doubles
 # each time, up to LONGEST_PAUSE_SEC.

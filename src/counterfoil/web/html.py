@@ -1,14 +1,24 @@
-"""Builds HTML from elements, so that text is always escaped and the result is always well-formed.
+"""Building blocks for HTML pages: elements, prose, the layout of a page, style sheets.
+
+Text is always escaped, and the result is always well-formed. Inline styles, event handlers and `javascript:` URLs raise
+an error, because a strict Content-Security-Policy blocks them. A page works without scripts and loads nothing from
+other hosts. The top of `style.css` lists the classes that pages can use.
 
     element("p", "Tom & ", element("b", "Jerry"), class_="names")
 
 returns `<p class="names">Tom &amp; <b>Jerry</b></p>`.
 """
 
+import base64
+import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from html import escape as escape_text
+from importlib import resources
 from typing import TypeAlias
+
+from msgspec import Struct
 
 VOID_ELEMENTS = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "wbr"})
 ADDRESS_ATTRIBUTES = frozenset({"action", "formaction", "href", "src"})
@@ -88,3 +98,163 @@ def style_element(style_sheet: str) -> Html:
     if "</" in style_sheet:
         raise ValueError("a style sheet in a page cannot contain </")
     return Html(f"<style>{style_sheet}</style>")
+
+
+# --- prose: a subset of Markdown (paragraphs, numbered lists, code, bold and links) --
+
+_INLINE = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<bold>[^*]+)\*\*|\[(?P<label>[^\]]+)\]\((?P<address>[^)\s]+)\)")
+_NUMBERED = re.compile(r"\d+\. ")
+
+# Maps the text of a code span to the address that the span links to.
+Links = Mapping[str, str]
+
+
+def inline(text: str, links: Links | None = None) -> Html:
+    """Return one line of text as markup. Code whose text is in `links` becomes a link."""
+    parts: list[str] = []
+    end = 0
+    for found in _INLINE.finditer(text):
+        parts += [text[end : found.start()], _inline_element(found, links or {})]
+        end = found.end()
+    return markup(*parts, text[end:])
+
+
+def _inline_element(found: re.Match[str], links: Links) -> Html:
+    if found["code"]:
+        code = element("code", found["code"])
+        address = links.get(found["code"])
+        return element("a", code, href=address) if address else code
+    if found["bold"]:
+        return element("strong", inline(found["bold"], links))
+    return element("a", inline(found["label"]), href=found["address"])
+
+
+def blocks(text: str, links: Links | None = None) -> Html:
+    """Return paragraphs and numbered lists as markup."""
+    return markup(*(_block(lines, links) for lines in _paragraphs(text)))
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        yield paragraph.split("\n")
+
+
+def _block(lines: list[str], links: Links | None) -> Html:
+    if not _NUMBERED.match(lines[0]):
+        return element("p", inline(" ".join(line.strip() for line in lines), links))
+    items: list[str] = []
+    for line in lines:
+        if _NUMBERED.match(line):
+            items.append(_NUMBERED.sub("", line, count=1))
+        else:
+            items[-1] += " " + line.strip()
+    return element("ol", [element("li", inline(item, links)) for item in items])
+
+
+# --- the layout of a page, and its Content-Security-Policy ------------------
+
+# The icon shows a counterfoil, the stub that stays in the book. It is embedded, so that no further request is needed.
+ICON = (
+    "data:image/svg+xml;base64,"
+    + base64.b64encode(
+        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" '
+        b'fill="#0b6e4f"/><path d="M8 9h16M8 16h10M8 23h13" stroke="#fff" stroke-width="3" stroke-linecap="round"/>'
+        b"</svg>"
+    ).decode()
+)
+
+
+class HtmlPage(Struct, frozen=True, kw_only=True):
+    """The parts of a page. `scripts` are addresses of files; a page has no inline script."""
+
+    title: str
+    description: str
+    style_sheet: str
+    header: Html
+    navigation: Html
+    main: Html
+    footer: Html
+    language: str = "en"
+    scripts: tuple[str, ...] = ()
+
+
+def render_html(page: HtmlPage) -> bytes:
+    """Return the page as one file, which loads only its scripts. A <meta> element sets the Content-Security-Policy."""
+    policy = content_security_policy(page.style_sheet, runs_scripts=bool(page.scripts), in_header=False)
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("title", page.title),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="description", content=page.description),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("link", rel="icon", href=ICON),
+        style_element(page.style_sheet),
+        [element("script", src=address, defer=True) for address in page.scripts],
+    )
+    body = element(
+        "body",
+        element("a", "Skip to the content", href="#content", class_="skip"),
+        element("header", page.header, class_="top"),
+        element(
+            "div",
+            element("nav", page.navigation, id="contents", aria_label="Contents"),
+            element("main", page.main, id="content", tabindex=-1),
+            class_="columns",
+        ),
+        element("footer", page.footer),
+    )
+    return markup(Html("<!DOCTYPE html>\n"), element("html", head, "\n", body, lang=page.language), "\n").encode()
+
+
+@cache
+def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_header: bool = True) -> str:
+    """Return a policy that allows this inline style sheet and `data:` images.
+
+    If `runs_scripts`, it also allows script files from the same origin, and requests
+    to it. Everything else is blocked, such as other hosts, inline scripts, other inline
+    styles and form submissions. A policy `in_header` also prevents other pages
+    from showing the page in a frame.
+    """
+    digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
+    rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
+    if runs_scripts:
+        rules += ["script-src 'self'", "connect-src 'self'"]
+    rules += ["base-uri 'none'", "form-action 'none'"]
+    if in_header:
+        # A <meta> element cannot set this rule.
+        rules.append("frame-ancestors 'none'")
+    return "; ".join(rules)
+
+
+# --- style sheets, read from a package and minified -------------------------
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_AROUND_PUNCTUATION = re.compile(r"\s*([{};,>])\s*")
+_AFTER_PROPERTY = re.compile(r"(?<=[a-z-]):\s+")
+
+
+@cache
+def shared_style_sheet() -> str:
+    """Return the style sheet shared by all pages, minified."""
+    return style_sheet("counterfoil.web", "style.css")
+
+
+@cache
+def style_sheet(package: str, name: str) -> str:
+    """Return a style sheet of a package, minified."""
+    return shorten(text_file(package, name))
+
+
+@cache
+def text_file(package: str, name: str) -> str:
+    """Return a text file of a package, such as a script."""
+    return (resources.files(package) / name).read_text(encoding="utf-8")
+
+
+def shorten(css: str) -> str:
+    """Remove comments and unnecessary spaces. The project's style sheets have no strings that this would change."""
+    flat = re.sub(r"\s+", " ", _COMMENT.sub("", css)).strip()
+    return _AFTER_PROPERTY.sub(":", _AROUND_PUNCTUATION.sub(r"\1", flat)).replace(";}", "}")

@@ -17,7 +17,7 @@ from counterfoil.backends.postgres.pool import Pool, open_connection, run_in_new
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.servers import DatabaseServer, Servers
 from counterfoil.domain.change_feed import Part, Section
-from counterfoil.observe.events import Event
+from counterfoil.observe import Event
 from counterfoil.ports import Clock, StoreUnavailable
 
 Values = Sequence[Any]

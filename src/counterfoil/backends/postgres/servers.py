@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from counterfoil.backends.postgres.addresses import NO_ANSWER, Address, ConnectionLimits, addresses
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, run_in_new_loop, translated
 from counterfoil.domain.messages import Message
-from counterfoil.observe.events import Event, ServerChanged
+from counterfoil.observe import Event, ServerChanged
 from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
 # How often a server is checked. CHECK_SOON_SEC applies while it is unreachable or while no server accepts writes.

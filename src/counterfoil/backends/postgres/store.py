@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.events import Event, ServiceChanged
+from counterfoil.observe import Event, ServiceChanged
 from counterfoil.ports import STOP_SAVE_SEC, Clock, Cursors, Meter, RequestLog, ServingPorts, StoreUnavailable
 
 if TYPE_CHECKING:

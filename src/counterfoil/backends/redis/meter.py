@@ -17,7 +17,7 @@ from counterfoil.backends.redis.client import DISCONNECT_SEC, GATE_SEC, RedisCli
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.calendar import compact
 from counterfoil.domain.messages import Message
-from counterfoil.observe.events import CountsReseeded, Event
+from counterfoil.observe import CountsReseeded, Event
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 
 STILL_MISSING = Message("still_missing", "meter: other data was missing each time the admission was repeated.")

@@ -19,7 +19,7 @@ from msgspec import DecodeError, Struct, json
 from counterfoil.backends.sqlite.files import moved, path_of, read_only, require_whole, translated
 from counterfoil.backends.sqlite.positions import mark_as_copy
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
-from counterfoil.machine.secret_file import open_regular, read_regular
+from counterfoil.machine.files import open_regular, read_regular
 
 FORMAT = 1
 MANIFEST = "backup.json"

@@ -32,7 +32,7 @@ from counterfoil.backends.sqlite.file_problems import (
 )
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
 from counterfoil.domain.messages import Message
-from counterfoil.machine.output_files import is_shared
+from counterfoil.machine.files import is_shared
 from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 
 Result = TypeVar("Result")
@@ -59,7 +59,7 @@ LONGEST_PAUSE_SEC = 0.02
 # `_store_id` returns this value instead of a store's ID if the file is locked.
 LOCKED = -1
 
-# The error message of a retired store starts with this text (see copy_source.py).
+# The error message of a retired store starts with this text (see move_source.py).
 MOVED_TO = "this store was moved to"
 STORE_MOVED = Message("store_moved", f"{MOVED_TO} {{address}}.")
 SQLITE = Message("sqlite", "SQLite: {reason}")

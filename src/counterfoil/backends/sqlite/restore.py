@@ -48,7 +48,7 @@ from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
-from counterfoil.machine.secret_file import read_regular
+from counterfoil.machine.files import read_regular
 
 # In practice, random IDs of this length are never generated twice.
 LONG_ENOUGH = 16

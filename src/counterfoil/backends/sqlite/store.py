@@ -15,7 +15,7 @@ from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe.events import Event
+from counterfoil.observe import Event
 from counterfoil.ports import Clock, ServingPorts, StoreUnavailable
 
 

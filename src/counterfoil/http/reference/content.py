@@ -1,6 +1,6 @@
 """Extracts the contents of the reference from the OpenAPI document.
 
-Descriptions use the subset of Markdown that `web/prose.py` supports. Every row has an anchor, so that links can point
+Descriptions use the subset of Markdown that `web/html.py` supports. Every row has an anchor, so that links can point
 to it.
 """
 

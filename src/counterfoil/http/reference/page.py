@@ -15,11 +15,18 @@ from counterfoil.http.reference.content import (
 )
 from counterfoil.http.reference.layout import coloured_code, coloured_json, json_lines
 from counterfoil.http.reference.tryout import TryOut
-from counterfoil.web import page as web_page
-from counterfoil.web.html import Html, element, markup
-from counterfoil.web.page import HtmlPage
-from counterfoil.web.prose import Links, blocks, inline
-from counterfoil.web.style import shared_style_sheet, style_sheet
+from counterfoil.web.html import (
+    Html,
+    HtmlPage,
+    Links,
+    blocks,
+    element,
+    inline,
+    markup,
+    render_html,
+    shared_style_sheet,
+    style_sheet,
+)
 
 # Example responses longer than this many characters are left out of the page, except for the first one of an
 # operation. The Markdown format shows all of them.
@@ -43,7 +50,7 @@ def render_page(
     `home` is the address and the name of a page to link back to.
     """
     links = _links(reference)
-    return web_page.render(
+    return render_html(
         HtmlPage(
             title="API reference: Counterfoil",
             description=reference.summary,

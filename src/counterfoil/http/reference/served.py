@@ -7,7 +7,7 @@ from counterfoil.http.reference.llms import render_llms
 from counterfoil.http.reference.markdown import render_markdown
 from counterfoil.http.reference.page import page_style_sheet, render_page
 from counterfoil.http.reference.tryout import TryOut
-from counterfoil.web.page import content_security_policy
+from counterfoil.web.html import content_security_policy
 
 PATH = "/reference"
 

@@ -1,11 +1,14 @@
-"""Files that commands write. Every error that occurs while one is written names the file."""
+"""Files that commands write, and the secret file. Every error that occurs while one is written names the file."""
 
+import contextlib
+import errno
 import io
 import os
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,3 +96,46 @@ class _NamedFile(io.FileIO):
 def _named(error: OSError, name: str) -> OSError:
     """Return the error with this file name. Its class is the same, because the error number determines the class."""
     return OSError(error.errno, error.strerror or str(error), name)
+
+
+# --- the file with the deployment secret ------------------------------------
+
+
+def read_or_create(file: Path) -> bytes:
+    """Return the secret in this file; create the file with a random secret if it does not exist."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not file.exists():
+        create(file, os.urandom(32).hex())
+    return read_regular(file).strip()
+
+
+def open_regular(file: Path) -> BufferedReader:
+    """Open a file for reading. Raise OSError if it is not a regular file, instead of waiting for a named pipe."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(file: Path) -> bytes:
+    with open_regular(file) as opened:
+        return opened.read()
+
+
+def create(file: Path, secret: str) -> None:
+    """Create the file with this secret; leave an existing file unchanged.
+
+    The secret is written to a temporary file that is then linked into place, so
+    that processes which start at the same time read the same secret.
+    """
+    draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
+    try:
+        with open_output(draft, name=file, flags=os.O_EXCL, mode=0o600) as out:
+            out.write(f"{secret}\n".encode("ascii"))
+            if is_shared(file.parent):
+                os.fchmod(out.fileno(), 0o640)
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,25 +1,211 @@
 """Copies a live store into an empty one until both contain the same data, and cuts over on request.
 
-A pass compares every group of rows (the bills of a shop, the members of a base)
-and moves the rows that differ. The first copy, catching up and resuming after a
-kill are therefore the same operation. Each pass reads the source from one
-snapshot. The target stays closed until the cut-over, which retires the source:
-its horizon no longer advances, so every stamp at the target is later than any
-horizon that a client has received from the source.
+A pass compares every group of rows (the bills of a shop, the members of a base) and moves the rows that differ. The
+first copy, catching up and resuming after a kill are therefore the same operation. Each pass reads the source from
+one snapshot. The target stays closed until the cut-over, which retires the source: its horizon no longer advances, so
+every stamp at the target is later than any horizon that a client has received from the source.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from enum import Enum
 from hashlib import blake2b
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, msgpack
 
-from counterfoil.copying.stores import CopyRefused, CopySide, CopySource, CopyTarget
-from counterfoil.copying.tables import KEYS_AND_USAGE, LOADS, SHOPS, TABLES, CopiedTable, Row
+from counterfoil.domain import audit
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
+
+HOUR = "hour"
+
+Row = tuple[Any, ...]
+
+
+class MovedTable(Struct, frozen=True):
+    """A table that both stores have. Its key columns come first.
+
+    Rows with the same value in the column `group` form a group, and groups are
+    compared one by one. If `group` is HOUR, the rows of one hour form a group; if
+    it is empty, all rows do. In a table without a key, a group is replaced as a
+    whole. If `sealed` is True, the last column is a body and other columns
+    contain digests of it, so a pass compares the digests and not the body.
+    Verification reads the body too.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    rest: tuple[str, ...]
+    group: str = ""
+    sealed: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.key + self.rest
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return self.columns[:-1] if self.sealed else self.columns
+
+    def grouped(self, rows: Iterable[Row]) -> Iterator[tuple[Any, Row]]:
+        """Yield each complete row with its group."""
+        if not self.group:
+            yield from ((None, row) for row in rows)
+        elif self.group == HOUR:
+            index = self.columns.index("at")
+            yield from ((row[index] // HOUR_MS, row) for row in rows)
+        else:
+            index = self.columns.index(self.group)
+            yield from ((row[index], row) for row in rows)
+
+
+SHOPS = MovedTable(
+    "shops",
+    ("number",),
+    ("id", "franchise_id", "provider_id", "removed", "rev", "latest_version", "applied_version", "facts", "body"),
+)
+LOADS = MovedTable(
+    "loads",
+    ("number",),
+    ("source", "started_at", "seen_at", "finished_at", "lines", "changed", "rejected", "reasons", "rejects_file"),
+)
+BILLS = MovedTable(
+    "bills",
+    ("shop", "id"),
+    (
+        "bill_day",
+        "closed_at",
+        "updated_at",
+        "loaded_at",
+        "trading_day",
+        "rev",
+        "facts_version",
+        "digest",
+        "seal",
+        "withheld",
+        "body",
+    ),
+    group="shop",
+    sealed=True,
+)
+REQUESTS = MovedTable(
+    "requests",
+    (),
+    ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id"),
+    group=HOUR,
+)
+# The tables that loads write.
+BOOKS = (
+    SHOPS,
+    MovedTable("bases", ("id",), ("rev", "body")),
+    MovedTable("members", ("provider_id", "token"), ("created_at", "rev", "record", "form"), group="provider_id"),
+    MovedTable("accounts", ("provider_id", "token", "place"), ("hash", "created_at", "channel"), group="provider_id"),
+    MovedTable("removals", ("shop", "kind", "id"), ("rev",)),
+    MovedTable("shop_changes", ("shop",), ("franchise_id", "joined_at", "listed_at", "latest_at")),
+    MovedTable("departures", ("franchise_id", "shop"), ("left_at",)),
+    MovedTable("removed_bills", ("shop", "id"), ("removed_at",)),
+    MovedTable("feed", ("one",), ("oldest",)),
+    MovedTable("day_totals", ("shop", "bill_day"), ("stale", "bills", "voids", "net", "tip", "latest", "hash")),
+    BILLS,
+    LOADS,
+    MovedTable("rejected_lines", ("load", "place"), ("source", "line", "reason", "fields")),
+    MovedTable("intake", ("one",), ("state",)),
+)
+# The tables that the operator and the service write.
+KEYS_AND_USAGE = (
+    MovedTable("keys", ("key_id",), ("secret_digest", "body")),
+    MovedTable("audit", ("origin", "number"), audit.COLUMNS),
+    MovedTable("daily_totals", ("key_id", "day"), ("count",)),
+    MovedTable("daily_errors", ("key_id", "day", "error"), ("count",)),
+    MovedTable("passes", ("lineage", "list_name", "shop_id"), ("server_time", "ended_at", "continued_at", "covered")),
+    MovedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
+    MovedTable("admissions", ("key_id", "n"), ("at",)),
+    MovedTable(
+        "cursors",
+        ("lineage", "resource", "query", "cursor"),
+        ("row_id", "major", "minor", "earliest", "latest", "ends_at", "expired"),
+    ),
+    REQUESTS,
+)
+TABLES = BOOKS + KEYS_AND_USAGE
+
+
+# --- the source and the target ----------------------------------------------
+
+
+class MoveRefused(Exception):
+    """The copy cannot be made or finished; the message says why and what to do."""
+
+
+class MoveSide(Protocol):
+    """One side of a copy: a store whose rows can be read."""
+
+    def groups(self, table: MovedTable, since: int) -> list[Any]:
+        """Return the groups of a table. For request records, return only groups from the hour `since` onwards."""
+
+    def compared(self, table: MovedTable, group: Any) -> Iterable[Row]:
+        """Return the rows of a group. The body column is left out if the table also stores a digest of it."""
+
+    def whole(self, table: MovedTable, since: int) -> Iterator[tuple[Any, Row]]:
+        """Yield complete rows with their groups. For request records, yield only rows from the hour `since` onwards."""
+
+
+class MoveSource(MoveSide, Protocol):
+    """The store to copy from."""
+
+    def fingerprint(self) -> str: ...
+
+    def retired(self) -> bool: ...
+
+    def moved_to(self) -> str:
+        """Return the address of the store that replaces this one, or "" if there is none.
+
+        This works even if retiring the store was interrupted.
+        """
+
+    def snapshot(self) -> AbstractContextManager[int]:
+        """Return a context in which everything is read from one snapshot. It yields the horizon of the snapshot."""
+
+    def held(self) -> AbstractContextManager[int]:
+        """Return a context that blocks all other writers to the source. It yields the horizon of the source."""
+
+    def retire(self, moved_to: str) -> None:
+        """Retire the source permanently, so that it no longer stamps bills, admits requests or issues keys.
+
+        This must be called within `held`.
+        """
+
+    def picked(self, table: MovedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
+        """Yield complete rows of a group: the rows with the given keys, or all rows if `keys` is None."""
+
+    def size(self) -> int:
+        """Return the approximate number of rows, for the progress bar."""
+
+    def newest_stamp(self) -> int: ...
+
+
+class MoveTarget(MoveSide, Protocol):
+    """The store to copy into."""
+
+    def claim(self, fingerprint: str) -> bool:
+        """Claim the target for a copy of the store with this fingerprint.
+
+        Return False if the target is already open as a copy of that store. Raise
+        `MoveRefused` if the target contains any other data.
+        """
+
+    def move(self, table: MovedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
+        """Delete the rows with the keys in `gone` and insert `rows`, in one transaction."""
+
+    def clear(self, table: MovedTable, group: Any) -> None: ...
+
+    def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
+        """Open the target to services and loaders, at this horizon or later, and add `entry` to its audit log."""
+
+
+# --- moving -------------------------------------------------------------------
 
 # The maximum number of rows that one transaction inserts at the target.
 BATCH_ROWS = 2_000
@@ -37,7 +223,7 @@ class TableDifference(Struct, frozen=True):
     at_target: int
 
 
-class CopyReport(Struct, kw_only=True):
+class MoveReport(Struct, kw_only=True):
     """The progress and the result of a copy."""
 
     passes: int = 0
@@ -57,39 +243,39 @@ class CutOver(Struct, frozen=True):
     entry: AuditEntry
 
 
-class CopyStage(Enum):
+class MoveStage(Enum):
     COPYING = "Copying"
     CATCHING_UP = "Catching up"
     VERIFYING = "Verifying"
 
 
 # Called with the stage, the number of rows that it has processed, and how many of them it has moved.
-Progress = Callable[[CopyStage, int, int], None]
+Progress = Callable[[MoveStage, int, int], None]
 
 
-class Copy:
+class StoreMove:
     """Copies one store into another."""
 
-    def __init__(self, source: CopySource, target: CopyTarget, on_progress: Progress) -> None:
+    def __init__(self, source: MoveSource, target: MoveTarget, on_progress: Progress) -> None:
         self._source = source
         self._target = target
         self._on_progress = on_progress
-        self._stage = CopyStage.COPYING
+        self._stage = MoveStage.COPYING
         self._rows_seen = self._rows_moved = 0
-        self.report = CopyReport()
+        self.report = MoveReport()
 
-    def run(self, cut_over: CutOver | None = None) -> CopyReport:
+    def run(self, cut_over: CutOver | None = None) -> MoveReport:
         """Copy, catch up and verify. If `cut_over` is given and the stores are equal, then cut over."""
         cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
-            raise CopyRefused(
+            raise MoveRefused(
                 f"this store was already moved to {self._source.moved_to()}, and a second target would diverge. "
                 "If that cut-over was interrupted, finish it with the same address."
             )
         if not self._target.claim(fingerprint):
             if not self._source.retired():
-                raise CopyRefused(
+                raise MoveRefused(
                     "the target already contains this store and is open, so it may be newer than the source. "
                     "Copy into an empty database."
                 )
@@ -120,7 +306,7 @@ class Copy:
         since = self.report.horizon // HOUR_MS - 1
         with self._source.held() as horizon:
             if self._loaded_since():
-                raise CopyRefused(
+                raise MoveRefused(
                     "a load has written to the source since the copy was verified. "
                     "Stop all loads, then run the same command again."
                 )
@@ -140,8 +326,8 @@ class Copy:
 
     # --- a pass --------------------------------------------------------------------
 
-    def _pass(self, tables: Iterable[CopiedTable], since: int = 0) -> int:
-        self._stage = CopyStage.CATCHING_UP if self.report.passes else CopyStage.COPYING
+    def _pass(self, tables: Iterable[MovedTable], since: int = 0) -> int:
+        self._stage = MoveStage.CATCHING_UP if self.report.passes else MoveStage.COPYING
         self.report.passes += 1
         moved = self._rows_seen = self._rows_moved = 0
         for table in tables:
@@ -152,7 +338,7 @@ class Copy:
         self.report.moved += moved
         return moved
 
-    def _sync_group(self, table: CopiedTable, group: Any) -> int:
+    def _sync_group(self, table: MovedTable, group: Any) -> int:
         """Make a group at the target equal to the same group at the source; return the number of rows that differed."""
         to_fetch, to_delete, empty = self._differing(table, group)
         if not to_fetch and not to_delete:
@@ -167,7 +353,7 @@ class Copy:
             self._target.move(table, group, to_delete, [])
         return len(to_fetch) + len(to_delete)
 
-    def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
+    def _differing(self, table: MovedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
         """Return keys to fetch from the source, keys to delete at the target, and whether the group is empty there."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
@@ -186,7 +372,7 @@ class Copy:
                 self._rows_seen += 1
         return to_fetch, to_delete | target_rows.keys(), empty
 
-    def _replace_group(self, table: CopiedTable, group: Any) -> int:
+    def _replace_group(self, table: MovedTable, group: Any) -> int:
         """In a table without a key, replace a group of rows if it differs from the source.
 
         Return the number of its rows at the source or at the target, whichever is larger, or 0 if nothing differed.
@@ -213,13 +399,13 @@ class Copy:
 
     # --- verification ----------------------------------------------------------------
 
-    def _verify(self, tables: Iterable[CopiedTable], since: int = 0) -> None:
+    def _verify(self, tables: Iterable[MovedTable], since: int = 0) -> None:
         """Read every column of every row again on both sides, including bodies, and report the differences.
 
         Request records from before the hour `since` are left out.
         """
         found: list[TableDifference] = []
-        self._stage, self._rows_seen, self._rows_moved = CopyStage.VERIFYING, 0, 0
+        self._stage, self._rows_seen, self._rows_moved = MoveStage.VERIFYING, 0, 0
         for table in tables:
             source_sums = self._checksums(table, self._source, since)
             target_sums = self._checksums(table, self._target, since)
@@ -232,7 +418,7 @@ class Copy:
         self.report.differences = sorted(found, key=lambda one: (one.table, one.group))
         self.report.verified = not found
 
-    def _checksums(self, table: CopiedTable, side: CopySide, since: int) -> dict[Any, "_Checksum"]:
+    def _checksums(self, table: MovedTable, side: MoveSide, since: int) -> dict[Any, "_Checksum"]:
         sums: dict[Any, _Checksum] = {}
         for number, (group, row) in enumerate(side.whole(table, since), 1):
             if group not in sums:

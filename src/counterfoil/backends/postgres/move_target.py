@@ -14,10 +14,9 @@ from counterfoil.backends.postgres.admin_connections import FILLING, Reconnectin
 from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.values import rev_of
-from counterfoil.copying.stores import CopyRefused
-from counterfoil.copying.tables import REQUESTS, TABLES, CopiedTable, Row
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.moving import REQUESTS, TABLES, MovedTable, MoveRefused, Row
 
 # Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
@@ -57,7 +56,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 _FROM = {"audit": "(SELECT * FROM audit WHERE origin = 'sqlite') AS audit"}
 
 
-class PostgresCopyTarget:
+class PostgresMoveTarget:
     """A migrated database that is empty, or that an earlier copy of the same store has filled, at least in part."""
 
     def __init__(self, url: str) -> None:
@@ -79,7 +78,7 @@ class PostgresCopyTarget:
         if found == fingerprint:
             return False
         if found != FILLING + fingerprint:
-            raise CopyRefused("the target contains another store or part of one. Copy into an empty database.")
+            raise MoveRefused("the target contains another store or part of one. Copy into an empty database.")
         return True
 
     def _lock_out_other_copies(self) -> None:
@@ -87,7 +86,7 @@ class PostgresCopyTarget:
         try:
             self._connection().execute(_LOCK)
         except LockNotAvailable:
-            raise CopyRefused("another copy into this database is running. Wait until it has finished.") from None
+            raise MoveRefused("another copy into this database is running. Wait until it has finished.") from None
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
         with translated(), self._connection().transaction():
@@ -106,7 +105,7 @@ class PostgresCopyTarget:
         which docs/decisions/0013 rules out.
         """
         if self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
-            raise CopyRefused(
+            raise MoveRefused(
                 "the target's tables are distributed with Citus. Copy into a database that is not distributed, and "
                 "run `counterfoil migrate --distribute` afterwards."
             )
@@ -114,33 +113,33 @@ class PostgresCopyTarget:
     def _require_empty(self) -> None:
         for table in TABLES:
             if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
-                raise CopyRefused(
+                raise MoveRefused(
                     f"the target already has rows in the table `{table.name}`. Copy into an empty database."
                 )
 
     # --- rows ------------------------------------------------------------------------
 
-    def groups(self, table: CopiedTable, since: int) -> list[Any]:
+    def groups(self, table: MovedTable, since: int) -> list[Any]:
         if not table.group:
             return [None]
         query = _GROUPS[table.group].format(name=table.name)
         with translated():
             return [group for (group,) in self._connection().execute(query.encode(), {"since": since})]
 
-    def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
+    def compared(self, table: MovedTable, group: Any) -> Iterable[Row]:
         with translated():
             query = _select(table, table.compared, _IN_GROUP[table.group])
             rows = self._connection().execute(query.encode(), {"group": group}, binary=True).fetchall()
         return _as_in_source(rows, table.compared)
 
-    def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
+    def whole(self, table: MovedTable, since: int) -> Iterator[tuple[Any, Row]]:
         later = f"at >= %(since)s::bigint * {HOUR_MS}" if table is REQUESTS else "true"
         with translated(), self._connection().transaction(), self._connection().cursor("whole", binary=True) as cursor:
             cursor.execute(_select(table, table.columns, later).encode(), {"since": since})
             while rows := cursor.fetchmany(FETCH_ROWS):
                 yield from table.grouped(_as_in_source(rows, table.columns))
 
-    def move(self, table: CopiedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
+    def move(self, table: MovedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
         with translated(), self._connection().transaction():
             if gone:
                 self._take_away(table, gone)
@@ -155,15 +154,15 @@ class PostgresCopyTarget:
                 for row in _written(rows, table.columns):
                     copy.write_row(row)
 
-    def _kinds(self, table: CopiedTable) -> dict[str, str]:
+    def _kinds(self, table: MovedTable) -> dict[str, str]:
         return dict(self._connection().execute(_KINDS, (table.name,)).fetchall())
 
-    def clear(self, table: CopiedTable, group: Any) -> None:
+    def clear(self, table: MovedTable, group: Any) -> None:
         with translated():
             query = f"DELETE FROM {table.name} WHERE {_IN_GROUP[table.group]}"  # noqa: S608 - our own table names
             self._connection().execute(query.encode(), {"group": group})
 
-    def _take_away(self, table: CopiedTable, gone: Collection[Row]) -> None:
+    def _take_away(self, table: MovedTable, gone: Collection[Row]) -> None:
         kinds = self._kinds(table)
         lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
         matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
@@ -171,7 +170,7 @@ class PostgresCopyTarget:
         self._connection().execute(query.encode(), [list(column) for column in zip(*gone, strict=True)])
 
 
-def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
+def _select(table: MovedTable, columns: tuple[str, ...], condition: str) -> str:
     read = ", ".join(_READ.get(name, name) for name in columns)
     return f"SELECT {read} FROM {_FROM.get(table.name, table.name)} WHERE {condition}"  # noqa: S608 - our own table names
 

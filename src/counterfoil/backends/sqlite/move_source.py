@@ -25,8 +25,8 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
-from counterfoil.copying.tables import REQUESTS, CopiedTable, Row
 from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.moving import REQUESTS, MovedTable, Row
 from counterfoil.ports import Clock, StoreUnavailable
 
 _HORIZON = "SELECT at FROM horizon"
@@ -74,14 +74,14 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
 )
 
 
-def _database(table: CopiedTable) -> Name:
+def _database(table: MovedTable) -> Name:
     if table.name in ("keys", "audit"):
         return "keys"
     usage = ("daily_totals", "daily_errors", "passes", "meters", "admissions", "cursors", "requests")
     return "usage" if table.name in usage else "books"
 
 
-class SqliteCopySource:
+class SqliteMoveSource:
     """The three files of a store that is being copied."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -167,16 +167,16 @@ class SqliteCopySource:
 
     # --- rows ------------------------------------------------------------------------
 
-    def groups(self, table: CopiedTable, since: int) -> list[Any]:
+    def groups(self, table: MovedTable, since: int) -> list[Any]:
         if not table.group:
             return [None]
         query = _GROUPS[table.group].format(name=table.name)
         return [group for (group,) in self._ask(table, query, since=since)]
 
-    def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
+    def compared(self, table: MovedTable, group: Any) -> Iterable[Row]:
         return self._ask(table, _select(table, table.compared, _IN_GROUP[table.group]), group=group)
 
-    def picked(self, table: CopiedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
+    def picked(self, table: MovedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
         if keys is None:
             yield from self._ask(table, _select(table, table.columns, _IN_GROUP[table.group]), group=group)
             return
@@ -184,11 +184,11 @@ class SqliteCopySource:
         for key in keys:
             yield from self._ask(table, one, **dict(zip(table.key, key, strict=True)))
 
-    def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
+    def whole(self, table: MovedTable, since: int) -> Iterator[tuple[Any, Row]]:
         later = f"at >= :since * {HOUR_MS}" if table is REQUESTS else "true"
         yield from table.grouped(self._ask(table, _select(table, table.columns, later), since=since))
 
-    def _ask(self, table: CopiedTable, query: str, **values: Any) -> sqlite3.Cursor:
+    def _ask(self, table: MovedTable, query: str, **values: Any) -> sqlite3.Cursor:
         return self._connections[_database(table)].execute(query, values | {"shift": self._shift})
 
     def _horizon(self) -> int:
@@ -211,6 +211,6 @@ class SqliteCopySource:
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
 
 
-def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
+def _select(table: MovedTable, columns: tuple[str, ...], condition: str) -> str:
     source = _FROM.get(table.name, table.name)
     return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - our own table names

@@ -1,0 +1,330 @@
+"""Events, and the log and the counters that are made from them.
+
+No event contains a secret, a query string, or anything that identifies a
+person.
+"""
+
+import mmap
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct, json
+
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.problems import TABLE
+from counterfoil.text import counted, printable, short_duration, short_size
+
+
+class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
+    """A request was served. `took_us` is the time in microseconds between the HTTP server's call and the response."""
+
+    request_id: str
+    method: str
+    route: str
+    status: int
+    error: str | None
+    key_id: str | None
+    took_us: int
+    sent: int
+    encoding: str | None
+    personal_base: str | None = None
+    personal_members: int = 0
+
+
+class HandlerCrashed(Struct, frozen=True, kw_only=True, tag="crash"):
+    """A handler failed unexpectedly. The event contains the location of the error, but no values."""
+
+    request_id: str
+    route: str
+    exception: str
+    where: list[str]
+
+
+class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
+    """A store could not be read or written."""
+
+    request_id: str | None
+    route: str
+    reason: str
+
+
+class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
+    """The service became ready or stopped, a part of it failed or recovered, or a chore deleted expired data."""
+
+    what: str
+    detail: str = ""
+
+
+class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
+    """The shared meter lost a key's daily count and restored it from the store, which is at most a second behind."""
+
+    key_id: str
+    day: str
+    count: int
+
+
+class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
+    """A server of the store has a new role, for example after a failover, or was checked for the first time."""
+
+    server: str
+    role: str
+
+
+class ServerMessage(Struct, frozen=True, kw_only=True, tag="server"):
+    """A worker process ended or was killed, or a line that it or its HTTP server wrote to standard error."""
+
+    level: str
+    message: str
+
+
+Event = RequestServed | HandlerCrashed | StoreFailed | ServiceChanged | CountsReseeded | ServerChanged | ServerMessage
+
+
+# --- the log as text for a person: the line of a GET or HEAD request has at most 80 columns --
+
+# Column widths: the lengths of the longest route, `transactions/{id}`, and of a key ID.
+ROUTE_WIDTH, KEY_WIDTH = 17, 12
+LABEL_WIDTH = 16
+
+GREEN, YELLOW, RED, CYAN, DIM = "32", "33", "31", "36", "2"
+Paint = Callable[[str, str], str]
+
+
+def plain(text: str, colour: str) -> str:  # noqa: ARG001 - the signature of Paint
+    return text
+
+
+def coloured(text: str, colour: str) -> str:
+    return f"\033[{colour}m{text}\033[0m" if text.strip() else text
+
+
+def text_line(at_ms: int, event: Event, paint: Paint) -> str:
+    """Return the line for an event, without the line break."""
+    time = paint(_clock_time(at_ms), DIM)
+    if isinstance(event, RequestServed):
+        return f"{time} {_request(event, paint)}"
+    label, colour, text = _described(event)
+    return f"{time} {paint(label.ljust(LABEL_WIDTH), colour)} {printable(text)}".rstrip()
+
+
+def _clock_time(at_ms: int) -> str:
+    return iso_utc(at_ms)[11:19] + "Z"
+
+
+def _request(event: RequestServed, paint: Paint) -> str:
+    status = paint(str(event.status), RED if event.status >= 500 else YELLOW if event.status >= 400 else GREEN)
+    # Every parameter is shown as {id}, which keeps the column narrow.
+    path, parameter, _ = event.route.partition("{")
+    route = f"{path}{{id}}" if parameter else path
+    route = route if event.method == "GET" else f"{event.method} {route}"
+    key = paint((event.key_id or "-").ljust(KEY_WIDTH), CYAN)
+    if event.error:
+        result = paint(event.error, RED if event.status >= 500 else YELLOW)
+    else:
+        result = short_size(event.sent).rjust(7)
+        if event.personal_base is not None:
+            result += "  " + paint(f"disclosure: {event.personal_members}", YELLOW)
+    return f"{status}  {printable(route):<{ROUTE_WIDTH}} {short_duration(event.took_us):>7}  {key}  {result}"
+
+
+def _described(event: Event) -> tuple[str, str, str]:
+    """Return the label, the colour and the text of an event that is not a request."""
+    match event:
+        case ServiceChanged():
+            return event.what.replace("_", " "), _service_colour(event.what), event.detail
+        case StoreFailed():
+            asked = f" (request {event.request_id})" if event.request_id else ""
+            return "store failed", RED, f"{event.route}: {event.reason}{asked}"
+        case HandlerCrashed():
+            where = " < ".join(event.where)
+            return "crash", RED, f"{event.route}: {event.exception} in {where} (request {event.request_id})"
+        case ServerChanged():
+            return "database server", RED if event.role == "away" else CYAN, f"{event.server} is {event.role}"
+        case ServerMessage():
+            return f"server {event.level}", RED if event.level == "error" else YELLOW, event.message
+        case CountsReseeded():
+            return "counts reseeded", YELLOW, f"key {event.key_id}, {event.day}: {counted(event.count, 'request')}"
+        case RequestServed():
+            raise ValueError(event)
+
+
+def _service_colour(what: str) -> str:
+    if what.endswith(("_failing", "_failed")) or what == "not_ready":
+        return RED
+    return GREEN if what == "ready" or what.endswith("_recovered") else DIM
+
+
+# --- the log, as JSON for programs or as text -------------------------------
+#
+# Lines are buffered briefly and written together, so that one system call serves many requests.
+
+Schedule = Callable[[float, Callable[[], None]], object]
+
+FLUSH_SEC = 0.1
+MAX_BUFFER_BYTES = 32_768
+
+
+class EventLog:
+    """Writes events to a file descriptor. `schedule` calls a function after a delay, as an event loop does."""
+
+    def __init__(self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule) -> None:
+        self._descriptor = descriptor
+        self._now_ms = now_ms
+        self._schedule = schedule
+        self._buffer = bytearray()
+        self._flush_scheduled = False
+
+    def line(self, at_ms: int, event: Event) -> bytes:
+        """Return the line for an event, including the line break."""
+        raise NotImplementedError
+
+    def __call__(self, event: Event) -> None:
+        self._buffer += self.line(self._now_ms(), event)
+        if len(self._buffer) >= MAX_BUFFER_BYTES:
+            self.flush()
+        elif not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._schedule(FLUSH_SEC, self.flush)
+
+    def flush(self) -> None:
+        self._flush_scheduled = False
+        lines, self._buffer = self._buffer, bytearray()
+        view = memoryview(lines)
+        while view:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except OSError:
+                # The service must keep running even if its log can no longer be written.
+                return
+
+
+class JsonLog(EventLog):
+    """Writes each event as a JSON object."""
+
+    _encode = json.Encoder().encode
+
+    def line(self, at_ms: int, event: Event) -> bytes:
+        # The time comes before the other fields: {"at":"...","type":"request",...}
+        return b'{"at":"%b",%b\n' % (iso_utc(at_ms).encode(), self._encode(event)[1:])
+
+
+class TextLog(EventLog):
+    """Writes each event as a line of text for people."""
+
+    def __init__(
+        self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule, *, in_colour: bool = False
+    ) -> None:
+        super().__init__(descriptor, now_ms, schedule)
+        self._paint = coloured if in_colour else plain
+
+    def line(self, at_ms: int, event: Event) -> bytes:
+        return f"{text_line(at_ms, event, self._paint)}\n".encode(errors="backslashreplace")
+
+
+# --- counters that the workers share with the supervisor, which serves `/metrics` --
+#
+# Every worker has its own memory-mapped file. Counting needs no system call, and the counts of a killed worker can
+# still be read.
+
+BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
+# Pairs of status and error code. The last pair stands for every other outcome.
+OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
+
+
+# Each route has a row of counters: requests by outcome, requests by latency bucket, sum of latencies, and bytes sent.
+_OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}
+_OTHER_INDEX = len(OUTCOMES) - 1
+_BUCKETS_OFFSET = len(OUTCOMES)
+_LATENCY_OFFSET = _BUCKETS_OFFSET + len(BUCKETS_US) + 1
+_SENT_OFFSET = _LATENCY_OFFSET + 1
+_ROW_LENGTH = _SENT_OFFSET + 1
+
+
+class Layout:
+    """The index of each value in a counter file.
+
+    `public_routes` are the routes that need no API key.
+    """
+
+    def __init__(self, routes: Iterable[str], public_routes: Iterable[str]) -> None:
+        self.public_routes = tuple(public_routes)
+        self.routes = (*routes, *self.public_routes)
+        self.rows = {route: index * _ROW_LENGTH for index, route in enumerate(self.routes)}
+        self.crashes = _ROW_LENGTH * len(self.routes)
+        self.store_failures = self.crashes + 1
+        self.reseeded = self.store_failures + 1
+        self.server_changes = self.reseeded + 1
+        # Time of the last store failure in milliseconds. It is 0 if there was none, or if a request with a known key
+        # has since been answered without a server error.
+        self.failed_at = self.server_changes + 1
+        self.slots = self.failed_at + 1
+
+    def outcome(self, route: str, status: int, error: str) -> int:
+        return self.rows[route] + _OUTCOME_INDEX.get((status, error), _OTHER_INDEX)
+
+    def bucket(self, route: str, took_us: int) -> int:
+        return self.rows[route] + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, took_us)
+
+    def took(self, route: str) -> int:
+        return self.rows[route] + _LATENCY_OFFSET
+
+    def sent(self, route: str) -> int:
+        return self.rows[route] + _SENT_OFFSET
+
+
+class CounterFile:
+    """The counters of one process."""
+
+    def __init__(self, folder: Path, layout: Layout, now_ms: Callable[[], int]) -> None:
+        self._layout = layout
+        self._now_ms = now_ms
+        path = folder / f"{os.getpid()}.counters"
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        os.ftruncate(descriptor, layout.slots * 8)
+        self._map = mmap.mmap(descriptor, layout.slots * 8)
+        os.close(descriptor)
+        self._numbers = memoryview(self._map).cast("Q")
+
+    def __call__(self, event: Event) -> None:
+        numbers, layout = self._numbers, self._layout
+        match event:
+            case RequestServed():
+                # The layout's methods are inlined here, because calling them would cost more than the counting itself.
+                row = layout.rows[event.route]
+                numbers[row + _OUTCOME_INDEX.get((event.status, event.error or ""), _OTHER_INDEX)] += 1
+                numbers[row + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, event.took_us)] += 1
+                numbers[row + _LATENCY_OFFSET] += event.took_us
+                numbers[row + _SENT_OFFSET] += event.sent
+                if event.key_id is not None and event.status < 500:
+                    numbers[layout.failed_at] = 0
+            case HandlerCrashed():
+                numbers[layout.crashes] += 1
+            case StoreFailed():
+                numbers[layout.store_failures] += 1
+                numbers[layout.failed_at] = self._now_ms()
+            case CountsReseeded():
+                numbers[layout.reseeded] += 1
+            case ServerChanged():
+                numbers[layout.server_changes] += 1
+
+
+def totals(folder: Path, layout: Layout) -> list[int]:
+    """Return the sum of each counter over all worker processes."""
+    sums = [0] * layout.slots
+    for numbers in _counter_files(folder, layout):
+        sums = [left + right for left, right in zip(sums, numbers, strict=True)]
+    return sums
+
+
+def last_store_failure_ms(folder: Path, layout: Layout) -> int:
+    """Return the time of the latest store failure, or 0. A failure counts until its worker can use the store again."""
+    return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
+
+
+def _counter_files(folder: Path, layout: Layout) -> Iterator[memoryview]:
+    for path in folder.glob("*.counters"):
+        numbers = memoryview(path.read_bytes()).cast("Q")
+        if len(numbers) == layout.slots:
+            yield numbers
