@@ -76,6 +76,8 @@ EPOCH_2026 = 1_767_225_600_000
         ("2026-01-01T00:00:00Z", EPOCH_2026),
         ("2026-01-01T00:00:00z", EPOCH_2026),
         ("2026-01-01t00:00:00Z", EPOCH_2026),
+        ("2026-01-01 00:00:00Z", EPOCH_2026),
+        ("2026-01-01T00:00:00-00:00", EPOCH_2026),
         ("2026-01-01T00:00Z", EPOCH_2026),
         ("2026-01-01T00Z", EPOCH_2026),
         ("20260101T000000Z", EPOCH_2026),
@@ -103,6 +105,9 @@ def test_an_instant_is_read_at_any_precision_and_offset(text: str, ms: int) -> N
         "2026-01-01",
         "2026-01-01Z",
         "yesterday",
+        "2026-W01-1T00:00:00Z",
+        "2026-01-01T00:00:00ZZ",
+        "2026-01-01T00:00:00 Asia/Bangkok",
         "1767225600",
         "2026-02-30T00:00:00Z",
         "0000-01-01T00:00:00Z",
@@ -194,6 +199,14 @@ def test_one_day_is_a_span() -> None:
 def test_a_bill_list_without_exactly_one_mode_is_a_bad_query(query: dict[str, str]) -> None:
     with pytest.raises(Refused, match="bad_query"):
         bill_list(query)
+
+
+@pytest.mark.parametrize(
+    "day", ["260101", "20261301", "20260100", " 20260101", "20260101\n", "+2026010", "2026010１", "20260101T000000Z"]
+)
+def test_a_day_of_another_form_is_a_bad_query(day: str) -> None:
+    with pytest.raises(Refused, match="bad_query"):
+        bill_list({"shopId": "s", "from": day, "to": "20260101"})
 
 
 def test_members_refuse_updated_since_before_any_other_parameter() -> None:

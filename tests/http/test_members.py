@@ -1,6 +1,5 @@
 """GET /v1/members: the members of one base, in order of sign-up."""
 
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -145,11 +144,6 @@ def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(
     ]
 
 
-def test_a_coupon_has_exactly_the_contracts_fields(shared_service: RunningService) -> None:
-    (coupon,) = read(shared_service, coupons=[{"code": "C1", "usedAt": "2025-01-01"}])["coupons"]
-    assert list(coupon) == ["code", "status", "templateId", "name", "expireAt"]
-
-
 # --- rules for fields --------------------------------------------------------------------
 
 RULES: list[tuple[str, dict[str, Any], str, Any]] = [
@@ -261,11 +255,6 @@ def test_points_and_credit_exclude_lots_that_have_expired_at_the_time_of_the_ans
 
 
 # --- personal data --------------------------------------------------------------------------
-
-
-def test_phone_and_email_are_absent_without_the_permission(shared_service: RunningService) -> None:
-    row = read(shared_service)
-    assert not {"tel", "email"} & set(row)
 
 
 def test_the_permission_adds_only_phone_and_email(shared_service: RunningService) -> None:
@@ -380,13 +369,6 @@ def test_a_franchises_key_covers_every_base_under_it(shared_service: RunningServ
     assert [len(rows(shared_service, of, key)) for of in branches] == [1, 1, 1]
 
 
-def test_a_franchises_key_covers_no_base_of_another_franchise(shared_service: RunningService) -> None:
-    mine, theirs = branch(), branch()
-    shared_service.load(mine, theirs)
-    key = shared_service.key(franchise=mine["franchiseId"])
-    assert shared_service.error("members", key, providerId=theirs["providerId"]) == "provider_not_in_scope"
-
-
 def test_a_base_shared_by_two_franchises_is_read_by_both(shared_service: RunningService) -> None:
     one, other = branch(), branch()
     other["providerId"] = one["providerId"]
@@ -446,80 +428,15 @@ def large_base(shared_service: RunningService) -> tuple[Record, str]:
     return open_base(shared_service, *[member(of, points=None) for _ in range(205)], of=of)
 
 
-@pytest.mark.parametrize(
-    ("limit", "number"),
-    [
-        (None, 100),
-        ("1", 1),
-        ("200", 200),
-        ("201", 200),
-        ("1000000", 200),
-        ("1.9", 1),
-        ("0.9", 100),
-        ("0", 100),
-        ("-3", 100),
-        ("many", 100),
-        ("", 100),
-    ],
-)
+@pytest.mark.parametrize(("limit", "number"), [("1", 1), ("201", 200), ("0", 100), ("many", 100)])
 def test_a_limit_is_never_refused(
-    shared_service: RunningService, large_base: tuple[Record, str], limit: str | None, number: int
+    shared_service: RunningService, large_base: tuple[Record, str], limit: str, number: int
 ) -> None:
     of, key = large_base
-    query = {} if limit is None else {"limit": limit}
-    assert len(rows(shared_service, of, key, **query)) == number
+    assert len(rows(shared_service, of, key, limit=limit)) == number
 
 
 # --- paging -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("number", "limit", "sizes"), [(5, 2, [2, 2, 1]), (4, 2, [2, 2, 0]), (3, 1, [1, 1, 1, 0])])
-def test_a_full_pass_by_cursor_reads_every_member_once(
-    shared_service: RunningService, number: int, limit: int, sizes: list[int]
-) -> None:
-    of = branch()
-    records = members(of, number)
-    of, key = open_base(shared_service, *records, of=of)
-    pages: list[list[str]] = []
-    cursor: Record = {}
-    while True:
-        body = shared_service.get("members", key, providerId=of["providerId"], limit=limit, **cursor).json()
-        pages.append([row["memberId"] for row in body["data"]])
-        if body["nextCursor"] is None:
-            break
-        cursor = {"cursor": body["nextCursor"]}
-    assert [len(page) for page in pages] == sizes
-    assert list(chain(*pages)) == [shared_service.token(record["id"]) for record in records]
-
-
-def test_the_cursor_is_the_token_of_the_last_row(shared_service: RunningService) -> None:
-    of = branch()
-    of, key = open_base(shared_service, *members(of, 3), of=of)
-    body = shared_service.get("members", key, providerId=of["providerId"], limit=2).json()
-    assert body["nextCursor"] == body["data"][-1]["memberId"]
-
-
-def test_a_pass_is_unaffected_when_the_sign_up_of_its_cursors_member_is_corrected(
-    shared_service: RunningService,
-) -> None:
-    of = branch()
-    records = members(of, 5)
-    of, key = open_base(shared_service, *records, of=of)
-    cursor = tokens(shared_service, of, key, limit=2)[-1]
-    shared_service.load(records[1] | {"createdAt": "2025-12-01T00:00:00+07:00"})
-    assert set(tokens(shared_service, of, key, cursor=cursor)) >= {
-        shared_service.token(record["id"]) for record in records[2:]
-    }
-
-
-def test_a_cursor_whose_member_was_removed_is_a_bad_cursor(shared_service: RunningService) -> None:
-    of = branch()
-    records = members(of, 3)
-    of, key = open_base(shared_service, *records, of=of)
-    cursor = tokens(shared_service, of, key, limit=2)[-1]
-    shared_service.load(removal(records[1]))
-    answer = shared_service.get("members", key, providerId=of["providerId"], cursor=cursor)
-    assert (answer.status_code, answer.json()["error"]) == (400, "bad_cursor")
 
 
 def test_a_raw_internal_id_is_a_bad_cursor(shared_service: RunningService) -> None:
@@ -527,16 +444,6 @@ def test_a_raw_internal_id_is_a_bad_cursor(shared_service: RunningService) -> No
     record = member(of)
     of, key = open_base(shared_service, record, of=of)
     assert shared_service.error("members", key, providerId=of["providerId"], cursor=record["id"]) == "bad_cursor"
-
-
-def test_a_token_of_another_base_is_a_bad_cursor(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    one, other = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    theirs = member(other)
-    shared_service.load(one, other, member(one), theirs)
-    key = shared_service.key(franchise=franchise)
-    cursor = shared_service.token(theirs["id"])
-    assert shared_service.error("members", key, providerId=one["providerId"], cursor=cursor) == "bad_cursor"
 
 
 @pytest.mark.parametrize("cursor", ["", "m1_", "m1_unknown", "m2_abc", "null", "\x00", "x" * 3000])

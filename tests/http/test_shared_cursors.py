@@ -518,6 +518,22 @@ def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: Runni
     assert read == set(range(1, 11))
 
 
+def test_a_pass_by_change_ends_although_others_begin_and_a_row_moves_after_every_page(
+    shared_service: RunningService,
+) -> None:
+    """Readers at the same position share a horizon only if their passes began within a day of each other."""
+    listing = ChangeList(shared_service, 6)
+    cursor = listing.page(1).cursor
+    for number in range(200):
+        if cursor is None:
+            break
+        shared_service.clock.advance(3600)
+        listing.move(1 + number % listing.size)
+        listing.rows(1)
+        cursor = listing.page(1, cursor).cursor
+    assert cursor is None
+
+
 @every_list
 @every_limit
 def test_overlapping_readers_all_read_everything(

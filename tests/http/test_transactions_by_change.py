@@ -4,10 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from records import EVER, NEW_YEAR, Record, bill, bills, branch, fresh, line, member, removal, shop
+from records import EVER, Record, bill, bills, branch, fresh, line, member, removal, shop
 from running_service import RunningService
 
 
@@ -155,32 +153,7 @@ def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningSer
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"void": True},
-        {"lines": [line(), line(productId="p-tea")]},
-        {"lines": [line(qty=2)]},
-        {"lines": [line(cancelled=True)]},
-        {"lines": [line(options=[{"id": "egg"}])]},
-        {"lines": [line(categoryIds=[])]},
-        {"payments": [{"name": "Card", "amount": 120}]},
-        {"payments": []},
-        {"amounts": {"subtotal": 120, "net": 120, "tip": 0}},
-        {"amounts": {"subtotal": 120, "net": 120, "coupons": [{"id": "c"}]}},
-        {"memberId": "4711"},
-        {"closedAt": "2026-01-01T12:00:01+07:00"},
-        {"tradingDay": "2025-12-31"},
-        {"taxNumber": "TX-1"},
-        {"receiptNumber": "R-2"},
-        {"orderIds": ["o1"]},
-        {"deviceId": "d2"},
-        {"stationId": "s2"},
-        {"channel": "take_away"},
-        {"table": {"id": "t1", "name": "A2"}},
-        {"buffetPackageId": "pkg"},
-        {"cashier": "Somebody else"},
-    ],
-    ids=lambda change: next(iter(change)),
+    "change", [{"lines": [line(qty=2)]}, {"payments": []}, {"memberId": "4711"}, {"cashier": "Somebody else"}], ids=str
 )
 def test_a_visible_change_moves_updated_at(shared_service: RunningService, change: Record) -> None:
     of = shop()
@@ -192,21 +165,7 @@ def test_a_visible_change_moves_updated_at(shared_service: RunningService, chang
     assert ids(shared_service, of, key, mark) == [record["id"]]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"accountingStatus": "sent"},
-        {"rev": 7},
-        {"customer": {"name": "Somchai"}},
-        {"amounts": {"subtotal": "120.00", "net": 120.0}},
-        {"closedAt": "2026-01-01T05:00:00Z"},
-        {"closedAt": 1767243600},
-        {"history": True},
-        {"editedBy": "manager-1", "editedAt": "2026-01-05T00:00:00Z"},
-    ],
-    ids=lambda change: next(iter(change), "nothing"),
-)
+@pytest.mark.parametrize("change", [{}, {"accountingStatus": "sent"}, {"customer": {"name": "Somchai"}}], ids=str)
 def test_an_invisible_change_does_not_move_updated_at(shared_service: RunningService, change: Record) -> None:
     of = shop()
     record = bill(of)
@@ -217,37 +176,18 @@ def test_an_invisible_change_does_not_move_updated_at(shared_service: RunningSer
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"timezone": "Asia/Tokyo"},
-        {"closingTime": "00:30"},
-        {"closingTime": None},
-        {"franchiseId": "another"},
-        {"franchiseId": None},
-        {"categories": [{"id": "c-soups", "grouping": True}]},
-    ],
-    ids=str,
+    ("change", "is_shown"),
+    [({"timezone": "Asia/Tokyo"}, True), ({"franchiseId": None}, True), ({"name": "Renamed"}, False)],
 )
-def test_a_shop_setting_that_shows_on_its_bills_is_a_change_of_them(
-    shared_service: RunningService, change: Record
+def test_a_shop_setting_is_a_change_of_its_bills_if_it_shows_on_them(
+    shared_service: RunningService, change: Record, is_shown: bool
 ) -> None:
     of = branch()
-    record = bill(of, closedAt="2026-01-01T01:00:00+07:00")
+    record = bill(of)
     of, key = open_shop(shared_service, record, of=of)
     mark = page(shared_service, of, key, EVER)["serverTime"]
     shared_service.load(of | change)
-    assert ids(shared_service, of, key, mark) == [record["id"]]
-
-
-@pytest.mark.parametrize("change", [{"name": "Renamed"}, {"providerId": "another"}, {"phone": "02-111-1111"}])
-def test_a_shop_setting_that_does_not_show_on_its_bills_does_not_change_them(
-    shared_service: RunningService, change: Record
-) -> None:
-    of = branch()
-    of, key = open_shop(shared_service, bill(of), of=of)
-    mark = page(shared_service, of, key, EVER)["serverTime"]
-    shared_service.load(of | change)
-    assert ids(shared_service, of, key, mark) == []
+    assert ids(shared_service, of, key, mark) == ([record["id"]] if is_shown else [])
 
 
 def test_loading_the_member_of_a_bill_does_not_change_the_bill(shared_service: RunningService) -> None:
@@ -271,99 +211,27 @@ def stamped(shared_service: RunningService) -> tuple[Record, str, str]:
     return of, key, updated_at(shared_service, key, record).removesuffix("+00:00")
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "{date}T{time}.{ms}Z",
-        "{date}T{time}.{ms}z",
-        "{date}t{time}.{ms}Z",
-        "{date} {time}.{ms}Z",
-        "{date}T{time},{ms}Z",
-        "{date}T{time}.{ms}+00:00",
-        "{date}T{time}.{ms}-00:00",
-        "{date}T{time}.{ms}+0000",
-        "{date}T{time}.{ms}+00",
-        "{date}T{time}.{ms} 00:00",
-        "{date}T{time}.{ms}000Z",
-        "{date}T{time}.{ms}999999Z",
-        "{date}T{time}Z",
-        "{date}T{hours}:{minutes}Z",
-        "{date}T{hours}Z",
-        "{plain}T{time}.{ms}Z",
-    ],
-)
+@pytest.mark.parametrize("written", ["{}Z", "{}+00:00", "{} 00:00", "{}999Z"])
 def test_an_instant_is_read_in_any_iso_form_with_an_offset(
     shared_service: RunningService, stamped: tuple[Record, str, str], written: str
 ) -> None:
     of, key, instant = stamped
-    date, _, rest = instant.partition("T")
-    time, _, ms = rest.partition(".")
-    hours, minutes, _ = time.split(":")
-    since = written.format(date=date, plain=date.replace("-", ""), time=time, ms=ms, hours=hours, minutes=minutes)
-    assert len(ids(shared_service, of, key, since)) == 1
-
-
-@pytest.mark.parametrize("offset", ["+07:00", "-03:30", "+14:00"])
-def test_the_offset_of_an_instant_counts(
-    shared_service: RunningService, stamped: tuple[Record, str, str], offset: str
-) -> None:
-    of, key, instant = stamped
-    moment = datetime.fromisoformat(instant + "+00:00")
-    zone = datetime.fromisoformat(f"2026-01-01T00:00:00{offset}").tzinfo
-    at = moment.astimezone(zone).isoformat(timespec="milliseconds")
-    after = (moment + timedelta(milliseconds=1)).astimezone(zone).isoformat(timespec="milliseconds")
-    assert [len(ids(shared_service, of, key, since)) for since in (at, after)] == [1, 0]
+    assert len(ids(shared_service, of, key, written.format(instant))) == 1
 
 
 def test_a_plus_that_was_decoded_as_a_space_is_a_plus(
     shared_service: RunningService, stamped: tuple[Record, str, str]
 ) -> None:
     of, key, instant = stamped
-    at = datetime.fromisoformat(instant + "+00:00").astimezone(
-        datetime.fromisoformat("2026-01-01T00:00:00+07:00").tzinfo
-    )
-    written = at.isoformat(timespec="milliseconds")
-    answer = shared_service.get(f"transactions?shopId={of['id']}&updatedSince={written}", key)
+    answer = shared_service.get(f"transactions?shopId={of['id']}&updatedSince={instant}+00:00", key)
     assert len(answer.json()["data"]) == 1
 
 
-@pytest.mark.parametrize(
-    "since",
-    [
-        "",
-        "2026-01-01",
-        "20260101",
-        "1767225600",
-        "1767225600000",
-        "yesterday",
-        "2026-01-01T00:00:00",
-        "2026-01-01T25:00:00Z",
-        "2026-01-01T00:60:00Z",
-        "2026-01-01T00:00:61Z",
-        "2026-02-30T00:00:00Z",
-        "2026-01-01T00:00:00+25:00",
-        "2026-01-01T00:00:00 Asia/Bangkok",
-        "2026-01-01T00:00:00ZZ",
-        " 2026-01-01T00:00:00Z",
-        "๒๐๒๖-01-01T00:00:00Z",
-        "2026-W01-1T00:00:00Z",
-        "0000-01-01T00:00:00Z",
-        "null",
-        "2026-01-01T00:00:00Z\x00",
-    ],
-)
+@pytest.mark.parametrize("since", ["", "2026-01-01", "2026-01-01T00:00:00", "1767225600", "2026-01-01T00:00:00Z\x00"])
 def test_an_invalid_instant_is_a_bad_query(shared_service: RunningService, since: str) -> None:
     of, key = open_shop(shared_service)
     answer = shared_service.get("transactions", key, shopId=of["id"], updatedSince=since)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
-
-
-def test_an_instant_without_an_offset_is_refused_with_the_reason(shared_service: RunningService) -> None:
-    of, key = open_shop(shared_service)
-    message = shared_service.get("transactions", key, shopId=of["id"], updatedSince="2026-01-01T00:00:00").json()[
-        "message"
-    ]
-    assert "ambiguous" in message
 
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00+23:59"])
@@ -448,32 +316,6 @@ def test_a_page_may_end_among_bills_that_changed_together(
     assert sorted(seen) == sorted(record["id"] for record in records)
 
 
-def test_the_cursor_is_the_id_of_the_last_row(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, *bills(of, 3), of=of)
-    body = page(shared_service, of, key, EVER, limit=2)
-    assert body["nextCursor"] == body["data"][-1]["id"]
-
-
-def test_an_exactly_full_last_page_is_followed_by_an_empty_one(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, *bills(of, 2), of=of)
-    cursor = page(shared_service, of, key, EVER, limit=2)["nextCursor"]
-    body = page(shared_service, of, key, EVER, limit=2, cursor=cursor)
-    assert (body["data"], body["nextCursor"]) == ([], None)
-
-
-def test_nothing_is_skipped_when_the_row_of_the_cursor_changes(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 6)
-    of, key = open_shop(shared_service, *records, of=of)
-    cursor = page(shared_service, of, key, EVER, limit=2)["nextCursor"]
-    changed = next(record for record in records if record["id"] == cursor)
-    shared_service.load(changed | {"void": True})
-    rest = ids(shared_service, of, key, EVER, limit=10, cursor=cursor)
-    assert set(rest) >= {record["id"] for record in records[2:]}
-
-
 def test_a_bill_changed_during_a_pass_is_found_from_the_server_time_of_the_pass(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
@@ -500,13 +342,6 @@ def test_a_cursor_that_is_not_a_bill_of_the_list_is_a_bad_cursor(shared_service:
     assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
 
 
-def test_a_cursor_of_the_list_by_day_is_a_bad_cursor(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, *bills(of, 3), of=of)
-    cursor = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()["nextCursor"]
-    assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
-
-
 def test_a_bill_without_updated_at_is_not_a_cursor_by_change(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, history=True)
@@ -515,86 +350,3 @@ def test_a_bill_without_updated_at_is_not_a_cursor_by_change(shared_service: Run
         shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=record["id"])
         == "bad_cursor"
     )
-
-
-def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 3)
-    of, key = open_shop(shared_service, *records, of=of)
-    cursor = page(shared_service, of, key, EVER, limit=2)["nextCursor"]
-    shared_service.load(removal(next(record for record in records if record["id"] == cursor)))
-    assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
-
-
-# --- the contract's procedure -------------------------------------------------------------
-
-
-class Follower:
-    """A client that keeps a copy by following the contract's procedure, one request at a time."""
-
-    def __init__(self, service: RunningService, of: Record, key: str) -> None:
-        self._service, self._of, self._key = service, of, key
-        self.copy: dict[str, Record] = {}
-        self._mark = EVER
-        self._cursor: str | None = None
-
-    def step(self, limit: int) -> bool:
-        """Read one page; return whether the pass is complete."""
-        query = {"cursor": self._cursor} if self._cursor else {}
-        body = page(self._service, self._of, self._key, self._mark, limit=limit, **query)
-        for row in body["data"]:
-            known = self.copy.get(row["id"])
-            if known is None or known["updatedAt"] <= row["updatedAt"]:
-                self.copy[row["id"]] = row
-        self._cursor = body["nextCursor"]
-        if self._cursor is None:
-            self._mark = body["serverTime"]
-        return self._cursor is None
-
-    def finish(self) -> None:
-        """Finish the current pass, then complete another one."""
-        for _ in range(2):
-            while not self.step(3):
-                pass
-
-
-OPERATIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.integers(1, 3)),
-        st.tuples(st.just("change"), st.integers(0, 5)),
-        st.tuples(st.just("read"), st.integers(1, 4)),
-        st.tuples(st.just("clock"), st.sampled_from([-5.0, -0.001, 0.0, 0.001, 2.0])),
-        st.tuples(st.just("tick"), st.just(0)),
-    ),
-    max_size=25,
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(operations=OPERATIONS)
-def test_a_client_that_follows_the_procedure_ends_with_the_data_of_the_service(
-    shared_service: RunningService, operations: list[tuple[str, Any]]
-) -> None:
-    of, key = open_shop(shared_service)
-    client = Follower(shared_service, of, key)
-    held: list[Record] = []
-    for what, argument in operations:
-        match what:
-            case "add":
-                news = [bill(of, lines=[], cashier="0") for _ in range(argument)]
-                shared_service.load(*news)
-                held += news
-            case "change" if held:
-                place = argument % len(held)
-                held[place] = held[place] | {"cashier": str(int(held[place]["cashier"]) + 1)}
-                shared_service.load(held[place])
-            case "read":
-                client.step(argument)
-            case "clock":
-                shared_service.clock.step(argument)
-            case "tick":
-                shared_service.ledger.advance_horizon()
-    client.finish()
-    assert {number: row["cashier"] for number, row in client.copy.items()} == {
-        record["id"]: record["cashier"] for record in held
-    }

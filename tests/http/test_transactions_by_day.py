@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from records import EVER, NEW_YEAR, Record, bill, bills, branch, days, fresh, member, removal, shop
+from records import EVER, NEW_YEAR, Record, bill, bills, branch, days, fresh, removal, shop
 from running_service import RunningService
 
 
@@ -40,13 +40,6 @@ def test_the_answer_always_has_a_cursor_field_even_if_it_is_null(shared_service:
     body = shared_service.get("transactions", key, shopId=of["id"], **NEW_YEAR).json()
     assert list(body) == ["ok", "data", "nextCursor", "serverTime"]
     assert (body["ok"], body["data"], body["nextCursor"]) == (True, [], None)
-
-
-def test_there_is_no_total_and_no_has_more(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, *bills(of, 3))
-    body = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
-    assert set(body) == {"ok", "data", "nextCursor", "serverTime"}
 
 
 # --- which bills ------------------------------------------------------------------
@@ -97,13 +90,6 @@ def test_bills_are_listed_oldest_first_whatever_the_order_of_loading(shared_serv
     assert ids(shared_service, of, key, **NEW_YEAR) == [record["id"] for record in records]
 
 
-def test_bills_closed_at_the_same_instant_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
-    of = shop()
-    records = [bill(of) for _ in range(5)]
-    of, key = open_shop(shared_service, *records[::-1], of=of)
-    assert ids(shared_service, of, key, **NEW_YEAR) == sorted(record["id"] for record in records)
-
-
 def test_voided_bills_are_returned(shared_service: RunningService) -> None:
     of = shop()
     of, key = open_shop(shared_service, bill(of, void={"reason": "x"}), of=of)
@@ -138,14 +124,6 @@ def test_a_bill_that_moves_to_another_day_is_found_there_only(shared_service: Ru
     assert ids(shared_service, of, key, **days("20260109")) == [record["id"]]
 
 
-def test_a_shop_that_changes_its_time_zone_takes_its_bills_to_other_days(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of, closedAt="2026-01-01T23:30:00+07:00")
-    of, key = open_shop(shared_service, record, of=of)
-    shared_service.load(of | {"timezone": "Asia/Tokyo"})
-    assert ids(shared_service, of, key, **days("20260102")) == [record["id"]]
-
-
 def test_bills_of_other_shops_never_appear(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
@@ -158,14 +136,7 @@ def test_bills_of_other_shops_never_appear(shared_service: RunningService) -> No
 
 
 @pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        ("20260101", "20260131"),
-        ("20260101", "20260101"),
-        ("20240201", "20240302"),
-        ("20251216", "20260115"),
-        ("20240229", "20240229"),
-    ],
+    ("first", "last"), [("20260101", "20260131"), ("20240229", "20240229"), ("20240201", "20240302")]
 )
 def test_a_range_of_up_to_31_days_is_read(shared_service: RunningService, first: str, last: str) -> None:
     of, key = open_shop(shared_service)
@@ -173,14 +144,7 @@ def test_a_range_of_up_to_31_days_is_read(shared_service: RunningService, first:
 
 
 @pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        ("20260101", "20260201"),
-        ("20260101", "20261231"),
-        ("20240201", "20240303"),
-        ("00010101", "99991231"),
-        ("20260102", "20260101"),
-    ],
+    ("first", "last"), [("20260101", "20260201"), ("00010101", "99991231"), ("20260102", "20260101")]
 )
 def test_a_range_over_31_days_or_in_reverse_is_a_bad_query(
     shared_service: RunningService, first: str, last: str
@@ -190,28 +154,7 @@ def test_a_range_over_31_days_or_in_reverse_is_a_bad_query(
 
 
 @pytest.mark.parametrize("end", ["from", "to"])
-@pytest.mark.parametrize(
-    "day",
-    [
-        "2026-01-01",
-        "260101",
-        "20260132",
-        "20261301",
-        "20250229",
-        "20260100",
-        "00000101",
-        "",
-        " 20260101",
-        "20260101 ",
-        "+2026010",
-        "２０２６０１０１",
-        "2026010１",
-        "today",
-        "20260101T000000Z",
-        "1767225600",
-        "20260101\n",
-    ],
-)
+@pytest.mark.parametrize("day", ["2026-01-01", "20250229", "", "today"])
 def test_a_day_that_is_not_a_valid_yyyymmdd_date_is_a_bad_query(
     shared_service: RunningService, end: str, day: str
 ) -> None:
@@ -219,20 +162,7 @@ def test_a_day_that_is_not_a_valid_yyyymmdd_date_is_a_bad_query(
     assert shared_service.error("transactions", key, shopId=of["id"], **(NEW_YEAR | {end: day})) == "bad_query"
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {},
-        {"from": "20260101"},
-        {"to": "20260101"},
-        NEW_YEAR | {"updatedSince": EVER},
-        {"from": "20260101", "updatedSince": EVER},
-        {"to": "20260101", "updatedSince": EVER},
-        NEW_YEAR | {"updatedSince": ""},
-        {"limit": "5"},
-    ],
-    ids=lambda query: "+".join(query) or "neither",
-)
+@pytest.mark.parametrize("query", [{}, {"from": "20260101"}, NEW_YEAR | {"updatedSince": EVER}], ids="+".join)
 def test_a_request_with_both_modes_or_neither_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
     of, key = open_shop(shared_service)
     answer = shared_service.get("transactions", key, shopId=of["id"], **query)
@@ -337,34 +267,7 @@ def busy(shared_service: RunningService) -> tuple[Record, str]:
 
 @pytest.mark.parametrize(
     ("limit", "rows"),
-    [
-        ("1", 1),
-        ("7", 7),
-        ("200", 200),
-        ("201", 200),
-        ("99999999999999999999", 200),
-        ("200.9", 200),
-        ("7.9", 7),
-        ("1.0", 1),
-        ("+7", 7),
-        ("007", 7),
-        ("0", 100),
-        ("-1", 100),
-        ("-0.5", 100),
-        ("0.9", 100),
-        ("", 100),
-        ("ten", 100),
-        ("1e1", 100),
-        ("0x10", 100),
-        ("1_0", 100),
-        (" 5", 100),
-        ("5 ", 100),
-        ("๕", 100),
-        ("5,0", 100),
-        ("NaN", 100),
-        ("Infinity", 100),
-        ("null", 100),
-    ],
+    [("1", 1), ("200", 200), ("201", 200), ("7.9", 7), ("0", 100), ("-1", 100), ("", 100), ("ten", 100)],
 )
 def test_a_limit_is_never_refused(
     shared_service: RunningService, busy: tuple[Record, str], limit: str, rows: int
@@ -404,41 +307,6 @@ def test_a_full_page_has_a_cursor_and_a_shorter_one_ends_the_list(
     assert list(chain(*pages)) == [record["id"] for record in records]
 
 
-def test_the_cursor_is_the_id_of_the_last_row(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 3)
-    of, key = open_shop(shared_service, *records, of=of)
-    body = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
-    assert body["nextCursor"] == records[1]["id"]
-
-
-def test_a_page_may_end_among_bills_closed_in_the_same_instant(shared_service: RunningService) -> None:
-    of = shop()
-    records = [bill(of) for _ in range(7)]
-    of, key = open_shop(shared_service, *records, of=of)
-    pages = read_all(shared_service, of, key, limit=3, **NEW_YEAR)
-    assert sorted(chain(*pages)) == sorted(record["id"] for record in records)
-
-
-def test_the_same_page_can_be_requested_again(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 5)
-    of, key = open_shop(shared_service, *records, of=of)
-    query = {"limit": 2, "cursor": ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]}
-    pages = [ids(shared_service, of, key, **query, **NEW_YEAR) for _ in range(3)]
-    assert pages == [[record["id"] for record in records[2:4]]] * 3
-
-
-def test_a_pass_is_unaffected_when_the_row_of_its_cursor_moves(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 5)
-    of, key = open_shop(shared_service, *records, of=of)
-    cursor = ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]
-    shared_service.load(records[1] | {"closedAt": "2026-01-01T23:00:00+07:00"})
-    rest = ids(shared_service, of, key, limit=10, cursor=cursor, **NEW_YEAR)
-    assert rest == [record["id"] for record in (*records[2:], records[1])]
-
-
 def test_a_pass_continues_when_the_row_of_its_cursor_leaves_the_range(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
@@ -446,28 +314,6 @@ def test_a_pass_continues_when_the_row_of_its_cursor_leaves_the_range(shared_ser
     cursor = ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]
     shared_service.load(records[1] | {"closedAt": "2026-02-01T12:00:00+07:00"})
     assert ids(shared_service, of, key, limit=10, cursor=cursor, **NEW_YEAR) == [record["id"] for record in records[2:]]
-
-
-def test_every_page_of_a_pass_has_the_server_time_of_the_first(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, *bills(of, 5), of=of)
-    first = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
-    shared_service.load(bill(of))
-    last = shared_service.get(
-        "transactions", key, shopId=of["id"], limit=10, cursor=first["nextCursor"], **NEW_YEAR
-    ).json()
-    assert last["serverTime"] == first["serverTime"]
-
-
-def test_two_keys_read_one_list_without_affecting_each_other(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 6)
-    of, mine = open_shop(shared_service, *records, of=of)
-    theirs = shared_service.key(shop=of["id"])
-    expected = [record["id"] for record in records]
-    first_mine = ids(shared_service, of, mine, limit=2, **NEW_YEAR)
-    assert list(chain(*read_all(shared_service, of, theirs, limit=3, **NEW_YEAR))) == expected
-    assert ids(shared_service, of, mine, limit=10, cursor=first_mine[-1], **NEW_YEAR) == expected[2:]
 
 
 # --- invalid cursors -------------------------------------------------------------------------------
@@ -481,46 +327,3 @@ def test_a_cursor_that_is_not_a_bill_of_the_list_is_a_bad_cursor(shared_service:
     of, key = open_shop(shared_service, *bills(of, 3), of=of)
     answer = shared_service.get("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_cursor")
-
-
-def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(shared_service: RunningService) -> None:
-    of = shop()
-    records = bills(of, 3)
-    of, key = open_shop(shared_service, *records, of=of)
-    cursor = ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]
-    shared_service.load(removal(records[1]))
-    assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
-
-
-def test_a_cursor_of_another_shop_is_a_bad_cursor(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    one, other = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    shared_service.load(one, other, *bills(one, 3), *bills(other, 3))
-    key = shared_service.key(franchise=franchise)
-    cursor = ids(shared_service, one, key, limit=2, **NEW_YEAR)[-1]
-    assert shared_service.error("transactions", key, shopId=other["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
-
-
-def test_a_cursor_of_the_incremental_list_is_a_bad_cursor(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, *bills(of, 3), of=of)
-    cursor = ids(shared_service, of, key, limit=2, updatedSince=EVER)[-1]
-    assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
-
-
-def test_a_cursor_from_outside_the_range_is_a_bad_cursor(shared_service: RunningService) -> None:
-    of = shop()
-    elsewhere = bill(of, closedAt="2026-03-01T12:00:00+07:00")
-    of, key = open_shop(shared_service, *bills(of, 3), elsewhere, of=of)
-    assert (
-        shared_service.error("transactions", key, shopId=of["id"], cursor=elsewhere["id"], **NEW_YEAR) == "bad_cursor"
-    )
-
-
-def test_a_member_token_is_not_a_cursor_of_the_bill_list(shared_service: RunningService) -> None:
-    of = branch()
-    someone = member(of)
-    of, key = open_shop(shared_service, bill(of, memberId=someone["id"]), of=of)
-    shared_service.load(someone)
-    cursor = shared_service.token(someone["id"])
-    assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
