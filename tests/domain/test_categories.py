@@ -14,36 +14,57 @@ def levels(*records: dict[str, Any]) -> dict[str, int | None]:
     return {category.id: category.level for category in categories_from(list(records))[0]}
 
 
-def order(*records: dict[str, Any]) -> list[str]:
-    return [category.id for category in categories_from(list(records))[0]]
+# Each row has a name, the categories as "id" or "id<parent" with a recorded level after a colon, and the levels listed.
+TREES = [
+    ("depth is derived from the parents", "c<b b<a a", {"a": 1, "b": 2, "c": 3}),
+    ("a recorded depth takes precedence over the parents", "a b<a:5", {"a": 1, "b": 5}),
+    ("depth is counted from a recorded one", "b<gone:3 c<b", {"b": 3, "c": 4}),
+    ("nothing below a deleted parent has a depth", "b<gone c<b", {"b": None, "c": None}),
+    ("categories in a cycle have no depth", "a<b b<a c<a", {"a": None, "b": None, "c": None}),
+    ("a category below itself has no depth", "a<a", {"a": None}),
+    ("the top level comes first, then the order of the shop", "c<b b d<b a", {"b": 1, "a": 1, "c": 2, "d": 2}),
+    ("categories without a depth come last", "x<gone y<gone a", {"a": 1, "x": None, "y": None}),
+]
 
 
-def hidden(**fields: object) -> bool:
-    return categories_from([{"id": "a", **fields}])[0][0].hidden
+@pytest.mark.parametrize(("tree", "expected"), [row[1:] for row in TREES], ids=[row[0] for row in TREES])
+def test_categories_are_listed_by_depth(tree: str, expected: dict[str, int | None]) -> None:
+    records = []
+    for text in tree.split():
+        name, _, level = text.partition(":")
+        category_id, _, parent = name.partition("<")
+        records.append({"id": category_id, "parentId": parent or None, "level": level or None})
+    assert list(levels(*records).items()) == list(expected.items())
 
 
-# --- depth -----------------------------------------------------------------
+def test_no_category_below_a_promotional_grouping_has_a_depth() -> None:
+    assert levels({"id": "best", "grouping": True}, {"id": "a", "parentId": "best"}) == {"a": None}
 
 
-def test_depth_is_derived_from_the_parents_if_none_was_recorded() -> None:
-    assert levels({"id": "c", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "a"}) == {"a": 1, "b": 2, "c": 3}
+def test_an_id_is_text_or_digits_and_a_category_without_one_is_left_out() -> None:
+    assert levels({"id": 7}, {"id": 8, "parentId": 7}, {"name": "Nameless"}, {"id": ""}) == {"7": 1, "8": 2}
 
 
-def test_a_recorded_depth_takes_precedence_over_the_parents() -> None:
-    assert levels({"id": "a"}, {"id": "b", "parentId": "a", "level": 5}) == {"a": 1, "b": 5}
-
-
-def test_depth_is_counted_from_a_recorded_one() -> None:
-    assert levels({"id": "b", "parentId": "gone", "level": "3"}, {"id": "c", "parentId": "b"}) == {"b": 3, "c": 4}
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"hidden": True}, True),
+        ({"visibleIn": []}, True),
+        ({"visibleIn": ["dine_in"]}, False),
+        ({"visibleIn": None}, False),
+        ({"visibleIn": "dine_in"}, False),
+        ({"visibleIn": {}}, False),
+    ],
+)
+def test_a_category_is_hidden_if_it_is_marked_so_or_visible_in_no_channel(
+    fields: dict[str, object], expected: bool
+) -> None:
+    assert categories_from([{"id": "a", **fields}])[0][0].hidden is expected
 
 
 @pytest.mark.parametrize("level", [0, -1, 1.5, "", "deep", None, True, [], float("nan")])
 def test_a_recorded_depth_that_cannot_be_one_is_counted_from_the_parents(level: object) -> None:
     assert levels({"id": "a"}, {"id": "b", "parentId": "a", "level": level})["b"] == 2
-
-
-def test_no_category_below_a_deleted_parent_has_a_depth() -> None:
-    assert levels({"id": "b", "parentId": "gone"}, {"id": "c", "parentId": "b"}) == {"b": None, "c": None}
 
 
 def test_a_deleted_parent_is_still_named() -> None:
@@ -59,37 +80,9 @@ def test_a_category_at_the_top_level_has_no_parent(parent: object) -> None:
     ]
 
 
-def test_categories_in_a_cycle_have_no_depth() -> None:
-    assert levels({"id": "a", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "c", "parentId": "a"}) == {
-        "a": None,
-        "b": None,
-        "c": None,
-    }
-
-
-def test_a_category_below_itself_has_no_depth() -> None:
-    assert levels({"id": "a", "parentId": "a"}) == {"a": None}
-
-
 def test_a_very_deep_tree_is_read_completely() -> None:
     records = [{"id": str(depth), "parentId": str(depth - 1)} for depth in range(5000, 1, -1)]
     assert levels(*records, {"id": "1"})["5000"] == 5000
-
-
-# --- order -----------------------------------------------------------------
-
-
-def test_the_top_level_comes_first_and_then_the_order_of_the_shop() -> None:
-    assert order({"id": "c", "parentId": "b"}, {"id": "b"}, {"id": "d", "parentId": "b"}, {"id": "a"}) == [
-        "b",
-        "a",
-        "c",
-        "d",
-    ]
-
-
-def test_categories_without_a_depth_come_last() -> None:
-    assert order({"id": "x", "parentId": "gone"}, {"id": "y", "parentId": "gone"}, {"id": "a"}) == ["a", "x", "y"]
 
 
 def test_of_two_categories_with_one_id_the_later_replaces_the_earlier_at_its_position() -> None:
@@ -97,45 +90,13 @@ def test_of_two_categories_with_one_id_the_later_replaces_the_earlier_at_its_pos
     assert [(category.id, category.name) for category in categories] == [("a", "New"), ("b", None)]
 
 
-# --- content ---------------------------------------------------------------
-
-
-def test_a_category_without_an_id_is_left_out() -> None:
-    assert order({"name": "Nameless"}, {"id": ""}, {"id": "a"}) == ["a"]
-
-
-def test_a_numeric_category_id_is_read_as_its_digits() -> None:
-    assert levels({"id": 7}, {"id": 8, "parentId": 7}) == {"7": 1, "8": 2}
-
-
 def test_a_name_left_empty_is_null() -> None:
     assert categories_from([{"id": "a", "name": " "}])[0][0].name is None
-
-
-def test_a_hidden_category_is_listed_as_hidden() -> None:
-    assert hidden(hidden=True)
-
-
-def test_a_category_visible_in_no_channel_is_hidden() -> None:
-    assert hidden(visibleIn=[])
-
-
-def test_a_category_visible_in_one_channel_is_not_hidden() -> None:
-    assert not hidden(visibleIn=["dine_in"])
-
-
-@pytest.mark.parametrize("visible_in", [None, "", "dine_in", {}])
-def test_an_unreadable_visibility_hides_nothing(visible_in: object) -> None:
-    assert not hidden(visibleIn=visible_in)
 
 
 def test_a_promotional_grouping_is_recognised_and_not_listed() -> None:
     categories, groupings = categories_from([{"id": "best", "grouping": "yes"}, {"id": "a"}])
     assert ([category.id for category in categories], groupings) == (["a"], frozenset({"best"}))
-
-
-def test_no_category_below_a_promotional_grouping_has_a_depth() -> None:
-    assert levels({"id": "best", "grouping": True}, {"id": "a", "parentId": "best"}) == {"a": None}
 
 
 @pytest.mark.parametrize("value", [None, "a", {}, 5, [None, 5, "a", []]])

@@ -2,14 +2,12 @@
 
 from datetime import time
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterfoil.domain.calendar import THAI_TIME
 from counterfoil.domain.pos_values import Unreadable
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts, shop_from
@@ -35,28 +33,6 @@ def facts(**fields: object) -> ShopFacts:
     return shop_from({**RIVERSIDE, **fields})[1]
 
 
-def test_a_shop_is_published_in_the_contracts_form() -> None:
-    assert msgspec.to_builtins(shop()) == {
-        "shopId": "sh_01",
-        "shopName": "Riverside",
-        "franchiseId": "fr_a",
-        "providerId": "mb_a",
-        "timezone": "Asia/Tokyo",
-        "categories": [{"id": "c1", "name": "Food", "level": 1, "parentId": None, "hidden": False}],
-    }
-
-
-def test_a_shop_with_only_an_id_has_nulls_and_an_empty_list() -> None:
-    assert msgspec.to_builtins(shop_from({"id": 7})[0]) == {
-        "shopId": "7",
-        "shopName": None,
-        "franchiseId": None,
-        "providerId": None,
-        "timezone": None,
-        "categories": [],
-    }
-
-
 def test_a_shop_without_a_usable_id_is_refused() -> None:
     with pytest.raises(Unreadable):
         shop_from({"id": ""})
@@ -67,33 +43,17 @@ def test_an_unknown_time_zone_counts_as_absent(name: object) -> None:
     assert shop(timezone=name).timezone is None
 
 
-def test_a_shop_without_a_time_zone_is_read_on_thai_time() -> None:
-    assert facts(timezone=None).zone() == THAI_TIME
-
-
-def test_a_shop_is_read_on_the_clock_of_its_time_zone() -> None:
-    assert facts().zone() == ZoneInfo("Asia/Tokyo")
-
-
 @pytest.mark.parametrize(
     ("written", "closing"),
-    [("02:00", time(2)), ("2:30", time(2, 30)), (" 23:59 ", time(23, 59)), ("02:00:00", time(2))],
+    [("02:00", time(2)), ("2:30", time(2, 30)), (" 23:59 ", time(23, 59)), ("02:00:00", time(2)), ("24:00", time.max)],
 )
 def test_a_closing_time_is_read_in_hours_and_minutes(written: str, closing: time) -> None:
     assert facts(closingTime=written).closing_time() == closing
 
 
-def test_midnight_at_the_end_of_the_day_is_a_closing_time() -> None:
-    assert facts(closingTime="24:00").closing_time() == time.max
-
-
 @pytest.mark.parametrize("written", [None, "", "24:30", "25:00", "2am", "02.00", "๐๒:๐๐", 2, 200, {}, True])
 def test_an_unreadable_closing_time_is_ignored(written: object) -> None:
     assert facts(closingTime=written).closing_time() is None
-
-
-def test_a_channel_has_its_name_as_label() -> None:
-    assert facts().channels == {"ch_1": "HungryElephant"}
 
 
 def test_a_channel_without_an_id_or_a_name_has_no_label() -> None:
