@@ -219,12 +219,12 @@ def test_members_need_a_provider() -> None:
         member_list({"providerId": ""})
 
 
-@pytest.mark.parametrize(
-    "user_id", ["", "U", "u" + "0" * 32, "U" + "A" * 32, "U" + "0" * 31, "U" + "0" * 33, "U" + "๐" * 32]
-)
-def test_a_messaging_user_id_of_another_form_is_a_bad_query(user_id: str) -> None:
-    with pytest.raises(Refused, match="bad_query"):
-        lookup({"providerId": "p", "messagingUserId": user_id})
+@pytest.mark.parametrize("start", ["", "u", "C", " U"])
+@pytest.mark.parametrize("rest", ["", "A" * 32, "g" * 32, "0" * 31, "0" * 33, "๐" * 32, "0" * 32 + "\n"])
+def test_a_messaging_user_id_of_another_form_is_a_bad_query(start: str, rest: str) -> None:
+    for user_id in (start + rest, start + "0" * 32, "U" + rest):
+        with pytest.raises(Refused, match="bad_query"):
+            lookup({"providerId": "p", "messagingUserId": user_id})
 
 
 def test_a_messaging_user_id_is_u_and_32_lowercase_hex_digits() -> None:

@@ -63,19 +63,6 @@ def test_a_preflight_is_refused_everywhere(shared_service: RunningService, path:
     assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
-def test_a_refusal_has_no_cors_header(shared_service: RunningService, key: str, method: str) -> None:
-    answer = shared_service.get("shops", key, method=method, headers={"origin": "https://shop.example"})
-    assert not [name for name in answer.headers if name.startswith("access-control")]
-
-
-def test_a_refused_page_is_not_counted(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="s")
-    for _ in range(3):
-        shared_service.get("shops", key, headers={"origin": "https://shop.example"})
-    assert shared_service.data("usage", key)["today"]["count"] == 1
-
-
 def test_a_refused_page_learns_nothing_about_the_key(shared_service: RunningService, key: str) -> None:
     def seen(answer: Any) -> tuple[Any, ...]:
         headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}

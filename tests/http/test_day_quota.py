@@ -29,7 +29,7 @@ def test_past_the_quota_requests_are_refused_until_the_next_day(shared_service: 
     shared_service.get("shops", key)
     for _ in range(3):
         answer = shared_service.get("shops", key)
-        assert (answer.status_code, answer.json()["error"]) == (429, "quota_exceeded")
+        assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (429, "quota_exceeded", "1", "0")
 
 
 def test_the_refusal_has_neither_retry_after_nor_minute_fields(shared_service: RunningService) -> None:
@@ -40,29 +40,6 @@ def test_the_refusal_has_neither_retry_after_nor_minute_fields(shared_service: R
     assert "retry-after" not in answer.headers
 
 
-def test_past_the_quota_the_remaining_allowance_is_zero(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="s", per_day=1)
-    shared_service.get("shops", key)
-    assert [allowance(shared_service.get("shops", key)) for _ in range(3)] == [("1", "0")] * 3
-
-
-def test_requests_past_the_quota_still_count(service: RunningService) -> None:
-    key = service.key(shop="s", per_day=2)
-    for _ in range(5):
-        service.get("shops", key)
-    key_issuing.update(
-        service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=10), service.clock.now_ms(), OPERATOR
-    )
-    service.clock.advance(1)
-    assert service.data("usage", key)["today"] == {"date": "20260101", "count": 6, "remaining": 4}
-
-
-def test_requests_past_the_quota_take_slots_of_the_minute(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="s", per_day=1, per_min=3)
-    found = [shared_service.get("shops", key).json().get("error") for _ in range(4)]
-    assert found == [None, "quota_exceeded", "quota_exceeded", "rate_limited"]
-
-
 def test_the_quota_resets_at_midnight_in_thailand(service: RunningService) -> None:
     key = service.key(shop="s", per_day=1)
     service.get("shops", key)
@@ -70,36 +47,6 @@ def test_the_quota_resets_at_midnight_in_thailand(service: RunningService) -> No
     assert service.error("shops", key) == "quota_exceeded"
     service.clock.advance(0.001)
     assert allowance(service.get("shops", key)) == ("1", "0")
-
-
-def test_the_quota_does_not_reset_at_midnight_utc(service: RunningService) -> None:
-    key = service.key(shop="s", per_day=1)
-    service.clock.advance(UNTIL_MIDNIGHT)
-    service.get("shops", key)
-    service.clock.advance(7 * 3600)
-    assert service.error("shops", key) == "quota_exceeded"
-
-
-def test_after_a_clock_goes_back_over_midnight_the_count_of_that_day_continues(service: RunningService) -> None:
-    key = service.key(shop="s")
-    service.clock.advance(UNTIL_MIDNIGHT - 1)
-    for _ in range(3):
-        service.get("shops", key)
-    service.clock.step(2)
-    service.get("shops", key)
-    service.clock.step(-2)
-    assert service.data("usage", key)["today"] == {"date": "20260101", "count": 4, "remaining": 9996}
-
-
-def test_the_default_quota_is_10000(shared_service: RunningService) -> None:
-    assert allowance(shared_service.get("shops", shared_service.key(shop="s"))) == ("10000", "9999")
-
-
-def test_every_key_has_its_own_quota(shared_service: RunningService) -> None:
-    spent, other = shared_service.key(shop="s", per_day=1), shared_service.key(shop="s", per_day=5)
-    shared_service.get("shops", spent)
-    shared_service.get("shops", spent)
-    assert allowance(shared_service.get("shops", other)) == ("5", "4")
 
 
 def test_a_changed_quota_applies_at_once(service: RunningService) -> None:
@@ -149,6 +96,7 @@ def test_a_store_that_fails_in_the_handler_is_answered_500_with_the_allowance(se
     with table_missing(service, "books", "shops"):
         answer = service.get("shops", key)
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "7")
+    assert service.get("shops", key).status_code == 200
 
 
 def test_a_crash_is_answered_500_with_the_allowance(service: RunningService) -> None:
@@ -158,28 +106,3 @@ def test_a_crash_is_answered_500_with_the_allowance(service: RunningService) -> 
     run_sql(service, "books", "UPDATE members SET form = 'no JSON at all'")
     answer = service.get("members", key, providerId=of["providerId"])
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "8")
-
-
-def test_the_service_continues_to_work_after_a_failure(service: RunningService) -> None:
-    key = service.key(shop="s", per_day=9)
-    with table_missing(service, "books", "shops"):
-        service.get("shops", key)
-    assert service.get("shops", key).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"path": "shops", "headers": {"origin": "https://x.example"}},
-        {"path": "nowhere"},
-        {"path": "shops", "method": "POST"},
-        {"path": "openapi.json"},
-    ],
-    ids=["browser", "no route", "method", "openapi.json"],
-)
-def test_answers_given_before_the_key_check_have_no_allowance_headers(
-    shared_service: RunningService, request_: dict[str, Any]
-) -> None:
-    arguments = dict(request_)
-    answer = shared_service.get(arguments.pop("path"), shared_service.key(shop="s"), **arguments)
-    assert allowance(answer) == (None, None)

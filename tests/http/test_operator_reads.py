@@ -120,22 +120,6 @@ def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningSer
     assert states(service, key) == [("changes", of["id"], last["serverTime"], True)]
 
 
-def test_a_later_pass_that_was_not_finished_is_shown(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
-    finished = changes(service, key, of)["serverTime"]
-    service.clock.advance(1)
-    changes(service, key, of, limit=3)
-    assert states(service, key) == [("changes", of["id"], finished, False)]
-
-
-def test_keys_of_one_lineage_share_a_copy(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
-    changes(service, service.rotated(key), of)
-    assert [state[3] for state in states(service, key)] == [True]
-
-
 def test_the_feed_has_one_state_for_all_shops(service: RunningService) -> None:
     of = shop_with_bills(service)
     key = service.key(shop=of["id"])
@@ -216,15 +200,6 @@ def test_a_head_request_does_not_close_a_gap(service: RunningService) -> None:
     service.get("transactions", key, method="HEAD", shopId=of["id"], updatedSince=EVER)
     assert ranges(service, key) == with_gap
     assert len(with_gap[1]) == 1
-
-
-def test_a_shop_that_is_first_read_from_a_mark_was_read_from_there_on(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
-    service.clock.advance(86_400)
-    mark = service.clock.now_ms() - 3_600_000
-    latest = server_time(poll(service, key, of, mark))
-    assert ranges(service, key) == (mark, [], latest)
 
 
 def test_a_pass_from_a_mark_of_the_feed_continues_the_copy(service: RunningService) -> None:
