@@ -21,7 +21,6 @@ SLOWEST_FIRST = (
     "ports/test_ledger.py",
     "http/test_transactions_by_change.py",
     "sync/test_state_machine.py",
-    "http/test_passes.py",
     "cli/test_streams.py",
     "ports/test_change_feed.py",
     "cli/test_log_format.py",

@@ -114,33 +114,6 @@ def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
     assert [status for status, _ in reader.failed if status >= 500] == []
 
 
-def test_a_rotated_key_is_not_given_an_older_horizon_than_its_predecessor(fleet_of: Make) -> None:
-    fleet = fleet_of(nodes=2)
-    fleet.delay(1, 1_000)
-    reader = Reader(fleet, fleet.key())
-    with fleet.changing():
-        for _ in range(4):
-            for _ in range(RUNS // 4):
-                reader.run()
-            reader.key = fleet.rotated(reader.key)
-    reader.assert_copy_is_exact()
-    assert reader.failed == []
-
-
-def test_a_meter_that_loses_its_data_gives_nobody_an_older_horizon(fleet_of: Make) -> None:
-    fleet = fleet_of(nodes=2)
-    fleet.delay(1, 1_000)
-    reader = Reader(fleet, fleet.key())
-    assert fleet.meter
-    with fleet.changing():
-        for _ in range(RUNS // 4):
-            for _ in range(4):
-                reader.run()
-            fleet.meter.command("FLUSHALL")
-    reader.assert_copy_is_exact()
-    assert reader.failed == []
-
-
 def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of: Make) -> None:
     fleet = fleet_of(nodes=2)
     fleet.delay(0, 50)
@@ -178,17 +151,3 @@ def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) 
                 assert changed_at >= max((at for at in known if at <= told), default=0)
                 known.add(changed_at)
     assert reader.failed == []
-
-
-def test_a_lineage_keeps_its_floor_whatever_a_node_offers(fleet_of: Make) -> None:
-    """The reader requests only its usage, alternating between the two nodes, while bills change."""
-    fleet = fleet_of(nodes=2)
-    reader = Reader(fleet, fleet.key())
-    given = []
-    with fleet.changing():
-        for _ in range(RUNS):
-            answer = reader.ask("usage")
-            assert answer
-            given.append(answer["serverTime"])
-    assert given == sorted(given)
-    assert len(set(given)) > 1

@@ -7,14 +7,11 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from counterfoil import bootstrap
 from counterfoil.ports import StoreMismatch
@@ -24,19 +21,13 @@ from waiting import until
 
 pytestmark = pytest.mark.programs
 
-# A persistent connection stays with the worker that accepted it. Requests with this header close their connection.
-NEW_CONNECTION = {"connection": "close"}
 
 TOGETHER = pytest.mark.xdist_group("one running service")
 # The keys of the shared service, by name. They are issued before the service starts.
 KEYS: dict[str, dict[str, Any]] = {
     "any": {"per_min": 100_000},
-    "tight": {"per_min": 30, "per_day": 20},
-    "unread": {"per_day": 100},
     "full disk": {"per_min": 1000},
 }
-# With this many new connections, it is almost certain that each worker answers at least one request.
-BOTH_WORKERS = 12
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
 
 
@@ -86,69 +77,6 @@ def test_the_api_and_the_admin_listener_have_separate_ports(service: ServeProces
 
 
 @TOGETHER
-def test_the_metrics_are_readable_and_complete(service: ServeProcess) -> None:
-    before = service.metric("requests_total", route="shops", status="200")
-    service.get("shops", service.key("any"))
-    until(
-        lambda: service.metric("requests_total", route="shops", status="200") == before + 1, "the request was counted"
-    )
-    names = {family.name for family in text_string_to_metric_families(service.admin("metrics").text)}
-    assert names >= {
-        f"counterfoil_{name}"
-        for name in ("requests", "request_seconds", "admissions", "horizon_age_seconds", "load_running", "load_lines")
-    }
-
-
-@TOGETHER
-def test_several_workers_share_the_minute_window_and_the_day_count_exactly(service: ServeProcess) -> None:
-    key = service.key("tight")
-    before = counted_by_both_workers(service)
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: service.get("shops", key, NEW_CONNECTION), range(70)))
-    assert statuses(answers) == {200: 20, 429: 50}
-    told = Counter(answer.json().get("error") for answer in answers)
-    assert told == {None: 20, "quota_exceeded": 10, "rate_limited": 40}
-    left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status_code == 200)
-    assert left == list(range(20))
-    assert all(file.read_bytes() != counted for file, counted in before.items()), "one worker answered all requests"
-
-
-def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
-    """Wait until both workers have answered; return the counters of each.
-
-    The service is ready as soon as one worker is, so the other worker may still be starting.
-    """
-    counted: dict[Path, bytes] = {}
-
-    def both_answer() -> bool:
-        service.get("openapi.json", headers=NEW_CONNECTION)
-        files = service.deployment.counters.rglob("*.counters")
-        counted.update({file: numbers for file in files if any(numbers := file.read_bytes())})
-        return len(counted) == 2
-
-    until(both_answer, "both workers answer")
-    return counted
-
-
-@TOGETHER
-def test_the_horizon_moves_while_nothing_is_loaded(service: ServeProcess) -> None:
-    key = service.key("any")
-    ages, horizons = [], []
-
-    def has_moved_twice() -> bool:
-        horizons.append(service.get("shops", key).json()["serverTime"])
-        ages.append((datetime.now(UTC) - datetime.fromisoformat(horizons[-1])).total_seconds())
-        return len(set(horizons)) >= 3
-
-    until(has_moved_twice, "the horizon has moved twice")
-    assert horizons == sorted(horizons)
-    # A busy machine may delay the ticker occasionally, so the limit of one second applies only to the median.
-    assert sorted(ages)[len(ages) // 2] < 1
-    assert max(ages) < 5
-    assert service.metric("horizon_age_seconds") < 5
-
-
-@TOGETHER
 def test_a_load_during_service_is_visible_at_once(service: ServeProcess) -> None:
     key = service.key("any")
     since = service.get("shops", key).json()["serverTime"]
@@ -191,64 +119,6 @@ def test_the_log_has_one_json_line_per_request_without_query_and_secret(service:
 
 
 # --- parts that fail and come back ------------------------------------------------
-
-
-def unavailable_answers(service: ServeProcess, key: str) -> list[httpx.Response]:
-    """Return the responses of both workers if all of them say that keys cannot be read, otherwise an empty list."""
-    answers = [service.get("shops", key, NEW_CONNECTION) for _ in range(BOTH_WORKERS)]
-    return answers if {answer.json().get("error") for answer in answers} == {"auth_unavailable"} else []
-
-
-@TOGETHER
-def test_keys_that_disappear_are_reported_and_found_again(service: ServeProcess) -> None:
-    key = service.key("any")
-    used_before = used(service, key)
-    files = list(service.deployment.store.glob("keys.sqlite3*"))
-    for file in files:
-        file.rename(file.with_suffix(file.suffix + ".away"))
-    try:
-        answers = until(lambda: unavailable_answers(service, key), "both workers noticed")
-        assert not any("x-ratelimit-limit" in answer.headers for answer in answers)
-        ready = service.admin("ready")
-        assert ready.status_code == 503
-        assert list(ready.json()["notReady"]) == ["keys", "admissions"]
-        assert service.admin("live").status_code == 200
-    finally:
-        for file in files:
-            file.with_suffix(file.suffix + ".away").rename(file)
-    until(lambda: service.get("shops", key).status_code == 200, "the keys were back")
-    until(lambda: {service.get("shops", key).status_code, service.admin("ready").status_code} == {200}, "all is ready")
-    assert used(service, key) > used_before
-
-
-@TOGETHER
-def test_a_schema_of_another_version_under_a_running_service_causes_503(service: ServeProcess) -> None:
-    key = service.key("any")
-    with service.deployment.database("keys") as keys:
-        (version,) = keys.execute("PRAGMA user_version").fetchone()
-        keys.execute("PRAGMA user_version = 99")
-        try:
-            until(lambda: service.get("shops", key).status_code == 503, "the schema was noticed")
-            assert "99" in service.admin("ready").json()["notReady"]["keys"]
-        finally:
-            keys.execute(f"PRAGMA user_version = {version}")
-    until(lambda: service.get("shops", key).status_code == 200, "the schema was right again")
-
-
-@TOGETHER
-def test_unreadable_books_cause_500_with_the_allowance_and_recover(service: ServeProcess) -> None:
-    key = service.key("unread")
-    with service.deployment.database("books") as books:
-        books.execute("ALTER TABLE bills RENAME TO bills_away")
-        try:
-            answer = service.get("transactions?shopId=sh_1&from=20251201&to=20251231", key)
-        finally:
-            books.execute("ALTER TABLE bills_away RENAME TO bills")
-    assert (answer.status_code, answer.json()["error"]) == (500, "internal")
-    assert answer.headers["x-ratelimit-limit"] == "100"
-    assert answer.headers["x-ratelimit-remaining"] == "99"
-    assert "bills" not in answer.text
-    assert service.get("transactions?shopId=sh_1&from=20251201&to=20251231", key).status_code == 200
 
 
 @TOGETHER
@@ -363,23 +233,6 @@ def test_a_second_stop_and_an_interrupt_also_end_in_an_orderly_way(deployment: D
 # --- refused starts ----------------------------------------------------------------------
 
 
-def test_a_port_in_use_is_reported_in_one_line(deployment: Deployment) -> None:
-    with socket.create_server(("127.0.0.1", deployment.port)):
-        sentence = deployment.refusal()
-    assert sentence == (
-        f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: the port is in use. "
-        "Choose another with --port, or stop the process that uses it."
-    )
-    assert list(deployment.counters.iterdir()) == []
-
-
-def test_an_admin_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
-    with socket.create_server(("127.0.0.1", deployment.admin_port)):
-        sentence = deployment.refusal()
-    assert f"127.0.0.1:{deployment.admin_port}: the port is in use. Choose another with --admin-port" in sentence
-    assert list(deployment.counters.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("secret", "told"),
     [("another secret, long enough to be one", "not the one this store was built with"), ("tiny", "at least 32 bytes")],
@@ -414,17 +267,3 @@ def test_a_worker_refuses_a_store_that_needs_migrations(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_database_is_refused(deployment: Deployment) -> None:
     (deployment.store / "keys.sqlite3").write_bytes(b"something else entirely" * 500)
     assert "not a database" in deployment.refusal()
-
-
-def test_a_store_below_a_file_is_refused(deployment: Deployment) -> None:
-    (deployment.folder / "file").touch()
-    sentence = deployment.refusal(COUNTERFOIL_STORE=str(deployment.folder / "file" / "store"))
-    assert sentence.startswith(f"counterfoil: there is no store at {deployment.folder / 'file' / 'store'}. ")
-
-
-def test_a_store_created_at_start_is_readable_by_its_owner_only(deployment: Deployment) -> None:
-    running = deployment.start()
-    modes = {file.name: file.stat().st_mode & 0o777 for file in deployment.store.iterdir() if file.is_file()}
-    assert running.stop() == 0
-    assert deployment.store.stat().st_mode & 0o777 == 0o700
-    assert set(modes.values()) == {0o600}, modes
