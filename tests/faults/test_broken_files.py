@@ -279,10 +279,8 @@ def test_a_worker_is_replaced_while_another_that_keeps_dying_is_not(deployment: 
     # The supervisor waits two seconds before the fourth replacement.
     os.kill(faulty, signal.SIGKILL)
     os.kill(sound, signal.SIGKILL)
-    replaced = until(
-        lambda: len(found := running.pids() - {faulty, sound}) == 2 and found, "both workers were replaced"
-    )
-    first, second = sorted(map(started_at_sec, replaced))
+    until(lambda: len(running.pids() - {faulty, sound}) == 2, "both workers were replaced")
+    first, second = sorted(started_at_sec(pid) for pid in running.pids())
     assert second - first > 1
     assert running.stop() == 0
 
