@@ -93,7 +93,8 @@ test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 test-long: $(READY) ## run the tests that take minutes
 	COUNTERFOIL_TEST_EXPLORE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
 
-connectors: $(CONNECTORS_READY) ## install the connectors for dlt, Singer and Airbyte
+connectors: $(DEMO_READY) $(CONNECTORS_READY) ## install `counterfoil pull`, and the connectors for dlt, Singer and Airbyte
+	@$(BIN)/python -c 'import duckdb, psycopg' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[pull]' >&2
 
 test-connectors: $(READY) $(CONNECTORS_READY) ## run every connector against a service, with faults
 	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile --ignore connectors/tests/meltano connectors/tests $(ARGS)

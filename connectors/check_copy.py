@@ -1,4 +1,4 @@
-"""Compares a copy with the totals of GET /v1/digests, per shop and day, and prints whether they agree.
+"""Compares a copy with the totals of GET /v1/digests, per shop and day, and lists the days that differ.
 
     python check_copy.py sales.duckdb [SCHEMA]
     python check_copy.py postgresql://user@host/database [SCHEMA]
@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-Totals = dict[tuple[str, str | None], tuple[int, int, Decimal, Decimal, str]]
+DayTotals = tuple[int, int, Decimal, Decimal, str]
+Totals = dict[tuple[str, str | None], DayTotals]
 
 DUCKDB = """
 SELECT shop_id, CAST(bill_date AS VARCHAR), count(*), count(*) FILTER (status = 'void'),
@@ -77,17 +78,27 @@ def main() -> int:
         )
         for each in digests()
     }
-    different = sorted(key for key in held.keys() | served.keys() if held.get(key) != served.get(key))
-    for shop, day in different[:10]:
-        print(
-            f"shop {shop}, {day or 'without a date'}: copy {held.get((shop, day))}, service {served.get((shop, day))}"
-        )
+    days = held.keys() | served.keys()
+    different = sorted(
+        (key for key in days if held.get(key) != served.get(key)), key=lambda key: (key[0], key[1] or "")
+    )
+    for shop, day in different:
+        print(f"shop {shop}, {day or 'without a date'}:")
+        print(f"    copy     {described(held.get((shop, day)))}")
+        print(f"    service  {described(served.get((shop, day)))}")
     if different:
-        print(f"The copy differs from the service in {len(different):,} daily totals.")
+        print(f"The copy differs from the service in {len(different):,} of {len(days):,} daily totals.")
         return 1
     bills, shops = sum(totals[0] for totals in held.values()), len({shop for shop, _ in held})
     print(f"The copy agrees with the service: {bills:,} bills in {shops} shops, {len(held):,} daily totals compared.")
     return 0
+
+
+def described(totals: DayTotals | None) -> str:
+    if totals is None:
+        return "no bills"
+    bills, voids, net, tip, changes = totals
+    return f"bills {bills:,}, voids {voids:,}, net {net:,.2f}, tips {tip:,.2f}, hash of the versions {changes}"
 
 
 if __name__ == "__main__":

@@ -2,46 +2,155 @@
 
     python copy_to_duckdb.py sales.duckdb
 
-The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment.
+The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment. It
+loads the messages as destinations do in the sync modes of catalog.json:
+`changes` is deduplicated by its primary key, and rows with `_ab_cdc_deleted_at`
+are deleted; `members` is overwritten. A state message is stored in one
+transaction with the rows before it, in the same file, so a state never belongs
+to another copy.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import duckdb
 
 FOLDER = Path(__file__).parent
+TABLES = """
+CREATE TABLE IF NOT EXISTS changes
+    (shop_id VARCHAR, kind VARCHAR, id VARCHAR, data JSON, PRIMARY KEY (shop_id, kind, id));
+CREATE TABLE IF NOT EXISTS members (provider_id VARCHAR, member_id VARCHAR, data JSON);
+CREATE TABLE IF NOT EXISTS states (stream VARCHAR PRIMARY KEY, state JSON);
+ALTER TABLE states ADD COLUMN IF NOT EXISTS rows BIGINT;
+"""
+# The view `shops` has all shops, even removed ones. The README explains the conditions of `current_bills`.
+VIEWS = """
+CREATE OR REPLACE VIEW shops AS
+SELECT shop_id, CAST(data->>'removed' AS BOOLEAN) AS removed, CAST(data->>'inScope' AS BOOLEAN) AS in_scope,
+    CAST(data->>'completeSince' AS TIMESTAMPTZ) AS complete_since, data->'shop' AS shop
+FROM changes WHERE kind = 'shop';
+
+CREATE OR REPLACE VIEW current_bills AS
+SELECT bills.shop_id, bills.id, CAST(data->>'$.bill.billDate' AS DATE) AS bill_date,
+    CAST(data->>'$.bill.updatedAt' AS TIMESTAMPTZ) AS updated_at, data->>'$.bill.status' AS status,
+    CAST(data->>'$.bill.amounts.net' AS DECIMAL(38, 6)) AS net,
+    CAST(data->>'$.bill.amounts.tip' AS DECIMAL(38, 6)) AS tip, data->'bill' AS bill
+FROM changes AS bills JOIN shops USING (shop_id)
+WHERE bills.kind = 'bill' AND shops.in_scope AND CAST(data->>'passTime' AS TIMESTAMPTZ) >= shops.complete_since;
+"""
+
+
+class Loader:
+    """Collects rows until a state message arrives, and then stores the rows and the state together."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._database = database
+        self._changes: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._members: list[dict[str, Any]] = []
+        self._starts_anew = False
+
+    def stored_state(self) -> list[Any]:
+        """Return the state from which the source must continue. It is empty if the copy must be made from the start."""
+        stored = self._database.execute("SELECT state, rows FROM states WHERE stream = 'changes'").fetchone()
+        [(held,)] = self._database.execute("SELECT count(*) FROM changes").fetchall()
+        self._starts_anew = stored is None or stored[1] != held
+        if stored is None or self._starts_anew:
+            if stored or held:
+                print(
+                    "The copy is not the one that its state belongs to: it starts from the beginning.", file=sys.stderr
+                )
+            return []
+        return [json.loads(stored[0])]
+
+    def load(self, messages: Iterable[str]) -> bool:
+        """Load all messages; return whether every stream was read to its end."""
+        is_complete = True
+        for line in messages:
+            message = json.loads(line)
+            match message["type"]:
+                case "RECORD" if message["record"]["stream"] == "changes":
+                    data = message["record"]["data"]
+                    self._changes[data["shopId"], data["kind"], data["id"]] = data
+                case "RECORD":
+                    self._members.append(message["record"]["data"])
+                case "STATE":
+                    stream = message["state"]["stream"]
+                    self._store(stream["stream_descriptor"]["name"], message["state"])
+                case "TRACE" if message["trace"]["type"] == "ERROR":
+                    is_complete = False
+                    print(message["trace"]["error"]["message"][:200], file=sys.stderr)
+                case "TRACE" if message["trace"].get("stream_status", {}).get("status") == "COMPLETE":
+                    if message["trace"]["stream_status"]["stream_descriptor"]["name"] == "members":
+                        self._replace_members()
+        return is_complete
+
+    def _store(self, stream: str, state: dict[str, Any]) -> None:
+        self._database.begin()
+        if stream == "changes":
+            if self._starts_anew:
+                self._database.execute("DELETE FROM changes")
+                self._starts_anew = False
+            for key, data in self._changes.items():
+                if data.get("_ab_cdc_deleted_at"):
+                    self._database.execute("DELETE FROM changes WHERE (shop_id, kind, id) = (?, ?, ?)", key)
+                else:
+                    row = [*key, json.dumps(data)]
+                    self._database.execute("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)", row)
+            self._changes = {}
+        self._database.execute(
+            "INSERT OR REPLACE INTO states SELECT ?, ?, count(*) FROM changes", [stream, json.dumps(state)]
+        )
+        self._database.commit()
+
+    def _replace_members(self) -> None:
+        self._database.begin()
+        self._database.execute("DELETE FROM members")
+        for data in self._members:
+            row = [data["providerId"], data["memberId"], json.dumps(data)]
+            self._database.execute("INSERT INTO members VALUES (?, ?, ?)", row)
+        self._database.commit()
 
 
 def main() -> int:
+    # A copy may contain personal data, so only its owner can read it.
     os.umask(0o077)
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "counterfoil.duckdb").resolve()
-    config, state = target.with_suffix(".config.json"), target.with_suffix(".state.json")
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "counterfoil.duckdb")
+    with duckdb.connect(str(target)) as database, tempfile.TemporaryDirectory() as folder:
+        database.execute(TABLES)
+        loader = Loader(database)
+        source = subprocess.Popen(
+            source_command(Path(folder), loader.stored_state()),
+            # The CDK runs components.py only if this environment variable is set.
+            env=os.environ | {"AIRBYTE_ENABLE_UNSAFE_CODE": "true"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        is_complete = loader.load(source.stdout or ())
+        has_failed = source.wait() != 0 or not is_complete
+        database.execute(VIEWS)
+    if has_failed:
+        print("The copy was not completed. Run the same command again.", file=sys.stderr)
+    return 1 if has_failed else 0
+
+
+def source_command(folder: Path, state: list[Any]) -> list[str]:
+    """Write the source's configuration and state to this folder, and return the command that reads all streams."""
     settings = {"url": os.environ["COUNTERFOIL_URL"].rstrip("/") + "/", "key": os.environ["COUNTERFOIL_KEY"]}
     if page_size := os.environ.get("COUNTERFOIL_PAGE_SIZE"):
         settings["page_size"] = int(page_size)
-    config.write_text(json.dumps(settings))
-    command = [str(Path(sys.executable).parent / "source-declarative-manifest"), "read", "--config", str(config)]
-    for option, name in (
-        ("catalog", "catalog.json"),
-        ("manifest-path", "manifest.yaml"),
-        ("components-path", "components.py"),
-    ):
-        command += [f"--{option}", str(FOLDER / name)]
-    command += ["--state", str(state)] if state.exists() else []
-    # The CDK runs components.py only if this environment variable is set.
-    environment = os.environ | {"AIRBYTE_ENABLE_UNSAFE_CODE": "true"}
-    source = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
-    loader = subprocess.Popen([sys.executable, str(FOLDER / "to_duckdb.py"), str(target)], stdin=source.stdout)
-    if source.stdout:
-        source.stdout.close()
-    # The loader stores a mark only together with all rows of its pass, so nothing is lost if either program fails.
-    failed = loader.wait() or source.wait()
-    config.unlink()
-    if failed:
-        print("The copy was not completed. Run the same command again.", file=sys.stderr)
-    return 1 if failed else 0
+    files = {"config": folder / "config.json", "state": folder / "state.json"}
+    files["config"].write_text(json.dumps(settings))
+    files["state"].write_text(json.dumps(state))
+    files |= {"catalog": FOLDER / "catalog.json"}
+    files |= {"manifest-path": FOLDER / "manifest.yaml", "components-path": FOLDER / "components.py"}
+    program = str(Path(sys.executable).parent / "source-declarative-manifest")
+    return [program, "read", *(part for name, file in files.items() for part in (f"--{name}", str(file)))]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""Runs `tap-counterfoil | target-postgres` once, and keeps the state in a file.
+"""Runs `tap-counterfoil | target-postgres` once, and keeps the state in the same database as the copy.
 
-    python copy_to_postgres.py postgresql://user@host/database [state.json]
+    python copy_to_postgres.py postgresql://user@host/database
 
 The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment.
 """
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -25,11 +28,58 @@ JOIN (SELECT provider_id, max(members_copied_at) AS copied_at FROM counterfoil.s
 WHERE members.copied_at >= bases.copied_at;
 """
 
+# The state of the last complete run, and how many bills the copy had then. The target never deletes a row, so a copy
+# with fewer bills has lost some, and continuing from its state would leave them out forever.
+STATE_TABLE = "CREATE TABLE IF NOT EXISTS counterfoil.tap_state (state json NOT NULL, bills bigint NOT NULL)"
+STATE = "SELECT state, bills <= (SELECT count(*) FROM counterfoil.bills) FROM counterfoil.tap_state"
+NEW_STATE = "INSERT INTO counterfoil.tap_state SELECT %s, count(*) FROM counterfoil.bills"
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'counterfoil'"
+SHOPS = "SELECT shop_id, complete_since, in_scope FROM counterfoil.shops"
+
+
+def stored_state(connection: psycopg.Connection) -> dict[str, Any] | None:
+    """Return the state from which the tap must continue, or None if the database has no copy yet."""
+    tables = {name for (name,) in connection.execute(TABLES)}
+    stored = connection.execute(STATE).fetchone() if {"bills", "tap_state"} <= tables else None
+    if stored and stored[1]:
+        state: dict[str, Any] = stored[0]
+        return state
+    if "shops" not in tables:
+        return None
+    print("The copy has no state, or has lost bills since its last run: it starts from the beginning.", file=sys.stderr)
+    # Without a mark, the tap reads everything. It needs the known shops to recognise those that have left the scope.
+    shops = {
+        shop_id: {"complete_since": since and since.isoformat(), "in_scope": in_scope}
+        for shop_id, since, in_scope in connection.execute(SHOPS)
+    }
+    return {"bookmarks": {"bills": {"feed": {"mark": None, "shops": shops}}}}
+
 
 def main() -> int:
-    # The state file does not contain personal data, but it belongs to one API key, so only its owner can read it.
-    os.umask(0o077)
-    url, state = sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "state.json")
+    if len(sys.argv) != 2:
+        sys.exit("usage: copy_to_postgres.py postgresql://user@host/database")
+    url = sys.argv[1]
+    with psycopg.connect(url) as connection:
+        state = stored_state(connection)
+    # The folder is private to its owner, because the state belongs to one API key.
+    with tempfile.TemporaryDirectory() as folder:
+        state_file = Path(folder) / "state.json"
+        if state is not None:
+            state_file.write_text(json.dumps(state))
+        new_state = run(url, state_file)
+    if new_state is None:
+        print("The copy was not completed. Run the same command again.", file=sys.stderr)
+        return 1
+    with psycopg.connect(url) as connection:
+        connection.execute(VIEWS)
+        connection.execute(STATE_TABLE)
+        connection.execute("DELETE FROM counterfoil.tap_state")
+        connection.execute(NEW_STATE, [new_state])
+    return 0
+
+
+def run(url: str, state_file: Path) -> str | None:
+    """Run the tap and the target; return the state that the target stored last, or None if either of them failed."""
     programs = Path(sys.executable).parent
     settings = {
         "TAP_COUNTERFOIL_URL": os.environ["COUNTERFOIL_URL"],
@@ -40,7 +90,7 @@ def main() -> int:
     if page_size := os.environ.get("COUNTERFOIL_PAGE_SIZE"):
         settings["TAP_COUNTERFOIL_PAGE_SIZE"] = page_size
     tap_command = [str(programs / "tap-counterfoil"), "--config=ENV"]
-    tap_command += ["--state", str(state)] if state.exists() else []
+    tap_command += ["--state", str(state_file)] if state_file.exists() else []
     target_command = [str(programs / "target-postgres"), "--config=ENV"]
     environment = os.environ | settings
     tap = subprocess.Popen(tap_command, env=environment, stdout=subprocess.PIPE)
@@ -48,15 +98,7 @@ def main() -> int:
     if tap.stdout:
         tap.stdout.close()
     states, _ = target.communicate()
-    if tap.wait() or target.returncode:
-        print("The copy was not completed. Run the same command again.", file=sys.stderr)
-        return 1
-    new_state = state.with_suffix(".new")
-    new_state.write_text(states.splitlines()[-1])
-    new_state.replace(state)
-    with psycopg.connect(url) as connection:
-        connection.execute(VIEWS)
-    return 0
+    return None if tap.wait() or target.returncode else states.splitlines()[-1]
 
 
 if __name__ == "__main__":

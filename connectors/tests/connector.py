@@ -101,6 +101,10 @@ class Connector:
     def members(self) -> dict[Identity, Json]:
         raise NotImplementedError
 
+    def replace_target(self) -> None:
+        """Replace the database of the copy by an empty one. Files of the connector outside it stay."""
+        raise NotImplementedError
+
     def query(self, database: Path, statement: str) -> list[Json]:
         """Return rows as dictionaries. Instants are strings, because DuckDB needs another package to convert them."""
         with closing(duckdb.connect(str(database), read_only=True)) as connection:

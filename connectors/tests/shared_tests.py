@@ -263,6 +263,11 @@ class ConnectorTests:
         world.copy.run()
         world.assert_equal()
 
+    def test_a_copy_whose_database_was_replaced_by_an_empty_one_is_read_again_in_full(self, world: World) -> None:
+        world.copy.replace_target()
+        world.copy.run()
+        world.assert_equal()
+
     def test_a_franchise_without_bills_can_be_copied(self, world: World) -> None:
         world.load(r.branch(franchiseId="new-franchise"))
         key = world.service.key(franchise="new-franchise", per_min=PLENTY)

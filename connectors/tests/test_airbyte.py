@@ -4,9 +4,11 @@ import json
 import os
 import re
 import subprocess
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from client.copy_contents import Json, plain
@@ -24,6 +26,9 @@ class Airbyte(Connector):
     @property
     def database(self) -> Path:
         return self.folder / "copy.duckdb"
+
+    def replace_target(self) -> None:
+        self.database.unlink()
 
     def shops(self) -> dict[str, Json]:
         rows = self.query(self.database, "SELECT shop_id, shop FROM shops WHERE NOT removed")
@@ -51,6 +56,14 @@ def decoded(text: str) -> Json:
 
 class TestAirbyte(ConnectorTests):
     connector = Airbyte
+
+    def test_a_copy_that_has_lost_rows_is_made_again(self, world: World) -> None:
+        assert isinstance(world.copy, Airbyte)
+        with closing(duckdb.connect(str(world.copy.database))) as database:
+            database.execute("DELETE FROM changes WHERE kind = 'bill'")
+        printed = world.copy.run()
+        assert "starts from the beginning" in printed
+        world.assert_equal()
 
     @pytest.mark.parametrize(("key", "status"), [("", "SUCCEEDED"), ("cf_live_wrong", "FAILED")])
     def test_the_check_command_accepts_a_valid_key_and_refuses_a_wrong_one(

@@ -18,6 +18,9 @@ class Dlt(Connector):
     def database(self) -> Path:
         return self.folder / "copy.duckdb"
 
+    def replace_target(self) -> None:
+        self.database.unlink()
+
     def shops(self) -> dict[str, Json]:
         rows = self.query(self.database, "SELECT * FROM counterfoil.shops WHERE NOT removed")
         return {row["shop_id"]: shop_object(row) for row in rows}

@@ -4,11 +4,12 @@ import os
 import subprocess
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import dict_row
 
+import records as r
 import servers
 from client.copy_contents import Json
 from connectors.tests.connector import (
@@ -21,7 +22,7 @@ from connectors.tests.connector import (
     member_object,
     shop_object,
 )
-from connectors.tests.shared_tests import ConnectorTests, World
+from connectors.tests.shared_tests import FRANCHISE, ConnectorTests, World
 
 _numbers = count(1)
 
@@ -38,6 +39,14 @@ class Singer(Connector):
     def command(self) -> list[str]:
         program = CONNECTORS / "singer" / "copy_to_postgres.py"
         return [str(self.bin / "python"), str(program), self.server.url(self.database)]
+
+    def replace_target(self) -> None:
+        self.database = f"copy_{next(_numbers)}"
+        self.server.command(f"CREATE DATABASE {self.database}")
+
+    def execute(self, statement: LiteralString) -> None:
+        with psycopg.connect(self.server.url(self.database)) as connection:
+            connection.execute(statement)
 
     def shops(self) -> dict[str, Json]:
         rows = self._rows("SELECT * FROM counterfoil.shops WHERE NOT removed")
@@ -58,6 +67,23 @@ class Singer(Connector):
 
 class TestSinger(ConnectorTests):
     connector = Singer
+
+    def test_a_copy_that_has_lost_rows_is_made_again(self, world: World) -> None:
+        assert isinstance(world.copy, Singer)
+        world.copy.execute("DELETE FROM counterfoil.bills")
+        printed = world.copy.run()
+        assert "starts from the beginning" in printed
+        world.assert_equal()
+
+    def test_a_copy_without_a_state_is_made_again_without_the_shops_that_have_left(self, world: World) -> None:
+        assert isinstance(world.copy, Singer)
+        leaving = r.branch(franchiseId=FRANCHISE, providerId="base-1")
+        world.load(leaving, *r.bills(leaving, 2))
+        world.copy.run()
+        world.copy.execute("DROP TABLE IF EXISTS counterfoil.tap_state")
+        world.load(leaving | {"franchiseId": "another-franchise"})
+        world.copy.run()
+        world.assert_equal()
 
     def test_the_standard_tests_of_the_sdk_pass(self, world: World) -> None:
         settings: dict[str, Any] = {"TAP_COUNTERFOIL_URL": world.url, "TAP_COUNTERFOIL_KEY": world.key}

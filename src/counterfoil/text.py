@@ -6,6 +6,7 @@ safe for a terminal and a log, `csv_text` for a spreadsheet, and `without_passwo
 
 import csv
 import re
+import shlex
 from collections.abc import Iterable
 from types import SimpleNamespace
 from unicodedata import normalize
@@ -36,6 +37,20 @@ def first_line(error: BaseException) -> str:
     # psycopg has the server's own message apart from its details and hints.
     message = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
     return message.strip().partition("\n")[0].strip() or type(error).__name__
+
+
+def missing_package(package: str | None, extra: str, python: str) -> str:
+    """Return the message for a package that this interpreter does not have."""
+    pip = pip_install(python)
+    return (
+        f"the package {package} is not installed; it is part of the `{extra}` extra. In a clone of Counterfoil, run "
+        f"`{pip} '.[{extra}]'`. To install from a wheel, run `{pip} 'FILE.whl[{extra}]'`."
+    )
+
+
+def pip_install(python: str) -> str:
+    """Return the command that installs packages for this interpreter. `pip` alone may belong to another one."""
+    return f"{shlex.quote(python)} -m pip install"
 
 
 # A spreadsheet may skip these characters, and reads a cell that then begins with one of FORMULA as a formula.

@@ -43,7 +43,7 @@ def test_a_command_without_its_packages_names_the_extra_that_installs_them(packa
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")
-    assert "pip install '.[server]'" in done.stderr
+    assert f"{sys.executable} -m pip install '.[server]'" in done.stderr
 
 
 @pytest.mark.parametrize(("package", "to"), [("duckdb", "copy.duckdb"), ("psycopg", "postgresql://127.0.0.1/copy")])
@@ -55,7 +55,7 @@ def test_a_copy_without_its_packages_names_the_extra_that_installs_them(
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")
-    assert "[pull]'" in done.stderr
+    assert f"{sys.executable} -m pip install '.[pull]'" in done.stderr
 
 
 @pytest.mark.parametrize("package", ["mcp", "mcp_types"])

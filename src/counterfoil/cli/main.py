@@ -219,11 +219,10 @@ def _error_message(error: Exception) -> str:
         if kind.__name__ in EXPECTED_ERRORS:
             return EXPECTED_ERRORS[kind.__name__] + str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
-        return (
-            f"the package {package} is not installed; it is part of the `{EXTRAS[package]}` extra. "
-            f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`. "
-            f"To install from a wheel, run `pip install 'FILE.whl[{EXTRAS[package]}]'`."
-        )
+        # Imported here because few commands fail.
+        from counterfoil.text import missing_package  # noqa: PLC0415
+
+        return missing_package(package, EXTRAS[package], sys.executable)
     if isinstance(error, ValueError) and str(error) == "embedded null byte":
         return "a path must not contain a NUL character."
     if isinstance(error, UnicodeEncodeError):

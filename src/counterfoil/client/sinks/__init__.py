@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import date
@@ -14,22 +15,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from counterfoil.text import is_address, use_address_form, without_password
+from counterfoil.text import is_address, missing_package, use_address_form, without_password
 
 BillKey = tuple[str, str]
 
 
 class SinkError(Exception):
     """The target cannot be used. The message says why."""
-
-
-def missing_package(error: ImportError) -> SinkError:
-    """Return the error for a package that is not installed."""
-    return SinkError(
-        f"the package {error.name} is not installed; it is part of the `pull` extra. "
-        "In a clone of Counterfoil, run `pip install '.[pull]'`. "
-        "To install from a wheel, run `pip install 'FILE.whl[pull]'`."
-    )
 
 
 class CopiedBill(Struct, frozen=True):
@@ -194,7 +186,7 @@ class Destination(Struct, frozen=True):
         try:
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
-            raise missing_package(error) from error
+            raise SinkError(missing_package(error.name, "pull", sys.executable)) from error
 
 
 @contextmanager

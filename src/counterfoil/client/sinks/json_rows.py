@@ -8,6 +8,7 @@ when the first row arrives, because most pulls receive no rows.
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import ParsedRows, SinkError, missing_package
+from counterfoil.client.sinks import ParsedRows, SinkError
 from counterfoil.client.sinks.sql import Fill, Rows, escape_quotes
 from counterfoil.client.tables import Column, Kind, Table, json_schema
-from counterfoil.text import first_line
+from counterfoil.text import first_line, missing_package
 
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224
@@ -294,7 +295,7 @@ class RowConverter:
             # Imported here because a pull without rows does not need DuckDB.
             import duckdb  # noqa: PLC0415
         except ImportError as error:
-            raise missing_package(error) from error
+            raise SinkError(missing_package(error.name, "pull", sys.executable)) from error
 
         self._errors = duckdb.Error
         try:
