@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from counterfoil.backends.sqlite.usage import SqliteUsage
     from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
-    from counterfoil.http.pages import StaticPage
+    from counterfoil.http.wire import StaticPage
     from counterfoil.operator_reads import OperatorReads
 
 
@@ -135,9 +135,9 @@ def reference_pages(settings: Settings) -> dict[str, StaticPage]:
     """Return the pages of the API reference by path, or no pages if the setting `reference` is `off`."""
     if settings.reference == "off":
         return {}
-    from counterfoil.http.reference import build, example_base_url, served
+    from counterfoil.http.reference import build, example_base_url, served_pages
 
-    return served.reference_pages(build(settings.prefix, example_base_url(settings.prefix), {}))
+    return served_pages(build(settings.prefix, example_base_url(settings.prefix), {}))
 
 
 def service(

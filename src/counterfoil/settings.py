@@ -17,7 +17,7 @@ from msgspec.structs import fields, replace
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_ip_address, would_conflict
-from counterfoil.machine.files import read_or_create
+from counterfoil.machine.files import read_or_create_secret
 from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
 
@@ -276,7 +276,7 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
             "a new secret would change every member token."
         )
     try:
-        secret = settings.secret.encode() if settings.secret else read_or_create(file)
+        secret = settings.secret.encode() if settings.secret else read_or_create_secret(file)
     except OSError as error:
         raise SettingsError(f"cannot read or create the deployment secret {file}: {error.strerror}.") from error
     if len(secret) < MIN_SECRET_BYTES:

@@ -25,9 +25,18 @@ from client.targets import TARGETS
 from counterfoil.client.pull_state import FORMAT
 from counterfoil.client.tables import TABLES, Kind
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
-from counterfoil.mcp.snapshot import PROCESS_MB, PULL_RUNNING, CopyReader, QueryRefused
-from counterfoil.mcp.sources import PUBLISHED, CopyError, CopyLocked, fill
-from counterfoil.mcp.values import MAX_ANSWER_BYTES, decimal_text
+from counterfoil.mcp.sources import (
+    MAX_ANSWER_BYTES,
+    PROCESS_MB,
+    PUBLISHED,
+    PULL_RUNNING,
+    CopyError,
+    CopyLocked,
+    CopyReader,
+    QueryRefused,
+    decimal_text,
+    fill,
+)
 from running_service import RunningService
 
 TOOLS = {"copy_state", "list_shops", "sales", "product_mix", "find_bill", "member_summary", "query"}

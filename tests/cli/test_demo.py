@@ -20,7 +20,7 @@ from cli.command import PYTHON, Command
 from console.running_console import console_client, signed_in
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
-from counterfoil.demo.reference import demo_pages
+from counterfoil.demo.showcase import demo_pages
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.machine.addresses import free_port
 

@@ -22,7 +22,7 @@ from client.pulled_copy import PLENTY
 from client.targets import postgres_url
 from counterfoil.cli.main import program
 from counterfoil.cli.remote import duration
-from counterfoil.client.conversation import MAX_TRIES
+from counterfoil.client.connection import MAX_TRIES
 from running_service import RunningService, free_port
 from waiting import until
 
@@ -194,7 +194,7 @@ def test_a_first_pull_of_one_page_takes_three_requests(copy_owner: CopyOwner) ->
 def test_progress_is_reported_as_saved_only_if_something_was_read(
     copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterfoil.client.conversation.FIRST_PAUSE_SEC", 0.001)
+    monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.001)
     url = f"http://127.0.0.1:{free_port()}/ext/v1"
     result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=5)
     assert "progress saved" not in result.stderr
@@ -215,7 +215,7 @@ def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: C
 
 
 def test_an_unavailable_service_gives_exit_status_5(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterfoil.client.conversation.FIRST_PAUSE_SEC", 0.001)
+    monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.001)
     url = f"http://127.0.0.1:{free_port()}/ext/v1"
     result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=5)
     assert "cannot be reached" in result.stderr
@@ -223,7 +223,7 @@ def test_an_unavailable_service_gives_exit_status_5(copy_owner: CopyOwner, monke
 
 
 def test_a_failing_service_gives_exit_status_5_too(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterfoil.client.conversation.FIRST_PAUSE_SEC", 0.001)
+    monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.001)
     copy_owner("pull")
     copy_owner.service.load(r.bill(copy_owner.branch))
     with table_missing(copy_owner.service, "books", "bills"):

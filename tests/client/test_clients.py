@@ -14,8 +14,7 @@ import records as r
 from client.pulled_copy import PLENTY
 from client.scripted_service import newer_service, scripted_service
 from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.connection import tls_context
-from counterfoil.client.conversation import Environment
+from counterfoil.client.connection import Environment, tls_context
 from running_service import RunningService, free_port
 
 ACCOUNT = "U" + "0123456789abcdef" * 2

@@ -11,8 +11,7 @@ import pytest
 from backports import zstd
 
 from client.scripted_service import Answer, scripted_service
-from counterfoil.client.connection import Connection
-from counterfoil.client.conversation import Call, HttpResponse, NoResponse
+from counterfoil.client.connection import Call, Connection, HttpResponse, NoResponse
 from waiting import until
 
 CALL = Call("changes")

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from counterfoil.client.conversation import (
+from counterfoil.client.connection import (
     MAX_TRIES,
     RATE_LIMIT,
     Call,

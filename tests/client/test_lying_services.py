@@ -63,7 +63,7 @@ HONEST: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COUNTERFOIL_KEY", "cf_live_invented")
-    monkeypatch.setattr("counterfoil.client.conversation.FIRST_PAUSE_SEC", 0.0001)
+    monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.0001)
     monkeypatch.chdir(tmp_path)
 
 
@@ -213,7 +213,7 @@ def trickle(peer: socket.socket) -> None:
 def test_a_response_that_trickles_ends_after_four_timeouts(
     send: Callable[[socket.socket], None], kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterfoil.client.conversation.MAX_TRIES", 1)
+    monkeypatch.setattr("counterfoil.client.connection.MAX_TRIES", 1)
     with raw_sender(send) as url, pytest.raises(Unreachable, match=r"not complete after 1\.2 seconds"):
         call(kind, url, timeout_sec=0.3)
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from counterfoil.client import calls, models
-from counterfoil.client.conversation import HttpResponse
+from counterfoil.client.connection import HttpResponse
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.client.conversation import WINDOW_SEC, Pace
+from counterfoil.client.connection import WINDOW_SEC, Pace
 
 # The length of the service's minute window in seconds. No such window may contain more requests than the limit.
 MINUTE = 60.0

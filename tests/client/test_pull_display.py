@@ -10,7 +10,7 @@ from rich.console import Console
 import records as r
 from counterfoil.cli.pull_display import PullDisplay, allowance, speed, stage, waiting
 from counterfoil.client import Client
-from counterfoil.client.conversation import RATE_LIMIT, Environment
+from counterfoil.client.connection import RATE_LIMIT, Environment
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks.duckdb import DuckDBSink

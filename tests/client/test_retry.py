@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from counterfoil.client.conversation import (
+from counterfoil.client.connection import (
     MAX_PAUSE_SEC,
     MAX_TRIES,
     Raise,

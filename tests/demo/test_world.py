@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.demo.showcase import DeliverySource
-from counterfoil.demo.worldgen.dirty_values import dirty_lines
 from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion
+from counterfoil.demo.worldgen.records import dirty_lines
 from counterfoil.demo.worldgen.shop_style import shop_style
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, to_ms

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.demo.worldgen.dirty_values import dirty_lines
+from counterfoil.demo.worldgen.records import dirty_lines
 from counterfoil.ingest import converters, pipeline
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill
 from counterfoil.ingest.converters import ConverterPool, Converters, converter_pool

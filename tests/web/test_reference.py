@@ -12,13 +12,12 @@ import pytest
 
 from counterfoil.domain.problems import TABLE
 from counterfoil.http.openapi import document
+from counterfoil.http.openapi.components import PARAMETERS
 from counterfoil.http.openapi.operations import OPERATIONS
-from counterfoil.http.openapi.parameters import PARAMETERS
-from counterfoil.http.reference import FORMATS, build, example_base_url, guides, render
-from counterfoil.http.reference.calls import ExampleCall, samples
-from counterfoil.http.reference.layout import json_lines
+from counterfoil.http.reference import FORMATS, build, content, example_base_url, render
+from counterfoil.http.reference.calls import ExampleCall, json_lines, samples
+from counterfoil.http.reference.content import objects_in, type_of
 from counterfoil.http.reference.page import page_style_sheet
-from counterfoil.http.reference.types import objects_in, type_of
 from counterfoil.web.html import Html
 from upkeep.fields import published
 from web.strict_html import StrictPage
@@ -205,7 +204,7 @@ def test_the_bodies_on_the_page_are_the_examples_of_the_document(page: bytes) ->
 
 def test_the_order_of_checks_is_the_one_in_the_overview() -> None:
     overview = " ".join(msgspec.json.decode(document("/ext"))["info"]["description"].split())
-    assert f"in this order: {', '.join(name for name, _ in guides.CHECKS)}." in overview
+    assert f"in this order: {', '.join(name for name, _ in content.CHECKS)}." in overview
 
 
 def test_an_error_says_what_to_do(read: StrictPage) -> None:
@@ -279,5 +278,5 @@ def test_each_format_is_the_same_every_time() -> None:
 
 def test_the_markup_type_is_only_given_to_built_text() -> None:
     """Only the builder may mark text as HTML, because other code might not escape it."""
-    sources = Path(guides.__file__).parent.glob("*.py")
+    sources = Path(content.__file__).parent.glob("*.py")
     assert [path.name for path in sources if f"{Html.__name__}(" in path.read_text("utf-8")] == []

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from broken_store import keys_unreadable
-from counterfoil.http.reference import build, example_base_url, served
+from counterfoil.http.reference import build, example_base_url, served_pages
 from counterfoil.http.reference.page import page_style_sheet
 from counterfoil.observe import RequestServed
 from counterfoil.web.html import content_security_policy
@@ -59,7 +59,7 @@ def test_nothing_is_served_unless_the_setting_says_so(tmp_path: Path, path: str)
 def test_each_format_is_served_without_a_key(public: RunningService, path: str) -> None:
     answer = ask(public, path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, KINDS[path])
-    expected = served.reference_pages(build("/ext", example_base_url("/ext"), {}))
+    expected = served_pages(build("/ext", example_base_url("/ext"), {}))
     assert answer.content == expected[f"/ext/{path}"].body
 
 

@@ -33,12 +33,11 @@ from counterfoil.demo import showcase
 from counterfoil.demo.cluster import HOST as CLUSTER_HOST
 from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.history import write_history
-from counterfoil.demo.reference import demo_pages
-from counterfoil.demo.showcase import Showcase
+from counterfoil.demo.showcase import Showcase, demo_pages
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
-from counterfoil.machine import files
 from counterfoil.machine.addresses import PortReservation, free_port, is_free, is_loopback
+from counterfoil.machine.files import create_secret
 from counterfoil.machine.process import stop_signals
 from counterfoil.serving import supervisor
 from counterfoil.serving.supervisor import require_free_ports
@@ -161,7 +160,7 @@ def command(
             settings = replace(settings, log="stderr")
         demo = _fill_store(settings, plan)
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
-        files.create(Path(folder) / "secret", settings.secret)
+        create_secret(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
         settings = _with_console_port(settings, ports.console, ports.admin)
         with running_console(settings) as console:

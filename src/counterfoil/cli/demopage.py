@@ -6,8 +6,7 @@ from urllib.parse import quote
 from counterfoil.cli.keys import key_view
 from counterfoil.cli.terminal import echo, print_fields, print_json, style
 from counterfoil.console.links import link_command
-from counterfoil.demo.reference import reference_url
-from counterfoil.demo.showcase import DemoKey, Showcase
+from counterfoil.demo.showcase import DemoKey, Showcase, reference_url
 from counterfoil.domain.access import permissions
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings

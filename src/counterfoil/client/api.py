@@ -23,15 +23,8 @@ from counterfoil.client.connection import (
     TIMEOUT_SEC,
     TIMEOUTS_PER_RESPONSE,
     BodyReader,
-    Connection,
-    checked_url,
-    client_options,
-    complete,
-    no_response,
-    too_slow,
-)
-from counterfoil.client.conversation import (
     Call,
+    Connection,
     Environment,
     HttpResponse,
     NoResponse,
@@ -39,7 +32,12 @@ from counterfoil.client.conversation import (
     Send,
     Sleep,
     TooLarge,
+    checked_url,
+    client_options,
+    complete,
     conversation,
+    no_response,
+    too_slow,
 )
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from counterfoil.client import models
-from counterfoil.client.conversation import Call, HttpResponse, request_id_of
+from counterfoil.client.connection import Call, HttpResponse, request_id_of
 from counterfoil.client.errors import NotThisService
 from counterfoil.client.models import Page, Usage
 

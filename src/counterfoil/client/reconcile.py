@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS, RawPage, decode_raw_page
-from counterfoil.client.conversation import Call, HttpResponse
+from counterfoil.client.connection import Call, HttpResponse
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
 from counterfoil.client.pull import origin_of

@@ -14,17 +14,22 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.demo.worldgen.dirty_values import dirty_lines
 from counterfoil.demo.worldgen.group import Franchise, Group, ShopPlan, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
+from counterfoil.demo.worldgen.records import dirty_lines
 from counterfoil.demo.worldgen.world import demo_world
 from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.calendar import compact, iso_utc
+from counterfoil.http.reference import PATH, served_pages
+from counterfoil.http.reference import build as build_reference
+from counterfoil.http.reference.page import TryKey, TryOut
+from counterfoil.http.wire import StaticPage
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ingest.sources import Source
 from counterfoil.key_issuing import Grant, Issued, Randomness
+from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.ports import Clock, KeyStore
@@ -293,3 +298,38 @@ def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: byt
         to=compact(plan.until),
         updated_since=iso_utc(midnight_ms(plan.until - timedelta(days=RECENT_DAYS))),
     )
+
+
+# --- the reference page: its examples use the demo's IDs, and its forms the demo's keys --
+
+# Maps the purpose of a key to the operations whose forms preselect that key. Other forms preselect the first key.
+_OPERATIONS = {"lookup": ("lookupMember",)}
+
+
+def reference_url(settings: Settings) -> str:
+    return url(settings.host, settings.port, settings.prefix + PATH)
+
+
+def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
+    """Return the demo's pages by path. If other machines can reach the demo, its pages contain no keys."""
+    ids = demo.samples
+    values = {
+        "shopId": ids.shop_id,
+        "from": ids.from_,
+        "to": ids.to,
+        "updatedSince": ids.updated_since,
+        "billId": ids.transaction_id,
+        "providerId": ids.provider_id,
+        "messagingUserId": ids.messaging_user_id,
+        "memberToken": ids.member_id,
+    }
+    reference = build_reference(settings.prefix, url(settings.host, settings.port, f"{settings.prefix}/v1"), values)
+    return served_pages(reference, _try_out(demo) if is_loopback(settings.host) else None)
+
+
+def _try_out(demo: Showcase) -> TryOut:
+    keys = (
+        TryKey(demo_key.role.purpose, demo_key.text, _OPERATIONS.get(demo_key.role.purpose, ()))
+        for demo_key in demo.keys
+    )
+    return TryOut(tuple(keys))

@@ -2,20 +2,24 @@
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
 from counterfoil.domain.request_records import RequestRecord
-from counterfoil.http import handlers, wire
+from counterfoil.domain.requests import bill_list, change_feed, digest_list, lookup, member_list, parameters
+from counterfoil.http import wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
-from counterfoil.http.handlers import Handler
-from counterfoil.http.pages import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers
+from counterfoil.http.wire import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers
 from counterfoil.observe import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, StoreBusy, StoreUnavailable
-from counterfoil.reads import Answer, Caller, Reads
+from counterfoil.reads import Answer, Caller, Reads, require_lookup
+
+# Turns a request into a question and passes it to `reads`. The arguments are the `Reads` object, the caller, the last
+# path segment if it is a parameter, and the query string.
+Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 
 class Route(Struct, frozen=True):
@@ -25,16 +29,21 @@ class Route(Struct, frozen=True):
     handler: Handler | None
 
 
+def _lookup(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
+    require_lookup(caller.key)
+    return reads.lookup(caller, lookup(parameters(query)))
+
+
 ROUTES = (
-    Route("shops", handlers.shops),
-    Route("transactions", handlers.transactions),
-    Route("transactions/{id}", handlers.transaction),
-    Route("changes", handlers.changes),
-    Route("digests", handlers.digests),
-    Route("members", handlers.members),
-    Route("members/lookup", handlers.lookup),
-    Route("members/{memberToken}", handlers.member),
-    Route("usage", handlers.usage),
+    Route("shops", lambda reads, caller, _, __: reads.shops(caller)),
+    Route("transactions", lambda reads, caller, _, query: reads.bills(caller, bill_list(parameters(query)))),
+    Route("transactions/{id}", lambda reads, caller, bill_id, _: reads.bill(caller, bill_id)),
+    Route("changes", lambda reads, caller, _, query: reads.changes(caller, change_feed(parameters(query)))),
+    Route("digests", lambda reads, caller, _, query: reads.digests(caller, digest_list(parameters(query)))),
+    Route("members", lambda reads, caller, _, query: reads.members(caller, member_list(parameters(query)))),
+    Route("members/lookup", _lookup),
+    Route("members/{memberToken}", lambda reads, caller, token, _: reads.member(caller, token)),
+    Route("usage", lambda reads, caller, _, __: reads.usage(caller)),
     Route("openapi.json", None),
 )
 # In logs and counters, NO_ROUTE stands for a path that is not a route, and OTHER_METHOD for a method not in METHODS.

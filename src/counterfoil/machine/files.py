@@ -101,11 +101,11 @@ def _named(error: OSError, name: str) -> OSError:
 # --- the file with the deployment secret ------------------------------------
 
 
-def read_or_create(file: Path) -> bytes:
+def read_or_create_secret(file: Path) -> bytes:
     """Return the secret in this file; create the file with a random secret if it does not exist."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
-        create(file, os.urandom(32).hex())
+        create_secret(file, os.urandom(32).hex())
     return read_regular(file).strip()
 
 
@@ -123,7 +123,7 @@ def read_regular(file: Path) -> bytes:
         return opened.read()
 
 
-def create(file: Path, secret: str) -> None:
+def create_secret(file: Path, secret: str) -> None:
     """Create the file with this secret; leave an existing file unchanged.
 
     The secret is written to a temporary file that is then linked into place, so

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from counterfoil.mcp.snapshot import CopyReader, QueryRefused, Snapshot
-from counterfoil.mcp.values import Json, json_value, objects, within_budget
+from counterfoil.mcp.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, objects, within_budget
 
 MAX_ROWS = 500
 MAX_BILLS = 5

@@ -17,9 +17,7 @@ from pydantic import Field
 
 from counterfoil import __version__
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
-from counterfoil.mcp.snapshot import CopyReader, QueryRefused, limit_process_memory
-from counterfoil.mcp.sources import CopyError, is_sqlite
-from counterfoil.mcp.values import Json
+from counterfoil.mcp.sources import CopyError, CopyReader, Json, QueryRefused, is_sqlite, limit_process_memory
 
 INSTRUCTIONS = """\
 Sales of a restaurant group, from a copy that is refreshed by `counterfoil pull`. Read-only.

@@ -25,7 +25,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.http.pages import StaticPage
+from counterfoil.http.wire import StaticPage
 from counterfoil.machine.addresses import bound_socket, is_listening
 from counterfoil.machine.process import StopDeadline, requests_limit_sec
 from counterfoil.observe import Event, ServerMessage, ServiceChanged

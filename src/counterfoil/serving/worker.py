@@ -9,7 +9,7 @@ from pathlib import Path
 
 from counterfoil import bootstrap
 from counterfoil.http.app import NO_ROUTE, ROUTES
-from counterfoil.http.pages import PAGE_ROUTE, StaticPage
+from counterfoil.http.wire import PAGE_ROUTE, StaticPage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import is_colourful
 from counterfoil.observe import CounterFile, Event, EventLog, JsonLog, Layout, Schedule, ServiceChanged, TextLog

@@ -16,9 +16,8 @@ import duckdb
 
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, SinkError, json_rows
 from counterfoil.client.sinks.json_rows import JsonRows
-from counterfoil.client.sinks.schema import DUCKDB_VIEWS, OWN_TABLES
 from counterfoil.client.sinks.sql import Rows, SqlSink, column_names, escape_quotes
-from counterfoil.client.tables import TABLES, Table
+from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Table
 from counterfoil.text import first_line
 
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.

@@ -9,9 +9,8 @@ import psycopg
 
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.json_rows import RowConverter
-from counterfoil.client.sinks.schema import INDEXES
 from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
-from counterfoil.client.tables import TABLES, Kind, Table
+from counterfoil.client.tables import INDEXES, TABLES, Kind, Table
 from counterfoil.text import first_line
 
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is

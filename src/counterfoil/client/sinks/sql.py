@@ -19,7 +19,6 @@ from msgspec import Struct
 from counterfoil.client.calls import decode_row
 from counterfoil.client.errors import NotThisService
 from counterfoil.client.sinks import BillKey, CopiedBill, ParsedRows, ShopDayTotals, SinkError, Written
-from counterfoil.client.sinks.schema import definitions, missing_statements
 from counterfoil.client.tables import (
     BILLS,
     CATEGORIES,
@@ -32,6 +31,8 @@ from counterfoil.client.tables import (
     TABLES,
     Kind,
     Table,
+    definitions,
+    missing_statements,
     promotions_of,
 )
 

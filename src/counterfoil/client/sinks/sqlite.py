@@ -12,9 +12,8 @@ from typing import Any
 
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.json_rows import RowConverter
-from counterfoil.client.sinks.schema import INDEXES, SQLITE_VIEWS
 from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
-from counterfoil.client.tables import Kind, Table
+from counterfoil.client.tables import INDEXES, SQLITE_VIEWS, Kind, Table
 
 MAGIC = b"SQLite format 3\0"
 # How long to wait for another process that has locked the file.

@@ -6,9 +6,8 @@ from typing import Final
 from counterfoil.console.exchange import JSON, ConsoleResponse
 from counterfoil.console.visit import Visit
 from counterfoil.http.openapi import document
-from counterfoil.http.pages import StaticPage
-from counterfoil.http.reference import build, example_base_url
-from counterfoil.http.reference.served import PATH, reference_pages
+from counterfoil.http.reference import PATH, build, example_base_url, served_pages
+from counterfoil.http.wire import StaticPage
 
 JSON_PATH = f"{PATH}.json"
 PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt")
@@ -26,4 +25,4 @@ def answer(visit: Visit, path: str) -> ConsoleResponse:
 
 @cache
 def _pages(prefix: str, base_url: str) -> dict[str, StaticPage]:
-    return reference_pages(build(prefix, base_url, {}), home=("/", "Counterfoil console"))
+    return served_pages(build(prefix, base_url, {}), home=("/", "Counterfoil console"))

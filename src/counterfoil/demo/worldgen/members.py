@@ -9,8 +9,7 @@ from datetime import date
 from random import Random
 
 from counterfoil.demo.worldgen.group import BasePlan, Group, is_double, member_id, person
-from counterfoil.demo.worldgen.ids import messaging_user_id, opaque, stream
-from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
+from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, midnight_ms, opaque, stream
 from counterfoil.demo.worldgen.records import AccountEntry, LotEntry, MemberRecord, Number, WalletCoupon, baht
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day
 

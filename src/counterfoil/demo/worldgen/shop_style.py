@@ -8,9 +8,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from counterfoil.demo.worldgen.group import BasePlan, Group, ShopPlan
-from counterfoil.demo.worldgen.ids import opaque, stream
 from counterfoil.demo.worldgen.menu import Menu, Package, menu_of
-from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.demo.worldgen.plan import WorldPlan, opaque, stream
 from counterfoil.demo.worldgen.records import BaseRecord, Label, ShopRecord, TierEntry
 from counterfoil.domain.calendar import NOON, THAI_TIME, compact, iso, iso_utc, to_ms, zone_named
 

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_note
-from counterfoil.demo.worldgen.dirty_values import DirtyWriter
 from counterfoil.demo.worldgen.group import Group, ShopPlan, plan_group
-from counterfoil.demo.worldgen.ids import stream
 from counterfoil.demo.worldgen.members import members
-from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
-from counterfoil.demo.worldgen.records import BillRecord
+from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms, stream
+from counterfoil.demo.worldgen.records import BillRecord, DirtyWriter
 from counterfoil.demo.worldgen.shop_style import ShopStyle, base_record, shop_record, shop_style
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day
 

@@ -11,10 +11,8 @@ from msgspec import json
 
 from counterfoil import API_VERSION
 from counterfoil.domain.credentials import PATTERN
+from counterfoil.http.openapi.components import PARAMETERS, Json, components, headers, responses
 from counterfoil.http.openapi.operations import OPERATIONS, TAGS, Operation
-from counterfoil.http.openapi.parameters import PARAMETERS
-from counterfoil.http.openapi.responses import headers, responses
-from counterfoil.http.openapi.schemas import Json, components
 
 _OVERVIEW = """\
 Read the branches, the closed bills and the loyalty members of a restaurant group. The API is meant for the servers of

@@ -1,12 +1,15 @@
 """The API reference for integrators, as an HTML page, as Markdown, and as llms.txt.
 
 All three formats are generated from the OpenAPI document, so a new endpoint, field or error code appears in them
-without any change here. `content` extracts the contents from the document, `calls` writes example requests, `guides`
-contains short explanations, and `page`, `markdown` and `llms` write the formats.
+without any change here. `content` extracts the contents from the document, `calls` writes example requests, and
+`page` and `markdown` write the formats.
 """
 
-from counterfoil.http.reference import llms, markdown, page
 from counterfoil.http.reference.content import Reference, build
+from counterfoil.http.reference.markdown import render_llms, render_markdown
+from counterfoil.http.reference.page import TRY_SCRIPT, TryOut, page_style_sheet, render_page, try_script
+from counterfoil.http.wire import StaticPage
+from counterfoil.web.html import content_security_policy
 
 FORMATS = ("html", "md", "txt")
 
@@ -23,8 +26,30 @@ def render(kind: str, prefix: str, base_url: str) -> bytes:
     reference = build(prefix, base_url, {})
     match kind:
         case "html":
-            return page.render_page(reference)
+            return render_page(reference)
         case "md":
-            return markdown.render_markdown(reference)
+            return render_markdown(reference)
         case _:
-            return llms.render_llms(reference)
+            return render_llms(reference)
+
+
+PATH = "/reference"
+
+
+def served_pages(
+    reference: Reference, try_out: TryOut | None = None, home: tuple[str, str] | None = None
+) -> dict[str, StaticPage]:
+    """Return the pages by path. With `try_out`, the HTML page has forms that send requests with the given keys.
+
+    `home` is the address and the name of a page that the HTML page links back to.
+    """
+    policy = content_security_policy(page_style_sheet(), runs_scripts=try_out is not None)
+    html = render_page(reference, is_served=True, try_out=try_out, home=home)
+    pages = {
+        PATH: StaticPage("text/html; charset=utf-8", html, policy, has_keys=try_out is not None),
+        f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),
+        "/llms.txt": StaticPage("text/plain; charset=utf-8", render_llms(reference)),
+    }
+    if try_out:
+        pages[f"/{TRY_SCRIPT}"] = StaticPage("text/javascript; charset=utf-8", try_script())
+    return {reference.prefix + path: page for path, page in pages.items()}

@@ -10,13 +10,140 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from counterfoil.domain.problems import TABLE, Problem
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, WINDOW_SEC
+from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.domain.paging import LIFETIME_MS
+from counterfoil.domain.problems import (
+    AUTH_UNAVAILABLE,
+    BAD_CURSOR,
+    BAD_QUERY,
+    CROSS_ORIGIN_REFUSED,
+    INVALID_KEY,
+    KEY_REVOKED,
+    LOOKUP_NOT_ENABLED,
+    MARK_EXPIRED,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    PROVIDER_NOT_IN_SCOPE,
+    QUOTA_EXCEEDED,
+    RATE_LIMITED,
+    SHOP_NOT_IN_SCOPE,
+    TABLE,
+    Problem,
+)
+from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import document
-from counterfoil.http.reference import guides
 from counterfoil.http.reference.calls import MODES, ExampleCall, Values
-from counterfoil.http.reference.types import name_of, objects_in, type_of
+
+# --- types in words, with links to objects ----------------------------------
 
 Json = dict[str, Any]
+
+_UNIONS = ("anyOf", "oneOf")
+
+
+def name_of(schema: Json) -> str:
+    """Return the name of the component that a schema refers to."""
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def type_of(schema: Json) -> str:
+    """Return the type in words, such as `list of [Bill](#Bill)`."""
+    if "$ref" in schema:
+        return f"[{name_of(schema)}](#{name_of(schema)})"
+    for union in _UNIONS:
+        if union in schema:
+            return " or ".join(dict.fromkeys(type_of(part) for part in schema[union]))
+    if "const" in schema:
+        return f"`{_literal(schema['const'])}`"
+    if "enum" in schema:
+        return " or ".join(f"`{_literal(value)}`" if value is not None else "null" for value in schema["enum"])
+    types = schema.get("type", "any")
+    names = [types] if isinstance(types, str) else types
+    return " or ".join(_plain_type(name, schema) for name in names)
+
+
+def _plain_type(name: str, schema: Json) -> str:
+    if name == "array":
+        return f"list of {_plural(schema['items'])}" if "items" in schema else "list"
+    if name == "string" and "format" in schema:
+        return str(schema["format"])
+    return name
+
+
+def _plural(items: Json) -> str:
+    return f"{items['type']}s" if set(items) == {"type"} and isinstance(items["type"], str) else type_of(items)
+
+
+def _literal(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def objects_in(node: Any, schemas: Json, seen: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the names of the objects that a schema refers to, each before the objects that it contains."""
+    if isinstance(node, list):
+        for part in node:
+            yield from objects_in(part, schemas, seen)
+    elif isinstance(node, dict):
+        if "$ref" in node and (name := name_of(node)) not in seen:
+            yield name
+            yield from objects_in(schemas[name].get("properties", schemas[name]), schemas, seen | {name})
+        for key, value in node.items():
+            if key not in ("examples", "example", "mapping"):
+                yield from objects_in(value, schemas, seen)
+
+
+# --- explanations: the first call, the order of checks, paging and limits ---
+
+# The checks in the order in which they run, each with the errors that it can return.
+CHECKS: tuple[tuple[str, tuple[Problem, ...]], ...] = (
+    ("browser", (CROSS_ORIGIN_REFUSED,)),
+    ("path and method", (NOT_FOUND, METHOD_NOT_ALLOWED)),
+    ("key", (INVALID_KEY, KEY_REVOKED, AUTH_UNAVAILABLE)),
+    ("rate limit", (RATE_LIMITED,)),
+    ("quota", (QUOTA_EXCEEDED,)),
+    ("permission", (LOOKUP_NOT_ENABLED,)),
+    ("parameters", (NOT_SUPPORTED, BAD_QUERY)),
+    ("scope", (SHOP_NOT_IN_SCOPE, PROVIDER_NOT_IN_SCOPE)),
+    ("cursor", (BAD_CURSOR, MARK_EXPIRED)),
+    ("existence", (NOT_FOUND,)),
+)
+
+
+def order_of_checks() -> str:
+    """Return the checks as a numbered list in Markdown."""
+    return "\n".join(
+        f"{number}. {name[0].upper() + name[1:]}: {_codes(problems)}"
+        for number, (name, problems) in enumerate(CHECKS, 1)
+    )
+
+
+def _codes(problems: Iterable[Problem]) -> str:
+    return ", ".join(f"`{problem.code}`" for problem in problems)
+
+
+FIRST_CALL = """\
+Send your key in the `Authorization` header and nowhere else. The examples read the address and the key from the
+environment variables `BASE` and `KEY`. Your operator gives you both.
+"""
+
+PAGING = f"""\
+Lists take `limit` ({DEFAULT_LIMIT} rows per page by default; at most {MAX_LIMIT}, or 1,000 for changes and digests) and
+`cursor`. Leave `cursor` out on the first page. Then send `nextCursor` back as `cursor`, with all other parameters
+unchanged, until it is null.
+
+**Only null ends a list.** A full page may be followed by an empty one. A cursor is valid only for the same list and
+key. For bills and members, it is valid for {LIFETIME_MS // HOUR_MS // 24} days after it was last handed out or used. On
+`bad_cursor`, start the list again without a cursor.
+"""
+
+LIMITS = f"""\
+Unless your key has other limits, it may send {DEFAULT_PER_MIN} requests in any {WINDOW_SEC} seconds (`rate_limited`)
+and {DEFAULT_PER_DAY:,} requests per day, Thailand time (`quota_exceeded`). `GET /v1/usage` shows your limits. A read by
+day covers at most {MAX_SPAN_DAYS} days.
+"""
+
 
 _TITLED = re.compile(r"^\*\*([^*]+)\.\*\*\s*", re.MULTILINE)
 
@@ -133,8 +260,8 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
         authentication=components["securitySchemes"]["apiKey"]["description"],
         guides=[
             *titled,
-            Guide("guide-paging", "Paging", guides.PAGING),
-            Guide("guide-limits", "Limits", guides.LIMITS),
+            Guide("guide-paging", "Paging", PAGING),
+            Guide("guide-limits", "Limits", LIMITS),
         ],
         groups=groups,
         request_headers=[_parameter("request", components["parameters"][name]) for name in shared],

@@ -1,12 +1,10 @@
-"""Writes the reference as Markdown, for readers and tools that prefer text."""
+"""Writes the reference as Markdown, for readers and tools that prefer text, and as llms.txt."""
 
 import re
 from collections.abc import Iterable, Iterator
 
-from counterfoil.http.reference import guides
-from counterfoil.http.reference.calls import samples
-from counterfoil.http.reference.content import DescribedRow, Endpoint, Reference
-from counterfoil.http.reference.layout import json_lines
+from counterfoil.http.reference.calls import json_lines, samples
+from counterfoil.http.reference.content import FIRST_CALL, DescribedRow, Endpoint, Reference, order_of_checks
 
 _LINK = re.compile(r"\[([^\]]+)\]\(#[^)]+\)")
 
@@ -17,7 +15,7 @@ def render_markdown(reference: Reference) -> bytes:
 
 def _lines(reference: Reference) -> Iterator[str]:
     yield from (f"# Counterfoil API reference, version {reference.version}", "", reference.introduction.strip(), "")
-    yield from ("## First call", "", guides.FIRST_CALL, reference.authentication, "")
+    yield from ("## First call", "", FIRST_CALL, reference.authentication, "")
     first = samples(reference.endpoints[0].calls[0])[0].text
     yield from _fenced("sh", f"export BASE={reference.base_url}\nexport KEY=cf_live_…\n\n{first}")
     for guide in reference.guides:
@@ -67,7 +65,7 @@ def _errors(reference: Reference) -> Iterator[str]:
         problem = error.problem
         yield f"| {problem.status} | `{problem.code}` | {problem.message} | {error.action} |"
     yield from ("", "Body of an error response:", "", *_table(reference.error_body))
-    yield from ("## Order of checks", "", guides.order_of_checks(), "")
+    yield from ("## Order of checks", "", order_of_checks(), "")
 
 
 def _table(rows: Iterable[DescribedRow]) -> Iterator[str]:
@@ -89,3 +87,47 @@ def _codes(codes: Iterable[str]) -> str:
 def plain(text: str) -> str:
     """Return the text with links to anchors on the same page replaced by their labels."""
     return _LINK.sub(r"\1", text)
+
+
+# --- llms.txt: a short, complete summary for language models (llmstxt.org) --
+
+
+def render_llms(reference: Reference) -> bytes:
+    return ("\n".join(_llms_lines(reference)) + "\n").encode()
+
+
+def _llms_lines(reference: Reference) -> Iterator[str]:
+    yield from ("# Counterfoil API", "", f"> {reference.summary} Version {reference.version}.", "")
+    yield from (" ".join(reference.introduction.split()), "")
+    yield from (f"Base URL: {reference.base_url}. {plain(reference.authentication)}", "")
+    for guide in reference.guides:
+        yield from (f"**{guide.title}.** {guide.text.strip()}", "")
+    yield from ("## Endpoints", "")
+    yield from (_llms_endpoint(endpoint) for endpoint in reference.endpoints)
+    yield from ("", "## Objects", "")
+    yield from (f"- {one.anchor}: {_fields(one.rows)}" for one in reference.objects)
+    yield f"- Fields of responses besides `data`: {_fields(reference.envelope)}"
+    yield f"- Error body: {_fields(reference.error_body)}"
+    yield f"- Request headers: {_fields(reference.request_headers)}"
+    yield f"- Response headers: {', '.join(row.name for row in reference.response_headers)}"
+    yield from ("", "## Errors", "")
+    for error in reference.errors:
+        yield f"- {error.problem.status} `{error.problem.code}`: {error.problem.message} {error.action}".rstrip()
+    yield from ("", "The first error in this order is returned:", "", order_of_checks(), "")
+    yield from ("## Optional", "")
+    yield "- [Reference as Markdown](reference.md): every parameter, field and error in full, with examples"
+    yield "- [Reference as HTML](reference): the same content for people"
+    yield "- [OpenAPI document](v1/openapi.json): the same content for tools"
+
+
+def _llms_endpoint(endpoint: Endpoint) -> str:
+    parameters = f" Parameters: {_fields(endpoint.parameters)}." if endpoint.parameters else ""
+    rows = f" Other fields of the response: {_fields(endpoint.rows)}." if endpoint.rows else ""
+    errors = f" Errors: {', '.join(endpoint.errors)}." if endpoint.errors else ""
+    returns = f" Returns {plain(endpoint.returns)}."
+    link = f"[GET {endpoint.path}](reference#{endpoint.anchor})"
+    return f"- {link}: {endpoint.summary} {endpoint.text}{parameters}{returns}{rows}{errors}"
+
+
+def _fields(rows: list[DescribedRow]) -> str:
+    return ", ".join(f"`{row.name}` ({plain(row.type)}{f', {row.note}' if row.note else ''})" for row in rows)

@@ -1,10 +1,13 @@
 """Writes the reference as one HTML page. Only the forms of the demo need a script."""
 
 from collections.abc import Iterable
+from importlib import resources
 
-from counterfoil.http.reference import guides, tryout
-from counterfoil.http.reference.calls import ExampleCall, samples
+from msgspec import Struct
+
+from counterfoil.http.reference.calls import ExampleCall, coloured_code, coloured_json, json_lines, samples
 from counterfoil.http.reference.content import (
+    FIRST_CALL,
     DescribedError,
     DescribedObject,
     DescribedRow,
@@ -12,9 +15,8 @@ from counterfoil.http.reference.content import (
     EndpointGroup,
     NamedExample,
     Reference,
+    order_of_checks,
 )
-from counterfoil.http.reference.layout import coloured_code, coloured_json, json_lines
-from counterfoil.http.reference.tryout import TryOut
 from counterfoil.web.html import (
     Html,
     HtmlPage,
@@ -27,6 +29,98 @@ from counterfoil.web.html import (
     shared_style_sheet,
     style_sheet,
 )
+
+# --- forms that send requests, for the demo only ----------------------------
+#
+# A form cannot set the `Authorization` header, so a script sends the request. The demo serves the script as a
+# separate file. Without the script, the forms stay hidden, and the rest of the page still works. The page contains
+# the keys, so it must be served only if everybody who can open it may use these keys.
+
+TRY_SCRIPT = "try.js"
+# The forms use this as `limit`, so that a response fits on the screen.
+FEW_ROWS = "2"
+
+
+class TryKey(Struct, frozen=True):
+    """A key that the forms offer.
+
+    The form of an operation preselects the first key whose `operations` include the operation, or else the first key.
+    """
+
+    purpose: str
+    text: str
+    operations: tuple[str, ...] = ()
+
+
+class TryOut(Struct, frozen=True):
+    keys: tuple[TryKey, ...]
+
+    def default_key(self, operation: str) -> TryKey:
+        return next((key for key in self.keys if operation in key.operations), self.keys[0])
+
+
+def try_script() -> bytes:
+    """Return the script that the forms need."""
+    return (resources.files("counterfoil.http.reference") / TRY_SCRIPT).read_bytes()
+
+
+def key_table(try_out: TryOut) -> Html:
+    """Return a table of the keys. The script reads the keys from this table."""
+    rows = [
+        element(
+            "tr",
+            element("th", key.purpose, scope="row"),
+            element("td", element("code", key.text)),
+            data_purpose=key.purpose,
+            data_key=key.text,
+        )
+        for key in try_out.keys
+    ]
+    head = element("tr", element("th", "Purpose", scope="col"), element("th", "Key", scope="col"))
+    return element(
+        "table",
+        element("caption", "Keys of this demo"),
+        element("thead", head),
+        element("tbody", rows),
+        id="demo-keys",
+    )
+
+
+def try_form(reference: Reference, endpoint: Endpoint, try_out: TryOut) -> Html:
+    """Return the form for trying out an operation. It is hidden until the script shows it."""
+    query = dict(endpoint.calls[0].query)
+    inputs = [_input(endpoint, row, query) for row in endpoint.parameters]
+    return element(
+        "form",
+        element("h4", "Try it"),
+        None
+        if endpoint.public
+        else _labelled(f"{endpoint.anchor}-key", "Key", element("select", id=f"{endpoint.anchor}-key")),
+        inputs,
+        element("button", f"Send GET {endpoint.path}", type="submit"),
+        element("div", class_="result", role="status"),
+        class_="try",
+        data_path=f"{reference.prefix}{endpoint.path}",
+        data_purpose=None if endpoint.public else try_out.default_key(endpoint.anchor).purpose,
+        hidden=True,
+    )
+
+
+def _input(endpoint: Endpoint, row: DescribedRow, query: dict[str, str]) -> Html:
+    in_path = f"{{{row.name}}}" in endpoint.path
+    value = endpoint.calls[0].path.rpartition("/")[2] if in_path else query.get(row.name, "")
+    if row.name == "limit":
+        value = FEW_ROWS
+    identifier = f"{endpoint.anchor}-{row.name}"
+    field = element(
+        "input", id=identifier, name=row.name, value=value, data_in="path" if in_path else "query", autocomplete="off"
+    )
+    return _labelled(identifier, row.name, field)
+
+
+def _labelled(identifier: str, label: str, field: Html) -> Html:
+    return element("p", element("label", label, for_=identifier), markup(field))
+
 
 # Example responses longer than this many characters are left out of the page, except for the first one of an
 # operation. The Markdown format shows all of them.
@@ -65,7 +159,7 @@ def render_page(
                 _headers(reference, links),
             ),
             footer=_footer(reference, is_served),
-            scripts=(tryout.SCRIPT,) if try_out else (),
+            scripts=(TRY_SCRIPT,) if try_out else (),
         )
     )
 
@@ -148,9 +242,9 @@ def _start(reference: Reference, links: Links, try_out: TryOut | None) -> Html:
             element(
                 "div",
                 element("h2", element("a", "First call", href="#first-call")),
-                blocks(guides.FIRST_CALL, links),
+                blocks(FIRST_CALL, links),
                 element("p", inline(reference.authentication, links)),
-                tryout.key_table(try_out) if try_out else None,
+                key_table(try_out) if try_out else None,
             ),
             element("div", coloured_code(setup), class_="samples"),
             id="first-call",
@@ -183,7 +277,7 @@ def _endpoint(reference: Reference, endpoint: Endpoint, links: Links, try_out: T
             element("p", _returns(endpoint)),
             _table("Fields of the response", endpoint.rows, links) if endpoint.rows else None,
             _error_line(endpoint),
-            tryout.form(reference, endpoint, try_out) if try_out else None,
+            try_form(reference, endpoint, try_out) if try_out else None,
         ),
         element("div", [_samples(call) for call in endpoint.calls], _examples(endpoint), class_="samples"),
         id=endpoint.anchor,
@@ -300,7 +394,7 @@ def _errors(reference: Reference, links: Links) -> Html:
             "checks",
             "Order of checks",
             element("p", "If several errors apply, the first in this order is returned."),
-            blocks(guides.order_of_checks(), links),
+            blocks(order_of_checks(), links),
         ),
     )
 
