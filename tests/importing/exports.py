@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.importing.formats import import_files
-from counterfoil.importing.results import Imported, ImportedRecord, RejectedRow, SkippedRow
+from counterfoil.importing.results import ExportTotals, Imported, ImportedRecord, RejectedRow, SkippedRow
 from counterfoil.importing.tables import ImportOptions
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -29,7 +29,7 @@ HEADING = "Bill,Date,Item,Qty,Amount,Total\n"
 
 
 class Outcome:
-    """The result of an import: bills, shops, and rejected and skipped rows."""
+    """The result of an import: bills, shops, rejected and skipped rows, and the totals that the export states."""
 
     def __init__(self, found: list[Imported]) -> None:
         records = [one.record for one in found if isinstance(one, ImportedRecord)]
@@ -37,6 +37,7 @@ class Outcome:
         self.shops = [record for record in records if record["kind"] == "shop"]
         self.rejected = [one for one in found if isinstance(one, RejectedRow)]
         self.skipped = [one for one in found if isinstance(one, SkippedRow)]
+        self.totals = [one for one in found if isinstance(one, ExportTotals)]
 
     @property
     def bill(self) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def test_sums_over_the_lines_are_exact(tmp_path: Path) -> None:
         ("A1,31/02/2026 18:05,Tea,1,50,50", "unreadable_value"),
         ("A1,14/11/2026,Tea,1,50,50", "unreadable_value"),
         (",14/11/2026 18:05,Tea,1,50,50", "no_id"),
-        ("Total,,,,50,50", "no_time"),
+        ("Tea,,,,50,50", "no_time"),
         ("A1,14/11/2026 18:05,Tea,1,50", "bad_row"),
         ("A1,14/11/2026 18:05,Tea,1,50,50,9", "bad_row"),
     ],
@@ -302,7 +302,10 @@ def test_an_ambiguous_date_order_must_be_given_by_the_operator(tmp_path: Path) -
         (b"\xd0\xcf\x11\xe0", "is an Excel workbook"),
         (b"\x1f\x8b", "is compressed with gzip"),
         (b"%PDF-1.7", "is a PDF document"),
-        (b"", "has no header row"),
+        (b"", "is empty"),
+        (b"\xef\xbb\xbf\r\n \n", "is empty"),
+        (b'{"orders": []}', "is JSON"),
+        (b"<html>", "is a web page"),
     ],
 )
 def test_a_file_that_is_not_csv_is_refused_with_its_actual_type(tmp_path: Path, start: bytes, message: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.sheets import BYTE_ORDER_MARKS, NOT_CSV, SAMPLE_BYTES, CsvFile, TableRow
 from counterfoil.importing.values import (
@@ -22,7 +23,6 @@ from counterfoil.importing.values import (
 )
 
 SAMPLE_ROWS = 2000
-HEADING_LINES = 15
 MANY_VALUES = 40
 THAI_BYTES = range(0xA1, 0xFC)
 _DECIMAL_COMMA = re.compile(r"\d,\d{1,2}\D*$|\.\d{3},\d", re.ASCII)
@@ -89,8 +89,7 @@ def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetS
         raise ImportFailed(
             f"{path.name} is not a CSV file, because it contains NUL bytes. Save a spreadsheet as CSV (UTF-8) first."
         )
-    line = _heading_line(path, encoding, is_heading)
-    file = CsvFile(path, encoding, None, line)
+    file = CsvFile(path, FileLayout(encoding=encoding), lambda headings: is_heading(list(headings)))
     rows: list[TableRow] = []
     problems: list[RowProblem] = []
     for row in islice(file.rows(), SAMPLE_ROWS):
@@ -102,21 +101,7 @@ def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetS
         name: ColumnProfile(name, [row.cells[position] for row in rows])
         for name, position in file.sheet.columns.items()
     }
-    return SheetSample(file, rows, problems, columns, is_sure, line)
-
-
-def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]], bool]) -> int:
-    """Return the line number of the header row. Some tills write a title above it."""
-    for line in range(1, HEADING_LINES + 1):
-        try:
-            columns = CsvFile(path, encoding, None, line).sheet.columns
-        except ImportFailed:
-            # The line is empty, the file ends before it, or the file is not CSV. In the last case, `sample_of` reports
-            # the error when it opens the file.
-            continue
-        if is_heading(list(columns)):
-            return line
-    return 1
+    return SheetSample(file, rows, problems, columns, is_sure, file.heading_line)
 
 
 def guess_encoding(start: bytes) -> tuple[str, bool]:

@@ -1,7 +1,8 @@
 """The fields of source records that a mapping can fill, and the type of each.
 
 The names are those of docs/source-records.md, with a dot between an object
-and its field. `voidReason` stands for the reason within `void`.
+and its field. `voidReason` stands for the reason within `void`, and `timezone`
+is the zone of the bill's times.
 """
 
 from typing import Final
@@ -14,6 +15,7 @@ BILL_FIELDS: Final = {
     "rev": NUMBER,
     "removed": FLAG,
     "closedAt": TIME,
+    "timezone": TEXT,
     "tradingDay": DAY,
     "history": FLAG,
     "orderIds": LIST,

@@ -10,7 +10,7 @@ from counterfoil.importing.mapping import merged, parse_mapping
 from counterfoil.importing.orders import OrderFormat
 from counterfoil.importing.results import Imported, ImportFailed
 from counterfoil.importing.square import SquareOrders
-from counterfoil.importing.tables import ImportOptions, TableImport, csv_inputs
+from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
 
 CSV, LOYVERSE, SQUARE, FOODICS, DATABASE = "csv", "loyverse", "square", "foodics", "database"
 FORMATS = (CSV, LOYVERSE, SQUARE, FOODICS, DATABASE)
@@ -39,4 +39,4 @@ def import_files(
         mapping = merged(below, mapping)
         bills, lines = receipts or items, items if receipts else []
     checked = parse_mapping(mapping, mapping_name)
-    return TableImport(checked, csv_inputs(checked, bills, lines, payments), options).records()
+    return TableImport(checked, table_inputs(checked, bills, lines, payments), options).records()

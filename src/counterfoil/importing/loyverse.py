@@ -9,7 +9,7 @@ from typing import Any
 
 from counterfoil.importing.mapping import built_in_mapping
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.sheets import open_table
 
 ITEM_COLUMNS = ("Item", "Item name")
 # Used if only the items were exported: the amounts of a bill are sums over its items.
@@ -27,7 +27,7 @@ def sort_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     receipts: list[Path] = []
     items: list[Path] = []
     for path in paths:
-        columns = CsvFile(path, None, None, 1).sheet.columns
+        columns = open_table(path).sheet.columns
         if "Receipt number" not in columns:
             raise ImportFailed(
                 f'{path.name} is not a Loyverse export of receipts: it has no column "Receipt number". '

@@ -1,6 +1,7 @@
 """The mapping: a TOML file that says which column of an export fills which field, and how values are written."""
 
 import tomllib
+from collections.abc import Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
 from difflib import get_close_matches
@@ -11,35 +12,55 @@ from typing import Any
 from msgspec import Struct, field
 
 from counterfoil.domain.calendar import zone_named
-from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS
+from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TEXT
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.values import AUTO, DATE_ORDERS, DateFormat, NumberFormat
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", ",": ",", ";": ";", "\t": "\t", "|": "|"}
 ENCODINGS = ("utf-8", "utf-8-sig", "cp874", "tis-620", "windows-1252", "utf-16")
-SECTIONS = ("file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment", "refund", "skip", "database")
+SECTIONS = (
+    *("recognise", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
+    *("refund", "skip", "status", "totals", "database"),
+)
 SHOP_FIELDS = ("id", "name", "franchiseId", "providerId", "timezone", "closingTime")
-CELL_KEYS = ("column", "columns", "any", "constant", "values", "default", "separator", "split", "sum", "optional")
+# A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
+PLAIN_SOURCES = ("column", "columns", "any", "constant")
+COMPUTED_SOURCES = ("add", "multiply", "sum")
+SOURCES = (*PLAIN_SOURCES, *COMPUTED_SOURCES)
+NUMBER_KEYS = ("negate", "absolute", "decimal")
+CELL_KEYS = (*SOURCES, "values", "default", "separator", "split", "optional", *NUMBER_KEYS)
+# What a status can mean for a bill. If several columns have a status, the strongest one counts.
+SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
+STATUSES = (SALE, REFUND, VOID, SKIP)
+ROLES = ("bills", "lines")
 DEFAULT_OVERLAP = timedelta(hours=1)
 DEFAULT_NUMBER_OVERLAP = 1000
 DURATIONS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
 class CellSource(Struct, frozen=True, kw_only=True):
-    """Where the value of a field comes from: columns of a row, a constant, or the sum of a column over a bill."""
+    """Where the value of a field comes from: columns of a row, a constant, or arithmetic over columns and lines."""
 
     columns: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     constant: str | None = None
+    terms: tuple[str, ...] = ()
+    """Columns that are added; one that begins with `-` is subtracted, unless a column has that very name."""
+    factors: tuple[str, ...] = ()
+    total_of: "CellSource | None" = None
+    """What is summed over the lines of a bill."""
     values: dict[str, str] = {}
     default: str = ""
     separator: str | None = None
     split: str | None = None
-    total_of: str | None = None
     optional: bool = False
+    negate: bool = False
+    absolute: bool = False
+    numbers: NumberFormat | None = None
 
     def names(self) -> tuple[str, ...]:
-        return (*self.columns, *self.any_of, *((self.total_of,) if self.total_of else ()))
+        """Return the columns of the row itself, without those that are summed over the lines."""
+        return (*self.columns, *self.any_of, *self.terms, *self.factors)
 
 
 class TableMapping(Struct, frozen=True):
@@ -57,6 +78,43 @@ class RowRule(Struct, frozen=True):
     optional: bool = False
 
 
+class StatusRule(Struct, frozen=True):
+    """What the values of a column say about a bill. The keys of `values` are in lower case."""
+
+    column: str
+    values: dict[str, str]
+    optional: bool = False
+
+
+class TotalsRule(Struct, frozen=True):
+    """Selects the rows of totals: those with one of these values in a column, or in any cell."""
+
+    values: frozenset[str]
+    column: str | None = None
+
+
+class Recognition(Struct, frozen=True):
+    """The headings by which a file of a known format is recognised."""
+
+    name: str
+    columns: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    role: str = "bills"
+
+    def fits(self, headings: Collection[str]) -> bool:
+        return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)
+
+
+class FileLayout(Struct, frozen=True):
+    """How a file is written. What is None is found in the file."""
+
+    encoding: str | None = None
+    delimiter: str | None = None
+    heading_line: int | None = None
+    sheet: str | None = None
+    fill_down: tuple[str, ...] = ()
+
+
 class DatabaseMapping(Struct, frozen=True, kw_only=True):
     """The queries that read a POS database, and the watermark column that shows which bills are new or changed."""
 
@@ -72,9 +130,8 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     """A mapping that has been checked."""
 
     name: str
-    encoding: str | None = None
-    delimiter: str | None = None
-    heading_line: int = 1
+    recognition: Recognition | None = None
+    file: FileLayout = FileLayout()
     numbers: NumberFormat = NumberFormat()
     dates: DateFormat = DateFormat()
     shops: tuple[dict[str, str], ...] = ()
@@ -84,6 +141,8 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     payments: tuple[TableMapping, ...] = ()
     refund: RowRule | None = None
     skip: RowRule | None = None
+    statuses: tuple[StatusRule, ...] = ()
+    totals: TotalsRule | None = None
     database: DatabaseMapping | None = None
 
 
@@ -116,14 +175,11 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     """Return a checked mapping. If an entry is invalid, raise `ImportFailed` with a message that names the entry."""
     parser = _Parser(name)
     parser.known(content, SECTIONS, "")
-    file = parser.table(content, "file")
-    parser.known(file, ("encoding", "delimiter", "headingLine"), "file")
     line = content.get("line")
     return ImportMapping(
         name=name,
-        encoding=parser.choice(file, "encoding", ENCODINGS, "file"),
-        delimiter=DELIMITERS.get(parser.choice(file, "delimiter", tuple(DELIMITERS), "file") or ""),
-        heading_line=parser.whole(file, "headingLine", 1),
+        recognition=parser.recognition(content.get("recognise")),
+        file=parser.file(parser.table(content, "file")),
         numbers=parser.numbers(parser.table(content, "numbers")),
         dates=parser.dates(parser.table(content, "dates")),
         shops=parser.shops(content.get("shop")),
@@ -133,12 +189,14 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
         payments=parser.payments(content.get("payment")),
         refund=parser.rule(content.get("refund"), "refund"),
         skip=parser.rule(content.get("skip"), "skip"),
+        statuses=parser.statuses(content.get("status")),
+        totals=parser.totals(content.get("totals")),
         database=parser.database(content.get("database")),
     )
 
 
 def _is_cell(value: Table[str, Any]) -> bool:
-    return any(key in value for key in ("column", "columns", "any", "constant", "sum"))
+    return any(key in value for key in SOURCES)
 
 
 class _Parser:
@@ -171,11 +229,46 @@ class _Parser:
             raise self.fail(f"{within}.{name}", f"is {value!r}, but must be one of: {' '.join(visible)}")
         return value
 
-    def whole(self, table: Table[str, Any], name: str, default: int) -> int:
-        value = table.get(name, default)
-        if not isinstance(value, int) or value < 1:
-            raise self.fail(f"file.{name}", "must be a whole number of at least 1")
+    def names(self, table: Table[str, Any], name: str, within: str) -> tuple[str, ...]:
+        value = table.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.fail(f"{within}.{name}", "must be a list of columns")
+        return tuple(value)
+
+    def flag(self, table: Table[str, Any], name: str, within: str) -> bool:
+        value = table.get(name, False)
+        if not isinstance(value, bool):
+            raise self.fail(f"{within}.{name}", "must be true or false")
         return value
+
+    def file(self, table: Table[str, Any]) -> FileLayout:
+        self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown"), "file")
+        heading_line = table.get("headingLine")
+        if heading_line is not None and (type(heading_line) is not int or heading_line < 1):
+            raise self.fail("file.headingLine", "must be a whole number of at least 1")
+        sheet = table.get("sheet")
+        if sheet is not None and not isinstance(sheet, str):
+            raise self.fail("file.sheet", "must be the name of a sheet")
+        return FileLayout(
+            self.choice(table, "encoding", ENCODINGS, "file"),
+            DELIMITERS.get(self.choice(table, "delimiter", tuple(DELIMITERS), "file") or ""),
+            heading_line,
+            sheet,
+            self.names(table, "fillDown", "file"),
+        )
+
+    def recognition(self, value: object) -> Recognition | None:
+        if value is None:
+            return None
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value.get("columns"):
+            raise self.fail("recognise", "must have a name and columns")
+        self.known(value, ("name", "columns", "without", "role"), "recognise")
+        return Recognition(
+            value["name"],
+            self.names(value, "columns", "recognise"),
+            self.names(value, "without", "recognise"),
+            self.choice(value, "role", ROLES, "recognise") or "bills",
+        )
 
     def numbers(self, table: Table[str, Any]) -> NumberFormat:
         self.known(table, ("decimal", "thousands"), "numbers")
@@ -188,7 +281,7 @@ class _Parser:
         return NumberFormat(decimal, thousands if thousands in ",." else "")
 
     def dates(self, table: Table[str, Any]) -> DateFormat:
-        self.known(table, ("order", "timezone", "defaultTime", "calendar"), "dates")
+        self.known(table, ("order", "timezone", "defaultTime", "calendar", "serial"), "dates")
         zone = table.get("timezone")
         if zone is not None and zone_named(zone) is None:
             raise self.fail("dates.timezone", f"is {zone!r}, which is not a time zone such as Asia/Bangkok")
@@ -197,12 +290,13 @@ class _Parser:
             zone,
             table.get("defaultTime"),
             self.choice(table, "calendar", ("gregorian", "buddhist"), "dates") == "buddhist",
+            self.flag(table, "serial", "dates"),
         )
 
     def shops(self, value: object) -> tuple[dict[str, str], ...]:
-        shops: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
+        shops = self.tables(value, "shop")
         for shop in shops:
-            if not isinstance(shop, dict) or not shop.get("id"):
+            if not shop.get("id"):
                 raise self.fail("shop", "must be a table with an id")
             self.known(shop, SHOP_FIELDS, "shop")
             if "timezone" in shop and zone_named(shop["timezone"]) is None:
@@ -212,14 +306,44 @@ class _Parser:
     def fields(self, table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
         flat = _flat(table)
         self.known(flat, ("key", *known), within)
-        cells = {name: self.cell(value, f"{within}.{name}") for name, value in flat.items()}
+        cells = {name: self.cell(value, f"{within}.{name}", known.get(name, TEXT)) for name, value in flat.items()}
         return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
 
     def payments(self, value: object) -> tuple[TableMapping, ...]:
+        return tuple(self.fields(one, PAYMENT_FIELDS, "payment") for one in self.tables(value, "payment"))
+
+    def tables(self, value: object, name: str) -> list[dict[str, Any]]:
+        """Return the tables of a section that may occur several times."""
         tables: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(one, dict) for one in tables):
-            raise self.fail("payment", "must be a table")
-        return tuple(self.fields(one, PAYMENT_FIELDS, "payment") for one in tables)
+            raise self.fail(name, "must be a table")
+        return tables
+
+    def statuses(self, value: object) -> tuple[StatusRule, ...]:
+        found = []
+        for table in self.tables(value, "status"):
+            self.known(table, ("column", "values", "optional"), "status")
+            values = table.get("values")
+            if not isinstance(table.get("column"), str) or not isinstance(values, dict) or not values:
+                raise self.fail("status", "must have a column, and values such as { Paid = 'sale' }")
+            for word in values:
+                if self.choice(values, word, STATUSES, "status.values") is None:
+                    raise self.fail(f"status.values.{word}", f"must be one of: {' '.join(STATUSES)}")
+            meanings = {word.casefold(): meaning for word, meaning in values.items()}
+            found.append(StatusRule(table["column"], meanings, self.flag(table, "optional", "status")))
+        return tuple(found)
+
+    def totals(self, value: object) -> TotalsRule | None:
+        if value is None:
+            return None
+        if not isinstance(value, dict) or ("column" in value) == ("cells" in value):
+            raise self.fail("totals", "must have values, and either a column or cells = 'any'")
+        self.known(value, ("column", "cells", "values"), "totals")
+        self.choice(value, "cells", ("any",), "totals")
+        words = frozenset(word.casefold() for word in self.names(value, "values", "totals"))
+        if not words:
+            raise self.fail("totals.values", "must be a list of the values that mark a row of totals")
+        return TotalsRule(words, value.get("column"))
 
     def rule(self, value: object, name: str) -> RowRule | None:
         if value is None:
@@ -232,30 +356,51 @@ class _Parser:
             raise self.fail(f"{name}.values", "must be a list of the values that select a row")
         return RowRule(value["column"], frozenset(str(one).casefold() for one in values), bool(value.get("optional")))
 
-    def cell(self, value: object, entry: str) -> CellSource:
+    def cell(self, value: object, entry: str, kind: str, *, is_summed: bool = False) -> CellSource:
         if isinstance(value, str):
             return CellSource(columns=(value,))
         if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            return CellSource(columns=tuple(value))
+            value = {"columns": value}
         if not isinstance(value, dict):
             raise self.fail(entry, "must be the name of a column, a list of names, or a table such as {constant = ...}")
-        self.known(value, CELL_KEYS, entry)
-        sources = [key for key in ("column", "columns", "any", "constant", "sum") if key in value]
-        if len(sources) != 1:
-            raise self.fail(entry, "must have exactly one of column, columns, any, constant and sum")
-        columns = value.get("columns", [value["column"]] if "column" in value else [])
+        self.check_cell(value, entry, kind, is_summed=is_summed)
+        values = self.table(value, "values")
         constant = value.get("constant")
+        decimal = self.choice(value, "decimal", (".", ","), entry)
         return CellSource(
-            columns=tuple(columns),
-            any_of=tuple(value.get("any", ())),
+            columns=(value["column"],) if "column" in value else self.names(value, "columns", entry),
+            any_of=self.names(value, "any", entry),
             constant=None if constant is None else _as_text(constant),
-            values={str(key).casefold(): _as_text(one) for key, one in value.get("values", {}).items()},
+            terms=self.names(value, "add", entry),
+            factors=self.names(value, "multiply", entry),
+            total_of=self.cell(value["sum"], f"{entry}.sum", NUMBER, is_summed=True) if "sum" in value else None,
+            values={str(key).casefold(): _as_text(one) for key, one in values.items()},
             default=_as_text(value.get("default", "")),
             separator=value.get("separator"),
             split=value.get("split"),
-            total_of=value.get("sum"),
-            optional=bool(value.get("optional")),
+            optional=self.flag(value, "optional", entry),
+            negate=self.flag(value, "negate", entry),
+            absolute=self.flag(value, "absolute", entry),
+            numbers=NumberFormat(decimal, "," if decimal == "." else ".") if decimal else None,
         )
+
+    def check_cell(self, value: Table[str, Any], entry: str, kind: str, *, is_summed: bool) -> None:
+        """Refuse entries that do not fit together or do not fit the type of the field."""
+        self.known(value, CELL_KEYS, entry)
+        sources = [key for key in SOURCES if key in value]
+        if len(sources) != 1:
+            raise self.fail(entry, f"must have exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]}")
+        if kind != NUMBER and (arithmetic := [key for key in (*COMPUTED_SOURCES, *NUMBER_KEYS) if key in value]):
+            raise self.fail(entry, f"is not a number, so it cannot have {arithmetic[0]}")
+        if kind == NUMBER and len(value.get("columns", ())) > 1:
+            raise self.fail(entry, "is a number. To sum columns, use add")
+        if sources[0] in COMPUTED_SOURCES and "values" in value:
+            raise self.fail(entry, f"cannot have values, because {sources[0]} computes a number")
+        if "sum" in value and (is_summed or entry.startswith("line.")):
+            raise self.fail(entry, "cannot have sum: only fields of a bill or a payment are sums over the lines")
+        for name in ("default", "separator", "split", "column"):
+            if isinstance(value.get(name), dict | list):
+                raise self.fail(f"{entry}.{name}", "must be a single value")
 
     def database(self, value: object) -> DatabaseMapping | None:
         if value is None:

@@ -1,5 +1,7 @@
-"""The possible results of an import: source records, rejected rows and skipped rows."""
+"""The possible results of an import: source records, rejected and skipped rows, and the export's own totals."""
 
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +13,7 @@ NO_ID = "no_id"
 NO_SHOP = "no_shop"
 NO_TIME = "no_time"
 UNREADABLE_VALUE = "unreadable_value"
+UNKNOWN_STATUS = "unknown_status"
 NO_BILL = "no_bill"
 REPEATED_BILL = "repeated_bill"
 DIFFERENT_ROWS = "different_rows"
@@ -23,6 +26,7 @@ REJECT_REASONS = {
     NO_SHOP: "does not say which shop the bill belongs to",
     NO_TIME: "has no bill time",
     UNREADABLE_VALUE: "has a value that is not in the expected format",
+    UNKNOWN_STATUS: "has a status that the mapping does not list",
     NO_BILL: "belongs to a bill that is not in the bills file",
     REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
     DIFFERENT_ROWS: "disagrees with another row of the same bill",
@@ -45,8 +49,10 @@ class ImportFailed(Exception):
 class RowProblem(Exception):
     """A row cannot be converted, so its bill is rejected. `reason` is a key of REJECT_REASONS."""
 
-    def __init__(self, reason: str, detail: str, line: int = 0, file: str = "") -> None:
+    def __init__(self, reason: str, detail: str, line: int = 0, file: str = "", cells: Sequence[str] = ()) -> None:
         super().__init__(detail)
+        self.cells = cells
+        """The cells of a row that has too many or too few of them."""
         self.reason = reason
         self.detail = detail
         self.line = line
@@ -81,4 +87,19 @@ class SkippedRow(Struct, frozen=True):
     reason: str
 
 
-Imported = ImportedRecord | RejectedRow | SkippedRow
+class ExportTotals(Struct, frozen=True):
+    """A total that the export itself states in a row of totals, and the sum of the imported rows.
+
+    Some exports leave voided bills or the lines of open bills out of their totals, and others do not. `computed` is
+    the sum that equals the stated total if there is one, otherwise the sum of all bills that are not voided.
+    """
+
+    file: str
+    line: int
+    column: str
+    field: str
+    stated: Decimal
+    computed: Decimal
+
+
+Imported = ImportedRecord | RejectedRow | SkippedRow | ExportTotals

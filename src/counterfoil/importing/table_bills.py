@@ -4,58 +4,89 @@ A bill is imported whole or not at all. If one value cannot be read, the bill is
 rejected, because without that value it would be wrong and nobody would notice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import tzinfo
 from decimal import Decimal
 from typing import Any
 
 from counterfoil.domain.pos_values import record_id
-from counterfoil.importing.fields import BILL_FIELDS, DAY, FLAG, LINE_FIELDS, LIST, NUMBER, OPTIONS, TIME
-from counterfoil.importing.mapping import CellSource, ImportMapping, RowRule, TableMapping
+from counterfoil.importing.fields import (
+    BILL_FIELDS,
+    DAY,
+    FLAG,
+    LINE_FIELDS,
+    LIST,
+    NUMBER,
+    OPTIONS,
+    PAYMENT_FIELDS,
+    TIME,
+)
+from counterfoil.importing.mapping import (
+    REFUND,
+    SALE,
+    SKIP,
+    STATUSES,
+    VOID,
+    CellSource,
+    ImportMapping,
+    RowRule,
+    TableMapping,
+)
 from counterfoil.importing.results import (
     DIFFERENT_ROWS,
     NO_ID,
     NO_SHOP,
     NO_TIME,
     REPEATED_BILL,
+    UNKNOWN_STATUS,
     UNREADABLE_VALUE,
-    ImportFailed,
     RowProblem,
 )
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
+    EXACT,
     UnreadableCell,
     decimal_text,
     read_day,
     read_decimal,
     read_flag,
     read_time,
+    read_zone,
     shown,
 )
 
 # The fields of lines and payments that are made negative in a refund. Other numbers, such as unit prices, are made
 # positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
-_ROUNDING = "amounts.rounding"
-_NOT_WRITTEN = frozenset({"id", "shopId", "void", "voidReason", "removed"})
+_ROUNDING = "rounding"
+_NOT_WRITTEN = frozenset({"id", "shopId", "timezone", "void", "voidReason", "removed"})
+_TOO_LARGE = 10**15
+"""From this amount on, a double cannot hold the hundredths, and no till sells for that much."""
 
 
-def check_columns(sheet: Sheet, table: TableMapping, rules: Sequence[RowRule | None], mapping: str) -> None:
-    """Raise `ImportFailed` if a sheet lacks a column that the mapping names and does not mark as optional."""
-    sources = [*table.fields.values(), *([table.key] if table.key else [])]
-    needed = [name for source in sources if not source.optional for name in source.columns]
-    needed += [rule.column for rule in rules if rule and not rule.optional]
-    missing = [name for name in needed if name not in sheet.columns]
-    missing += [
-        " or ".join(source.any_of)
-        for source in sources
-        if source.any_of and not source.optional and not any(name in sheet.columns for name in source.any_of)
-    ]
-    if missing:
-        raise ImportFailed(
-            f"{sheet.name} has no column {', '.join(map(shown, dict.fromkeys(missing)))}, which the mapping {mapping} "
-            f"names. Its columns are: {', '.join(sheet.columns)}."
-        )
+def missing_columns(columns: Collection[str], sources: Iterable[CellSource]) -> list[str]:
+    """Return the columns that a table lacks, although the mapping names them and does not mark them as optional."""
+    missing = []
+    for source in sources:
+        if source.optional:
+            continue
+        missing += [name for name in (*source.columns, *source.factors) if name not in columns]
+        missing += [name for name in source.terms if term_of(name, columns)[0] not in columns]
+        if source.any_of and not any(name in columns for name in source.any_of):
+            missing.append(" or ".join(source.any_of))
+    return list(dict.fromkeys(missing))
+
+
+def term_of(name: str, columns: Collection[str]) -> tuple[str, int]:
+    """Return the column that an entry of `add` names, and its sign."""
+    return (name[1:], -1) if name.startswith("-") and name not in columns else (name, 1)
+
+
+def positions_of(source: CellSource, sheet: Sheet) -> list[int]:
+    """Return the positions of the columns that a source reads in a row."""
+    names = [term_of(name, sheet.columns)[0] for name in source.names()]
+    return [sheet.columns[name] for name in names if name in sheet.columns]
 
 
 def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
@@ -89,40 +120,67 @@ class TableBillConverter:
         self._shop = shop
         self._is_flat = is_flat
         """True if each row of the bills file is a line of a bill."""
+        self._zone: tzinfo | None = None
         self._readers: dict[str, Callable[[str], Any]] = {
-            NUMBER: self._number,
-            TIME: lambda cell: read_time(cell, mapping.dates, order),
+            TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
             DAY: lambda cell: read_day(cell, mapping.dates, order),
             FLAG: read_flag,
         }
+        self._own_positions: dict[int, list[int]] = {}
 
-    def record(self, group: BillRows) -> dict[str, Any]:
-        """Return the source record of a bill; raise `RowProblem` if one of its rows cannot be converted."""
+    def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
+        """Return the status of a bill, and its source record unless it is to be skipped.
+
+        Raise `RowProblem` if one of its rows cannot be converted.
+        """
         rows = _one_file(group.bills, "bill")
-        first = rows[0]
         self._check_agreement(rows)
+        statuses = self._statuses(rows[0])
+        status = max(statuses, key=STATUSES.index)
+        return status, None if status == SKIP else self._record(rows, group, statuses)
+
+    def _statuses(self, row: TableRow) -> set[str]:
+        """Return what the columns of a row say about the status of its bill."""
+        found = {SALE, REFUND} if matches(self._mapping.refund, row) else {SALE}
+        for rule in self._mapping.statuses:
+            if rule.column not in row.sheet.columns:
+                continue
+            word = row.cells[row.sheet.columns[rule.column]]
+            status = rule.values.get(word.casefold())
+            if status is None:
+                detail = (
+                    f"has {shown(word)} in the column {shown(rule.column)}, which the mapping does not list as a status"
+                )
+                raise RowProblem(UNKNOWN_STATUS, detail, row.line, row.sheet.name)
+            found.add(status)
+        if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", FLAG, row):
+            found.add(VOID)
+        return found
+
+    def _record(self, rows: list[TableRow], group: BillRows, statuses: Collection[str]) -> dict[str, Any]:
+        first = rows[0]
         bill = self._mapping.bill
         record: dict[str, Any] = {"kind": "bill", "id": self._id(first), "shopId": self.shop_of(first)}
         if "removed" in bill.fields and self._value(bill, "removed", FLAG, first):
             return record | {"removed": True}
-        is_refund = matches(self._mapping.refund, first)
+        self._zone = self._zone_of(first)
+        is_refund = REFUND in statuses
         line_rows = rows if self._is_flat else _one_file(group.lines, "lines")
+        # Without lines, a sum is over the rows of the bill, which differ in their payments.
+        summed = line_rows if self._mapping.line else rows
         for name, source in bill.fields.items():
             if name in _NOT_WRITTEN:
                 continue
-            if source.total_of:
-                value = self._total(source, line_rows)
-            else:
-                value = self._value(bill, name, BILL_FIELDS[name], first)
+            value = self._value(bill, name, BILL_FIELDS[name], first, summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
-                # Many exports end with a row of totals, which must not become a bill.
                 raise RowProblem(NO_TIME, "has no bill time (closedAt)", first.line, first.sheet.name)
-        self._put_void(record, first)
+        self._put_void(record, first, is_void=VOID in statuses)
         if self._mapping.line:
-            record["lines"] = [self._line(row, is_refund=is_refund) for row in line_rows]
-        record["payments"] = self._payments(rows, _one_file(group.payments, "payments"), is_refund=is_refund)
+            record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
+        payment_rows = _one_file(group.payments, "payments")
+        record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if is_refund:
             _negate_amounts(record)
         return {name: _written(value) for name, value in record.items()}
@@ -141,6 +199,11 @@ class TableBillConverter:
             raise RowProblem(NO_SHOP, "has no shop. Use --shop, or map bill.shopId", row.line, row.sheet.name)
         return shop
 
+    def is_cancelled(self, row: TableRow) -> bool:
+        """Return whether a line was cancelled, so that it is not part of any sum."""
+        line = self._mapping.line
+        return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", FLAG, row))
+
     def _id(self, row: TableRow) -> str:
         source = self._mapping.bill.fields.get("id")
         text = cell_text(source, row) if source else ""
@@ -150,85 +213,144 @@ class TableBillConverter:
             )
         return text
 
+    def _zone_of(self, row: TableRow) -> tzinfo | None:
+        """Return the time zone that a row names for its times, or None if the times are in the usual zone."""
+        source = self._mapping.bill.fields.get("timezone")
+        name = cell_text(source, row) if source else ""
+        zone = read_zone(name)
+        if name and zone is None:
+            detail = f"timezone: {shown(name)} is not a known time zone"
+            raise RowProblem(UNREADABLE_VALUE, detail, row.line, row.sheet.name)
+        return zone
+
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
         """Raise `RowProblem` if the rows of a bill differ in the bill's own fields, or if a file repeats the bill."""
         first = rows[0]
-        tables = [self._mapping.bill, *(self._mapping.payments if self._is_flat else ())]
         for row in rows[1:]:
             if not self._is_flat and row.cells == first.cells:
                 detail = f"is the same row as line {first.line}"
                 raise RowProblem(REPEATED_BILL, detail, row.line, row.sheet.name)
-            for table in tables:
-                for name, source in table.fields.items():
-                    one, other = cell_text(source, first), cell_text(source, row)
-                    if one != other and not source.total_of:
-                        reason = DIFFERENT_ROWS if self._is_flat else REPEATED_BILL
-                        raise RowProblem(
-                            reason,
-                            f"has {shown(other)} for {name}, but line {first.line} of the same bill has {shown(one)}",
-                            row.line,
-                            row.sheet.name,
-                        )
+            if all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet)):
+                continue
+            for name, source in self._own_sources():
+                text, other = _compared_text(source, row), _compared_text(source, first)
+                if text != other:
+                    reason = DIFFERENT_ROWS if self._is_flat else REPEATED_BILL
+                    raise RowProblem(
+                        reason,
+                        f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}",
+                        row.line,
+                        row.sheet.name,
+                    )
 
-    def _value(self, table: TableMapping, name: str, kind: str, row: TableRow) -> Any:
+    def _own_sources(self) -> Iterator[tuple[str, CellSource]]:
+        """Yield the sources of the values that belong to the bill itself, and so are the same on all its rows."""
+        yield from self._mapping.bill.fields.items()
+        for table in self._mapping.payments:
+            if self._is_flat and not table.key:
+                yield from ((f"payment.{name}", source) for name, source in table.fields.items())
+        for rule in (*self._mapping.statuses, self._mapping.refund):
+            if rule:
+                yield f"the column {rule.column}", CellSource(columns=(rule.column,))
+
+    def _positions(self, sheet: Sheet) -> list[int]:
+        """Return the positions of the columns that belong to the bill itself."""
+        found = self._own_positions.get(id(sheet))
+        if found is None:
+            found = list({at for _, source in self._own_sources() for at in positions_of(source, sheet)})
+            self._own_positions[id(sheet)] = found
+        return found
+
+    def _value(self, table: TableMapping, name: str, kind: str, row: TableRow, summed: Sequence[TableRow] = ()) -> Any:
         """Return the value of a field in a row, or None if the row has no value for it."""
         source = table.fields[name]
-        text = cell_text(source, row, " " if kind in (TIME, DAY) else "-")
-        if not text:
-            return None
-        if kind == LIST:
-            return _split(text, source.split)
-        if kind == OPTIONS:
-            return [{"name": name} for name in _split(text, source.split or ",")]
-        reader = self._readers.get(kind)
-        if reader is None:
-            return text
         try:
-            return reader(text)
+            if kind == NUMBER:
+                return self._number(name, source, row, summed)
+            text = cell_text(source, row, " " if kind in (TIME, DAY) else "-")
+            if not text:
+                return None
+            if kind == LIST:
+                return _split(text, source.split)
+            if kind == OPTIONS:
+                return [{"name": name} for name in _split(text, source.split or ",")]
+            reader = self._readers.get(kind)
+            return text if reader is None else reader(text)
         except UnreadableCell as error:
             raise RowProblem(UNREADABLE_VALUE, f"{name}: {error}", row.line, row.sheet.name) from None
 
-    def _number(self, cell: str) -> Decimal | None:
-        return read_decimal(cell, self._mapping.numbers)
+    def _number(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
+        if source.total_of:
+            number = self._total(name, source.total_of, summed)
+        elif source.terms or source.factors:
+            number = self._computed(source, row)
+        else:
+            number = read_decimal(cell_text(source, row), source.numbers or self._mapping.numbers)
+        if number is None:
+            return read_decimal(source.default, self._mapping.numbers) if source.default else None
+        if not -_TOO_LARGE < number < _TOO_LARGE and name != "rev":
+            raise UnreadableCell(f"{shown(decimal_text(number))} is too large to be an amount")
+        if source.absolute:
+            number = number.copy_abs()
+        return number.copy_negate() if source.negate else number
 
-    def _total(self, source: CellSource, rows: Sequence[TableRow]) -> Decimal | None:
-        """Return the sum of a column over the lines of a bill, or None if the column has no numbers."""
-        column = TableMapping({"sum": CellSource(columns=(source.total_of or "",))})
-        numbers = [self._value(column, "sum", NUMBER, row) for row in rows]
+    def _computed(self, source: CellSource, row: TableRow) -> Decimal | None:
+        """Return the sum or the product of columns of a row, or None if the row has no values for it."""
+        columns, written = row.sheet.columns, source.numbers or self._mapping.numbers
+        signed = [term_of(name, columns) for name in source.terms] or [(name, 1) for name in source.factors]
+        numbers = []
+        for name, sign in signed:
+            number = read_decimal(row.cells[columns[name]], written) if name in columns else None
+            numbers.append(number if number is None or sign > 0 else number.copy_negate())
         known = [number for number in numbers if number is not None]
-        return sum(known, Decimal()) if known else None
+        if not known or (source.factors and len(known) < len(numbers)):
+            return None
+        result = known[0]
+        for number in known[1:]:
+            result = EXACT.multiply(result, number) if source.factors else EXACT.add(result, number)
+        return result
 
-    def _put_void(self, record: dict[str, Any], row: TableRow) -> None:
+    def _total(self, name: str, source: CellSource, rows: Sequence[TableRow]) -> Decimal | None:
+        """Return the sum over the lines that are not cancelled, or None if they have no numbers."""
+        table = TableMapping({name: source})
+        counted = [row for row in rows if not self.is_cancelled(row)]
+        numbers = [self._value(table, name, NUMBER, row) for row in counted]
+        total = None if counted or not rows else Decimal()
+        for number in numbers:
+            if number is not None:
+                total = EXACT.add(total or Decimal(), number)
+        return total
+
+    def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields
         reason = self._value(self._mapping.bill, "voidReason", "text", row) if "voidReason" in fields else None
-        is_void = self._value(self._mapping.bill, "void", FLAG, row) if "void" in fields else bool(reason)
-        if is_void:
+        has_status = "void" in fields or bool(self._mapping.statuses)
+        if is_void or (reason and not has_status):
             record["void"] = {"reason": reason} if reason else True
 
-    def _line(self, row: TableRow, *, is_refund: bool) -> dict[str, Any]:
-        table = self._mapping.line or TableMapping({})
-        return self._part(table, LINE_FIELDS, row, is_refund=is_refund)
-
-    def _part(self, table: TableMapping, kinds: dict[str, str], row: TableRow, *, is_refund: bool) -> dict[str, Any]:
+    def _part(
+        self, table: TableMapping, kinds: dict[str, str], row: TableRow, summed: Sequence[TableRow], is_refund: bool
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name in table.fields:
-            value = self._value(table, name, kinds[name], row)
+            value = self._value(table, name, kinds[name], row, summed)
             if value is None:
                 continue
             if is_refund and isinstance(value, Decimal):
-                value = -abs(value) if name in _SIGNED else abs(value)
+                value = value.copy_abs()
+                value = value.copy_negate() if name in _SIGNED else value
             found[name] = value
         return found
 
     def _payments(
-        self, bill_rows: Sequence[TableRow], rows: Sequence[TableRow], *, is_refund: bool
+        self, bill_rows: Sequence[TableRow], rows: Sequence[TableRow], summed: Sequence[TableRow], *, is_refund: bool
     ) -> list[dict[str, Any]]:
-        kinds = {"name": "text", "amount": NUMBER, "change": NUMBER}
         payments = []
         for table in self._mapping.payments:
-            sources = rows if table.key else bill_rows[:1] if self._is_flat else bill_rows
+            is_sum = any(source.total_of for source in table.fields.values())
+            sources = rows if table.key else bill_rows[:1] if self._is_flat or is_sum else bill_rows
             for row in sources:
-                payment = self._part(table, kinds, row, is_refund=is_refund)
+                payment = self._part(table, PAYMENT_FIELDS, row, summed, is_refund)
                 # If each payment method has its own column, the columns of unused methods are empty or 0.
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
@@ -240,18 +362,20 @@ def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
 
     Raise `RowProblem` if the files differ.
     """
-    if len(rows) < 2:
+    if all(row.sheet is rows[0].sheet for row in rows):
         return rows
-    by_sheet: dict[str, list[TableRow]] = {}
+    # By identity, because two folders may have files with the same name.
+    by_sheet: dict[int, list[TableRow]] = {}
     for row in rows:
-        by_sheet.setdefault(row.sheet.name, []).append(row)
+        by_sheet.setdefault(id(row.sheet), []).append(row)
     first, *others = by_sheet.values()
     for other in others:
         if [_by_column(row) for row in other] != [_by_column(row) for row in first]:
             raise RowProblem(
                 DIFFERENT_ROWS,
-                f"differs from line {first[0].line} of {first[0].sheet.name}, which belongs to the same bill ({what}). "
-                "Import the files one after the other, the oldest first",
+                f"has the same ID as line {first[0].line} of {first[0].sheet.name}, but other values ({what}). If "
+                "numbers start again every day, in every branch or at every till, add that column to bill.id. "
+                "Otherwise import only the file with the complete and latest bill",
                 other[0].line,
                 other[0].sheet.name,
             )
@@ -260,6 +384,12 @@ def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
 
 def _by_column(row: TableRow) -> dict[str, str]:
     return {name: row.cells[position] for name, position in row.sheet.columns.items()}
+
+
+def _compared_text(source: CellSource, row: TableRow) -> str:
+    if source.terms or source.factors:
+        return " ".join(row.cells[position] for position in positions_of(source, row.sheet))
+    return cell_text(source, row)
 
 
 def _split(text: str, mark: str | None) -> list[str]:
@@ -281,7 +411,8 @@ def _negate_amounts(record: dict[str, Any]) -> None:
     for name, value in amounts.items():
         if isinstance(value, Decimal):
             flips = isinstance(net, Decimal) and net > 0
-            amounts[name] = (-value if flips else value) if f"amounts.{name}" == _ROUNDING else -abs(value)
+            negated = value.copy_abs().copy_negate()
+            amounts[name] = (value.copy_negate() if flips else value) if name == _ROUNDING else negated
 
 
 def _written(value: Any) -> Any:

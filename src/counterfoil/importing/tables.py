@@ -1,15 +1,17 @@
-"""Imports tables: the bills of CSV files or of a database, with their lines and payments."""
+"""Imports tables: the bills of files or of a database, with their lines and payments."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.importing.fields import BILL_FIELDS, DAY, TIME
-from counterfoil.importing.mapping import CellSource, ImportMapping, RowRule, TableMapping
+from counterfoil.importing.export_totals import NOT_ASSIGNED, AmountColumn, SheetTotals
+from counterfoil.importing.fields import BILL_FIELDS, DAY, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TIME
+from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
     NO_BILL,
     NO_ID,
@@ -20,12 +22,14 @@ from counterfoil.importing.results import (
     RowProblem,
     SkippedRow,
 )
-from counterfoil.importing.sheets import CsvFile, Sheet, TableRow
+from counterfoil.importing.sheets import Sheet, TableRow, open_table
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
-from counterfoil.importing.table_bills import TableBillConverter, cell_text, check_columns, matches
-from counterfoil.importing.values import AUTO, is_order_ambiguous, order_evidence
+from counterfoil.importing.table_bills import TableBillConverter, cell_text, matches, missing_columns, positions_of
+from counterfoil.importing.values import AUTO, is_order_ambiguous, is_rounded_id, order_evidence, shown
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
+NOT_BILLS = "the mapping says that such rows are not bills"
+NOT_SUMMED = frozenset({"unitPrice", "rev"})
 
 
 class TableInput(Struct, frozen=True):
@@ -45,16 +49,43 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     currency: str = "THB"
 
 
-def csv_inputs(
+def table_inputs(
     mapping: ImportMapping, bills: Sequence[Path], lines: Sequence[Path], payments: Sequence[Path]
 ) -> list[TableInput]:
-    """Open CSV files and read their header rows, so that a wrong file is reported before anything is written."""
+    """Open files and find their header rows, so that a wrong file is reported before anything is written."""
     opened = []
+    is_flat = mapping.line is not None and not lines
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
+        sources = [source for _, source, _ in mapped_cells(mapping, kind, is_flat=is_flat)]
         for path in paths:
-            file = CsvFile(path, mapping.encoding, mapping.delimiter, mapping.heading_line)
+            file = open_table(path, mapping.file, partial(_has_columns, sources))
             opened.append(TableInput(kind, file.sheet, file.rows()))
     return opened
+
+
+def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bool:
+    return not missing_columns(headings, sources)
+
+
+def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterator[tuple[str, CellSource, str]]:
+    """Yield the field, the source and the type of each value that is read from tables of this kind."""
+    line_kind = BILL if is_flat or not mapping.line else LINE
+    own = [(BILL, mapping.bill, BILL_FIELDS)]
+    if mapping.line:
+        own.append((line_kind, mapping.line, LINE_FIELDS))
+    own += [(PAYMENT if table.key else BILL, table, PAYMENT_FIELDS) for table in mapping.payments]
+    for table_kind, table, kinds in own:
+        if table_kind == kind and table.key and not (is_flat and table is mapping.line):
+            yield "key", table.key, ""
+        for name, source in table.fields.items():
+            if source.total_of and line_kind == kind:
+                yield name, source.total_of, kinds[name]
+            elif not source.total_of and table_kind == kind:
+                yield name, source, kinds[name]
+    if kind == BILL:
+        for rule in (mapping.refund, mapping.skip, *mapping.statuses):
+            if rule:
+                yield "", CellSource(columns=(rule.column,), optional=rule.optional), ""
 
 
 class TableImport:
@@ -80,11 +111,13 @@ class TableImport:
         kinds = {one.kind for one in inputs}
         self._is_flat = mapping.line is not None and LINE not in kinds
         self._check(kinds)
+        self._totals = {id(one.sheet): self._sheet_totals(one) for one in inputs}
 
     def records(self) -> Iterator[Imported]:
         """Yield a source record for each bill, and a result for each row that was not converted."""
         with closing(SortedRows()) as rows_by_bill:
-            yield from self._fill(rows_by_bill)
+            for one in self._inputs:
+                yield from self._fill(one, rows_by_bill)
             order = self._date_order()
             converter = TableBillConverter(self._mapping, order, self._options.shop, is_flat=self._is_flat)
             yield from self._shops()
@@ -95,6 +128,8 @@ class TableImport:
             for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
                 detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
                 yield RejectedRow(row.sheet.name, row.line, NO_BILL, detail, key)
+        for totals in self._totals.values():
+            yield from totals.compared()
 
     def _check(self, kinds: set[int]) -> None:
         mapping = self._mapping
@@ -109,56 +144,111 @@ class TableImport:
                 f"the mapping {mapping.name} needs payment.key. Set it to the column that holds the bill ID."
             )
         for one in self._inputs:
-            for table, rules in self._tables_of(one.kind):
-                check_columns(one.sheet, table, rules, mapping.name)
+            sources = [source for _, source, _ in mapped_cells(mapping, one.kind, is_flat=self._is_flat)]
+            if missing := missing_columns(one.sheet.columns, sources):
+                raise ImportFailed(
+                    f"{one.sheet.name} has no column {', '.join(map(shown, missing))}, which the mapping "
+                    f"{mapping.name} names. Its columns are: {', '.join(one.sheet.columns)}."
+                )
+        column = mapping.totals.column if mapping.totals else None
+        for name in (*mapping.file.fill_down, *((column,) if column else ())):
+            if not any(name in one.sheet.columns for one in self._inputs):
+                raise ImportFailed(f"no file has the column {shown(name)}, which the mapping {mapping.name} names.")
 
-    def _tables_of(self, kind: int) -> Iterator[tuple[TableMapping, tuple[RowRule | None, ...]]]:
-        """Yield the parts of the mapping whose columns must exist in tables of this kind."""
-        mapping = self._mapping
-        if kind == BILL:
-            yield mapping.bill, (mapping.refund, mapping.skip)
-            if mapping.line and self._is_flat:
-                yield TableMapping(mapping.line.fields), ()
-        if kind == LINE and mapping.line:
-            yield mapping.line, ()
-        if kind == (BILL if self._is_flat else LINE):
-            yield TableMapping(_summed(mapping.bill)), ()
-        for payment in mapping.payments:
-            if (payment.key is None and kind == BILL) or (payment.key and kind == PAYMENT):
-                yield payment, ()
+    def _sheet_totals(self, one: TableInput) -> SheetTotals:
+        mapping, sheet = self._mapping, one.sheet
+        cells = list(mapped_cells(mapping, one.kind, is_flat=self._is_flat))
+        own = set(map(id, mapping.bill.fields.values()))
+        amounts = {
+            at: AmountColumn(at, list(sheet.columns)[at], name, source.numbers or mapping.numbers, id(source) in own)
+            for name, source, kind in cells
+            if kind == NUMBER and name not in NOT_SUMMED and not source.factors
+            for at in positions_of(source, sheet)
+        }
+        dates = [at for source in self._dated() for at in positions_of(source, sheet)]
+        lines = mapping.line.fields if mapping.line and one.kind == (BILL if self._is_flat else LINE) else {}
+        names = positions_of(lines["name"], sheet) if "name" in lines else []
+        return SheetTotals(
+            sheet,
+            mapping.totals,
+            list(amounts.values()),
+            ids=self._id_positions(one),
+            dates=dates,
+            names=names,
+            has_unnamed_rows=bool(mapping.file.fill_down) and not names,
+        )
 
-    def _fill(self, rows_by_bill: SortedRows) -> Iterator[Imported]:
-        bill = self._mapping.bill
-        keys = {BILL: bill.key or bill.fields["id"], LINE: self._key(LINE), PAYMENT: self._key(PAYMENT)}
-        dated = [source for name, source in bill.fields.items() if BILL_FIELDS[name] in (TIME, DAY)]
-        for one in self._inputs:
-            sheet, key_source = rows_by_bill.add_sheet(one.sheet), keys[one.kind]
-            has_several_rows = one.kind != BILL or self._is_flat
-            latest_key, unread = "", None
-            for row in one.rows:
-                if isinstance(row, RowProblem):
-                    yield RejectedRow(row.file, row.line, row.reason, row.detail)
-                    if has_several_rows:
-                        unread = row
-                        self._doubtful.setdefault(latest_key, row)
-                    continue
-                if one.kind == BILL and matches(self._mapping.skip, row):
-                    yield SkippedRow(row.sheet.name, row.line, "the mapping says that such rows are not bills")
-                    continue
-                key = cell_text(key_source, row)
-                if not key:
-                    yield RejectedRow(row.sheet.name, row.line, NO_ID, "has no bill ID")
-                    continue
-                if unread is not None:
-                    self._doubtful.setdefault(key, unread)
-                latest_key, unread = key, None
-                if one.kind == BILL:
-                    self._note_order(dated, row)
-                rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
+    def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[Imported]:
+        """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
+        sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
+        has_several_rows = one.kind != BILL or self._is_flat
+        latest_key, unread = "", None
+        for row in self._rows(one):
+            if isinstance(row, SkippedRow):
+                yield row
+                continue
+            if isinstance(row, RowProblem):
+                yield RejectedRow(row.file, row.line, row.reason, row.detail)
+                if has_several_rows:
+                    # A row without an ID may belong to the bill before it, any other row also to the one after it.
+                    self._doubtful.setdefault(latest_key, row)
+                    unread = unread if row.reason == NO_ID else row
+                continue
+            key = cell_text(key_source, row)
+            if unread is not None:
+                self._doubtful.setdefault(key, unread)
+            latest_key, unread = key, None
+            if one.kind == BILL:
+                self._note_order(dated, row)
+            rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
+
+    def _rows(self, one: TableInput) -> Iterator[TableRow | RowProblem | SkippedRow]:
+        """Yield the rows that have an ID, with filled cells, and a result for each other row."""
+        totals, ids, key_source = self._totals[id(one.sheet)], self._id_positions(one), self._key(one.kind)
+        filled = FilledDown(self._mapping.file.fill_down, one.sheet)
+        for row in one.rows:
+            if isinstance(row, RowProblem):
+                filled.forget()
+                is_total = totals.is_short_total(row.cells)
+                yield SkippedRow(row.file, row.line, NOT_ASSIGNED) if is_total else row
+                continue
+            if totals.is_total(row.cells):
+                yield SkippedRow(row.sheet.name, row.line, totals.keep(row))
+                continue
+            filled.fill(row)
+            problem = _id_problem(cell_text(key_source, row), [row.cells[position] for position in ids])
+            if one.kind == BILL and self._is_skipped(row, has_id=not problem):
+                totals.add(row, SKIP, SKIP, is_first=True)
+                yield SkippedRow(row.sheet.name, row.line, NOT_BILLS)
+            else:
+                yield RowProblem(NO_ID, problem, row.line, row.sheet.name) if problem else row
+
+    def _dated(self) -> list[CellSource]:
+        return [source for name, source in self._mapping.bill.fields.items() if BILL_FIELDS[name] in (TIME, DAY)]
 
     def _key(self, kind: int) -> CellSource:
+        """Return the source of the key by which rows of this kind are assigned to their bill."""
+        bill = self._mapping.bill
+        if kind == BILL:
+            return bill.key or bill.fields["id"]
         tables = [self._mapping.line] if kind == LINE else list(self._mapping.payments)
         return next((table.key for table in tables if table and table.key), CellSource(constant=""))
+
+    def _id_positions(self, one: TableInput) -> list[int]:
+        """Return the columns that must have a value in each row. A day alone, in an ID of several columns, is no ID."""
+        source = self._mapping.bill.fields["id"] if one.kind == BILL else self._key(one.kind)
+        dates = {at for dated in self._dated() for at in positions_of(dated, one.sheet)}
+        return [at for at in positions_of(source, one.sheet) if at not in dates]
+
+    def _is_skipped(self, row: TableRow, *, has_id: bool) -> bool:
+        """Return whether a row is left out. If it has an ID, its status counts for the whole bill, later."""
+        if matches(self._mapping.skip, row):
+            return True
+        return not has_id and any(
+            rule.values.get(row.cells[row.sheet.columns[rule.column]].casefold()) == SKIP
+            for rule in self._mapping.statuses
+            if rule.column in row.sheet.columns
+        )
 
     def _note_order(self, dated: Sequence[CellSource], row: TableRow) -> None:
         """Note what the dates of a row show about the day/month order."""
@@ -198,32 +288,74 @@ class TableImport:
         if unread := self._doubtful.get(group.key):
             detail = (
                 f"may be incomplete: line {unread.line} of {unread.file}, next to one of its rows, "
-                "could not be read and may belong to it"
+                f"may belong to it, but {unread.detail}"
             )
             yield RejectedRow(first.sheet.name, first.line, unread.reason, detail, group.key)
             return
         try:
-            record = converter.record(group)
+            status, record = converter.converted(group)
         except RowProblem as problem:
             yield RejectedRow(problem.file, problem.line, problem.reason, problem.detail, group.key)
+            return
+        self._add_to_totals(converter, group, status)
+        if record is None:
+            yield from (SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
             return
         if self._options.write_shops and record["shopId"] not in named:
             named.add(record["shopId"])
             yield ImportedRecord(first.sheet.name, first.line, self._found_shop(record["shopId"]), is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
 
+    def _add_to_totals(self, converter: TableBillConverter, group: BillRows, status: str) -> None:
+        """Add the rows of a bill to the sums with which the export's own totals are compared."""
+        seen: set[int] = set()
+        for kind, rows in ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments)):
+            for row in rows:
+                totals = self._totals[id(row.sheet)]
+                if totals.is_used:
+                    is_line = kind == (BILL if self._is_flat else LINE)
+                    line_status = VOID if is_line and converter.is_cancelled(row) else status
+                    totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)
+                    seen.add(id(row.sheet))
+
     def _found_shop(self, shop_id: str) -> dict[str, Any]:
         names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
         return shop_record(shop_id, names.get(shop_id, shop_id), self._options.timezone or self._mapping.dates.timezone)
 
 
-def _summed(table: TableMapping) -> dict[str, CellSource]:
-    """Return the columns that are summed to fill fields of the bill. They belong to the lines."""
-    return {
-        name: CellSource(columns=(source.total_of,), optional=source.optional)
-        for name, source in table.fields.items()
-        if source.total_of
-    }
+class FilledDown:
+    """Fills the empty cells of columns that an export writes only where their value changes.
+
+    The columns are listed from the outer to the inner one: where an outer column changes, inner ones begin again. So a
+    bill without a table does not get the table of the bill before it.
+    """
+
+    def __init__(self, columns: Sequence[str], sheet: Sheet) -> None:
+        self._positions = [sheet.columns[name] for name in columns if name in sheet.columns]
+        self._above: dict[int, str] = {}
+
+    def fill(self, row: TableRow) -> None:
+        has_changed = False
+        for position in self._positions:
+            cell, above = row.cells[position], self._above.get(position, "")
+            if not cell and not has_changed:
+                row.cells[position] = above
+                continue
+            has_changed = has_changed or cell != above
+            self._above[position] = cell
+
+    def forget(self) -> None:
+        """Forget the values above, because a row that cannot be read may have changed them."""
+        self._above.clear()
+
+
+def _id_problem(key: str, cells: Sequence[str]) -> str | None:
+    """Return why a row cannot be assigned to a bill, or None."""
+    if not key or (cells and not any(cells)):
+        return "has no bill ID"
+    if rounded := next((cell for cell in cells if is_rounded_id(cell)), None):
+        return f"has {shown(rounded)} as the bill ID: a spreadsheet has cut off its last digits. Export it again"
+    return None
 
 
 def shop_record(shop_id: str, name: str, timezone: str | None) -> dict[str, Any]:

@@ -7,8 +7,9 @@ the shop's local time.
 """
 
 import re
-from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -22,6 +23,8 @@ NOON_HOUR = 12
 # The precision of Python's decimal numbers. A number with more digits before its decimal point would be rounded.
 MOST_DIGITS = 28
 LOWEST_EXPONENT = -100
+# Sums and products are exact. A result that would have to be rounded raises an exception.
+EXACT = Context(prec=120, traps=[Inexact, InvalidOperation, Overflow])
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
 
@@ -31,6 +34,7 @@ _CURRENCY = re.compile(
 )
 _SPACES = re.compile(r"[\s\u00a0\u202f']+")
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
+_SCIENTIFIC = re.compile(r"[+-]?\d+(?:[.,]\d+)?e[+-]?\d+", re.ASCII | re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 _THAI_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙", "0123456789")
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
@@ -45,6 +49,61 @@ _CLOCK = re.compile(
     re.ASCII,
 )
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)
+
+# Names of zones as POS systems write them (those of Ruby on Rails and of Windows), where they are not IANA names.
+_ZONES = {
+    "eastern time (us & canada)": "America/New_York",
+    "central time (us & canada)": "America/Chicago",
+    "mountain time (us & canada)": "America/Denver",
+    "pacific time (us & canada)": "America/Los_Angeles",
+    "arizona": "America/Phoenix",
+    "alaska": "America/Anchorage",
+    "hawaii": "Pacific/Honolulu",
+    "atlantic time (canada)": "America/Halifax",
+    "indiana (east)": "America/Indiana/Indianapolis",
+    "newfoundland": "America/St_Johns",
+    "mexico city": "America/Mexico_City",
+    "bogota": "America/Bogota",
+    "lima": "America/Lima",
+    "santiago": "America/Santiago",
+    "buenos aires": "America/Argentina/Buenos_Aires",
+    "london": "Europe/London",
+    "dublin": "Europe/Dublin",
+    "lisbon": "Europe/Lisbon",
+    "madrid": "Europe/Madrid",
+    "paris": "Europe/Paris",
+    "berlin": "Europe/Berlin",
+    "amsterdam": "Europe/Amsterdam",
+    "rome": "Europe/Rome",
+    "athens": "Europe/Athens",
+    "istanbul": "Europe/Istanbul",
+    "riyadh": "Asia/Riyadh",
+    "kuwait": "Asia/Kuwait",
+    "abu dhabi": "Asia/Dubai",
+    "dubai": "Asia/Dubai",
+    "mumbai": "Asia/Kolkata",
+    "new delhi": "Asia/Kolkata",
+    "bangkok": "Asia/Bangkok",
+    "se asia standard time": "Asia/Bangkok",
+    "indochina time": "Asia/Bangkok",
+    "hanoi": "Asia/Ho_Chi_Minh",
+    "jakarta": "Asia/Jakarta",
+    "kuala lumpur": "Asia/Kuala_Lumpur",
+    "singapore": "Asia/Singapore",
+    "manila": "Asia/Manila",
+    "hong kong": "Asia/Hong_Kong",
+    "taipei": "Asia/Taipei",
+    "beijing": "Asia/Shanghai",
+    "seoul": "Asia/Seoul",
+    "tokyo": "Asia/Tokyo",
+    "osaka": "Asia/Tokyo",
+    "sydney": "Australia/Sydney",
+    "melbourne": "Australia/Melbourne",
+    "brisbane": "Australia/Brisbane",
+    "perth": "Australia/Perth",
+    "auckland": "Pacific/Auckland",
+}
+_ZONE_OFFSET = re.compile(r"(?:GMT|UTC|Z)?\s*(?:([+-])\s*(\d{1,2}):?(\d{2})?)?", re.ASCII | re.IGNORECASE)
 
 _MONTHS: dict[str, int] = {}
 for _number, _names in enumerate(
@@ -88,6 +147,8 @@ class DateFormat(Struct, frozen=True):
     timezone: str | None = None
     default_time: str | None = None
     buddhist: bool = False
+    serial: bool = False
+    """Whether a number is a day as a spreadsheet counts it, such as 45975.75."""
 
 
 def clean(cell: str) -> str:
@@ -96,6 +157,11 @@ def clean(cell: str) -> str:
     if text.startswith('="') and (formula := _FORMULA.fullmatch(text)):
         return formula[1].strip()
     return text
+
+
+def is_rounded_id(cell: str) -> bool:
+    """Return whether a spreadsheet has written an ID in scientific notation, such as 1.3E+18."""
+    return "+" in cell and bool(_SCIENTIFIC.fullmatch(cell))
 
 
 def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
@@ -112,10 +178,12 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
         if not _GROUPED.fullmatch(text):
             raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
         text = text.replace(",", "")
+    if _SCIENTIFIC.fullmatch(text):
+        raise UnreadableCell(f"{shown(cell)} is in scientific notation, in which a spreadsheet cuts off digits")
     if not _PLAIN_NUMBER.fullmatch(text):
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
     number = _exact(text, cell)
-    return -number if negative else number
+    return number.copy_negate() if negative else number
 
 
 def _exact(text: str, cell: str) -> Decimal:
@@ -150,7 +218,7 @@ def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
 
 def decimal_text(number: Decimal) -> str:
     """Return all digits of a number, without an exponent."""
-    return format(number + 0, "f")
+    return format(number if number else number.copy_abs(), "f")
 
 
 def read_flag(cell: str) -> bool:
@@ -162,8 +230,8 @@ def read_flag(cell: str) -> bool:
     raise UnreadableCell(f"{shown(cell)} is neither yes nor no")
 
 
-def read_time(cell: str, written: DateFormat, order: str) -> str:
-    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping specifies one.
+def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = None) -> str:
+    """Return a cell's time as ISO-8601, with an offset if the cell, its row (`zone`) or the mapping specifies one.
 
     Epoch seconds or milliseconds are returned unchanged.
     """
@@ -184,7 +252,7 @@ def read_time(cell: str, written: DateFormat, order: str) -> str:
         raise UnreadableCell(f"{shown(cell)} is not a time") from None
     if offset is not None:
         return moment.replace(tzinfo=offset).isoformat()
-    zone = zone_named(written.timezone)
+    zone = zone or zone_named(written.timezone)
     return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
 
 
@@ -194,6 +262,19 @@ def read_day(cell: str, written: DateFormat, order: str) -> str:
     if rest.strip() and not _CLOCK.fullmatch(rest):
         raise UnreadableCell(f"{shown(cell)} is not a day")
     return day.isoformat()
+
+
+@lru_cache(maxsize=256)
+def read_zone(cell: str) -> tzinfo | None:
+    """Return the time zone that a cell names, or None if it is empty or not known."""
+    if named := zone_named(_ZONES.get(cell.casefold(), cell)):
+        return named
+    found = _ZONE_OFFSET.fullmatch(cell)
+    if not cell or found is None:
+        return None
+    hours, minutes = int(found[2] or 0), int(found[3] or 0)
+    offset = timedelta(hours=hours, minutes=minutes)
+    return timezone(-offset if found[1] == "-" else offset) if hours <= 14 and minutes <= 59 else None
 
 
 def order_evidence(cell: str) -> str | None:

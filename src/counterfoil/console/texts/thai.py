@@ -348,6 +348,7 @@ THAI: Final[dict[str, str]] = {
     "reject.import_no_shop": "ไม่ได้ระบุว่าบิลเป็นของร้านใด",
     "reject.import_no_time": "ไม่มีเวลาของบิล",
     "reject.import_unreadable_value": "มีค่าที่ไม่อยู่ในรูปแบบที่กำหนด",
+    "reject.import_unknown_status": "มีสถานะที่ไม่ได้ระบุไว้ในไฟล์การจับคู่",
     "reject.import_no_bill": "เป็นของบิลที่ไม่มีในไฟล์บิล",
     "reject.import_repeated_bill": "มีรหัสซ้ำกับบิลก่อนหน้าในไฟล์เดียวกัน",
     "reject.import_different_rows": "ขัดแย้งกับแถวอื่นของบิลเดียวกัน",
