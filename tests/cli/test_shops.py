@@ -100,6 +100,34 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     assert not seen(where, last + 29 * DAY_MS)[0].is_silent
 
 
+@pytest.mark.parametrize("days", [4, 5, 7, 10, 14, 20])
+def test_a_new_shop_that_falls_silent_is_noticed_within_hours_of_its_opening_time(where: str, days: int) -> None:
+    new, opening = shop(), NOW - 5 * HOUR_MS
+    bills = [opening - day * DAY_MS + half * HOUR_MS // 2 for day in range(1, days + 1) for half in range(20)]
+    run(where, "load", "-", stdin=ndjson([new, *bills_at(new, *bills)]))
+    assert [seen(where, opening - HOUR_MS)[0].state, seen(where, opening + 4 * HOUR_MS)[0].state] == ["open", "silent"]
+    # It stays silent until it counts as closed, also if it is silent for longer than it had bills.
+    assert {seen(where, opening + 4 * HOUR_MS + later * DAY_MS)[0].state for later in range(1, 26)} == {"silent"}
+
+
+@pytest.mark.parametrize("days", [8, 10, 14])
+def test_a_new_shop_is_not_silent_on_its_weekly_closing_day(where: str, days: int) -> None:
+    new, opening = shop(), NOW - 5 * HOUR_MS
+    bills = [
+        opening - day * DAY_MS + half * HOUR_MS // 2 for day in range(1, days + 1) if day % 7 for half in range(20)
+    ]
+    run(where, "load", "-", stdin=ndjson([new, *bills_at(new, *bills)]))
+    assert {seen(where, opening + hour * HOUR_MS)[0].state for hour in (0, 4, 9, 20)} == {"open"}
+    assert seen(where, opening + 30 * HOUR_MS)[0].state == "silent"
+
+
+def test_a_shop_is_learning_until_three_days_after_its_first_bill(where: str) -> None:
+    new = shop()
+    run(where, "load", "-", stdin=ndjson([new, *bills_at(new, *[NOW + hour * HOUR_MS // 4 for hour in range(100)])]))
+    shown = [(found.state, found.days_known) for day in (1, 2, 3, 4) for found in seen(where, NOW + day * DAY_MS)]
+    assert shown == [("learning", 1), ("learning", 2), ("silent", 3), ("silent", 3)]
+
+
 def test_a_shop_with_less_than_half_of_its_usual_bills_is_not_called_usual(where: str) -> None:
     small = shop()
     earlier = [NOW - week * WEEK_MS - minute * 60_000 for week in range(1, 5) for minute in range(1, 5)]

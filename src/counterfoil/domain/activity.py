@@ -1,4 +1,11 @@
-"""Measures how busy a shop is compared with the same weekday of earlier weeks, and finds shops that are silent."""
+"""Measures how busy a shop is compared with earlier weeks, and finds shops that are silent.
+
+The usual number of bills in a period is the median over the same period of the last
+four weeks, so a weekly closing day and the opening hours are respected. Only weeks
+count in which the shop existed for at least half of the period. If there is no such
+week, it is the mean over the same period of earlier days. In its first three days,
+nothing is known to be usual, and the shop is `learning`.
+"""
 
 from collections.abc import Iterable
 from datetime import tzinfo
@@ -16,8 +23,10 @@ WEEKS = 4
 MISSING_BILLS = 5
 # After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
+# A shop is learning until this many days have passed since its first bill.
+LEARNING_DAYS = 3
 
-ShopState = Literal["silent", "few", "open", "closed", "empty"]
+ShopState = Literal["silent", "few", "open", "learning", "closed", "empty"]
 
 
 class ClosedBetween(Struct, frozen=True):
@@ -38,6 +47,9 @@ class ShopBills(Protocol):
 
     def total(self) -> int: ...
 
+    def first_bill_at(self) -> int | None:
+        """Return when the first bill was closed, or None if there are no bills."""
+
     def last_bill_at(self, now_ms: int) -> int | None:
         """Return when the last bill up to `now_ms` was closed, or None if there is no such bill."""
 
@@ -48,12 +60,12 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     """A loaded shop and how busy it is.
 
     `bills` is the total number of bills, or None if they were not counted.
-    `usual_by_now` is the median number of bills that the shop had by this time of
-    day, on the same weekday in each of the last four weeks. `usual_since_last` is the
-    corresponding median for the time since the last bill, or only for the first
-    week after it if the bill is more than a week old. `is_closed` is true if the
-    last bill is at least four weeks old. If the shop is closed or has never had
-    a bill, `today` and the two medians are 0.
+    `usual_by_now` is the usual number of bills by this time of day.
+    `usual_since_last` is the usual number for the time since the last bill, or only
+    for the first week after it if the bill is more than a week old. `days_known` is
+    the number of days since the first bill, at most LEARNING_DAYS. `is_closed` is
+    true if the last bill is at least four weeks old. If the shop is closed or has
+    never had a bill, `today` and the usual numbers are 0.
     """
 
     shop_id: str
@@ -65,6 +77,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     today: int
     usual_by_now: float
     usual_since_last: float
+    days_known: int
     is_closed: bool
 
     @property
@@ -73,6 +86,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
         - `empty`: it has never had a bill.
         - `closed`: it has had no bill for four weeks.
+        - `learning`: its first bill is less than LEARNING_DAYS old, so nothing is known to be usual.
         - `silent`: it has had no bill for a period in which it usually has at least MISSING_BILLS.
         - `few`: it is not silent, but has had less than half of its usual number of bills by this time of day.
         - `open`: none of these.
@@ -81,6 +95,8 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
             return "empty"
         if self.is_closed:
             return "closed"
+        if self.days_known < LEARNING_DAYS:
+            return "learning"
         if self.usual_since_last >= MISSING_BILLS:
             return "silent"
         return "few" if self.today * 2 < self.usual_by_now else "open"
@@ -94,14 +110,17 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
     """Return the activity of a shop, given its stored facts and body and a counter of its bills."""
     shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
-    last_bill_at = bills.last_bill_at(now_ms)
-    today, usual_by_now, usual_since_last = 0, 0.0, 0.0
+    first_bill_at, last_bill_at = bills.first_bill_at(), bills.last_bill_at(now_ms)
+    today, usual_by_now, usual_since_last, days_known = 0, 0.0, 0.0, 0
     is_closed = last_bill_at is not None and last_bill_at <= now_ms - CLOSED_AFTER_MS
-    if last_bill_at is not None and not is_closed:
+    if first_bill_at is not None and last_bill_at is not None and not is_closed:
         midnight = to_ms(from_ms(now_ms, zone).replace(hour=0, minute=0, second=0, microsecond=0))
         today = bills.between(_span(midnight - 1, now_ms, zone))
-        usual_by_now = _usual(bills, midnight - 1, now_ms, zone)
-        usual_since_last = _usual(bills, last_bill_at, min(now_ms, last_bill_at + WEEK_MS), zone)
+        days_known = min(LEARNING_DAYS, (now_ms - first_bill_at) // DAY_MS)
+        if days_known == LEARNING_DAYS:
+            usual = _Usual(bills, zone, first_bill_at)
+            usual_by_now = usual.number(midnight - 1, now_ms)
+            usual_since_last = usual.number(last_bill_at, min(now_ms, last_bill_at + WEEK_MS))
     return ShopActivity(
         shop_id=shop.shop_id,
         name=shop.shop_name,
@@ -112,6 +131,7 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         today=today,
         usual_by_now=usual_by_now,
         usual_since_last=usual_since_last,
+        days_known=days_known,
         is_closed=is_closed,
     )
 
@@ -128,11 +148,34 @@ def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
     )
 
 
-def _usual(bills: ShopBills, after: int, until: int, zone: tzinfo) -> float:
-    from statistics import median  # noqa: PLC0415 - most commands import this module but do not need statistics
+class _Usual:
+    """Computes how many bills a shop usually has in a period."""
 
-    weeks = (week * WEEK_MS for week in range(1, WEEKS + 1))
-    return float(median(bills.between(_span(after - back, until - back, zone)) for back in weeks))
+    def __init__(self, bills: ShopBills, zone: tzinfo, first_bill_at: int) -> None:
+        self._bills = bills
+        self._zone = zone
+        self._first_bill_at = first_bill_at
+
+    def number(self, after: int, until: int) -> float:
+        from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
+
+        weeks = self._earlier(after, until, WEEK_MS, range(1, WEEKS + 1))
+        if weeks:
+            return float(median(weeks))
+        # A shop that is silent for longer than it had bills is compared with the whole days in which it had them.
+        longest = max(DAY_MS, (after - self._first_bill_at) // DAY_MS * DAY_MS)
+        until = min(until, after + longest)
+        nearest = max(1, -(-(until - after) // DAY_MS))
+        days = self._earlier(after, until, DAY_MS, range(nearest, 2 * WEEK_MS // DAY_MS))
+        return fmean(days or [self._count(after, until, nearest * DAY_MS)])
+
+    def _earlier(self, after: int, until: int, step: int, steps: range) -> list[int]:
+        """Return the number of bills in the same period, so many steps earlier, if the shop existed for half of it."""
+        middle = (after + until) // 2
+        return [self._count(after, until, n * step) for n in steps if middle - n * step >= self._first_bill_at]
+
+    def _count(self, after: int, until: int, earlier_ms: int) -> int:
+        return self._bills.between(_span(after - earlier_ms, until - earlier_ms, self._zone))
 
 
 def _span(after: int, until: int, zone: tzinfo) -> ClosedBetween:
