@@ -4,8 +4,7 @@ All times are milliseconds since 1970 UTC. Days are in Thailand time, except for
 the days of bills, which are in the shop's time zone. No result contains a secret,
 the data of a member or a bill, the text of a rejected line, or a query string.
 Every method opens its own transaction, changes nothing, and may raise
-`StoreUnavailable`; a query that takes longer than its time limit raises
-`QueryTooSlow`.
+`StoreUnavailable`, or `QueryTooSlow` after its time limit.
 
 The statements are written for SQLite, with named parameters. PostgreSQL needs
 other parameters and no `INDEXED BY`: see `to_postgres`.
@@ -360,9 +359,7 @@ _WATCHED_FOLDERS = """
 """
 _SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
 _ALL_BILLS = "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop"
-_FIRST_BILL = """
-    SELECT closed_at FROM bills WHERE shop = :shop AND closed_at IS NOT NULL ORDER BY bill_day, closed_at LIMIT 1
-"""
+_FIRST_BILL = "SELECT closed_at FROM bills WHERE shop = :shop AND closed_at > 0 ORDER BY bill_day, closed_at LIMIT 1"
 _LAST_BILL = """
     SELECT closed_at FROM bills WHERE shop = :shop AND closed_at <= :now ORDER BY bill_day DESC, closed_at DESC LIMIT 1
 """

@@ -162,6 +162,32 @@ class Settings(Struct, frozen=True, kw_only=True):
         "Format of the log: json, text (human-readable), or auto (text on a terminal and json elsewhere).",
         choices=("auto", "json", "text"),
     )
+    notify_url: str = declared(
+        "",
+        "URL that gets a POST with JSON when a finding of `status` appears, gets worse or is resolved.",
+        is_secret=True,
+    )
+    notify_header: str = declared(
+        "",
+        "A header for notifications, such as Authorization: Bearer TOKEN.",
+        is_secret=True,
+    )
+    notify_template: str = declared(
+        "",
+        "JSON that is sent instead of our own, for services that require a form of their own. Its strings may contain "
+        "{text}, which is replaced by the text of the notification.",
+    )
+    notify_every_sec: int = declared(
+        60,
+        "How often the service checks itself, in seconds. It sends at most one notification per check.",
+        range=(1, 3_600),
+    )
+    heartbeat_url: str = declared(
+        "",
+        "URL that gets an empty POST after every check without a failure, so that another service can raise the alarm "
+        "when the requests stop.",
+        is_secret=True,
+    )
     batch: int = declared(
         500,
         "Maximum number of source records that `load` writes per transaction.",
@@ -205,6 +231,7 @@ METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "r
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
 _API_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
+_HEADER = re.compile(r"[A-Za-z0-9-]+: ?[!-~ ]+")
 
 
 class SettingSource(Struct, frozen=True):
@@ -370,7 +397,25 @@ def _check(values: Mapping[str, Any]) -> None:
         raise SettingsError(
             f"api_url must be a URL such as https://api.example.com/ext/v1, not {values['api_url']!r}.", "api_url"
         )
+    _check_notices(values)
     _check_servers(values)
+
+
+def _check_notices(values: Mapping[str, Any]) -> None:
+    """Check the addresses of notifications without quoting them, because they may contain a password."""
+    for name in ("notify_url", "heartbeat_url"):
+        if values[name] and not (values[name].startswith(("http://", "https://")) and is_address(values[name])):
+            raise SettingsError(f"{name} must be a URL that starts with https:// or http://.", name)
+    header, template = values["notify_header"], values["notify_template"]
+    if header and not _HEADER.fullmatch(header):
+        raise SettingsError("notify_header must be a name and a value, as in `Authorization: Bearer TOKEN`.")
+    if template:
+        try:
+            msgspec.json.decode(template)
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"notify_template is not valid JSON: {error}.", "notify_template") from None
+        if "{text}" not in template:
+            raise SettingsError("notify_template must contain {text}, where the text is put.", "notify_template")
 
 
 def _check_servers(values: Mapping[str, Any]) -> None:

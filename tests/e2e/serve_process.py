@@ -38,6 +38,7 @@ class Deployment:
         self.port, self.admin_port = free_port(), free_port()
         self.log = folder / "log"
         self.keys: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
         self.counters = folder / "tmp"
         self.counters.mkdir(exist_ok=True)
         self.settings = settings.load({**self.addresses, "secret": SECRET}, environment={})
@@ -82,6 +83,7 @@ class Deployment:
             "COUNTERFOIL_PORT": str(self.port),
             "COUNTERFOIL_ADMIN_PORT": str(self.admin_port),
             "TMPDIR": str(self.counters),
+            **self.variables,
         }
 
     def refusal(self, **environment: str) -> str:

@@ -17,7 +17,10 @@ SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 class Finding(Struct, frozen=True):
-    """The result of a check. `subject` names what it is about, such as a server; `since` is when it began."""
+    """The result of a check. `subject` names what it is about, such as a server; `since` is when it began.
+
+    `amount` is how bad it is, such as the number of shops that are silent. A higher one is worth a notification.
+    """
 
     check: str
     status: Status
@@ -26,6 +29,7 @@ class Finding(Struct, frozen=True):
     code: str = ""
     subject: str | UnsetType = UNSET
     since: datetime | UnsetType = UNSET
+    amount: int = 0
 
 
 class FindingKind(Struct, frozen=True):
@@ -37,11 +41,17 @@ class FindingKind(Struct, frozen=True):
     advice: Message
 
     def __call__(
-        self, *, check: str = "", subject: str | UnsetType = UNSET, since: datetime | UnsetType = UNSET, **values: Value
+        self,
+        *,
+        check: str = "",
+        subject: str | UnsetType = UNSET,
+        since: datetime | UnsetType = UNSET,
+        amount: int = 0,
+        **values: Value,
     ) -> Finding:
         """Return a finding. `check` is its check if several have findings of this kind."""
         code, message, advice = self.message.code, self.message(**values), self.advice(**values)
-        return Finding(check or self.check, self.status, message, advice, code, subject, since)
+        return Finding(check or self.check, self.status, message, advice, code, subject, since, amount)
 
 
 def ok(check: str, code: str, text: str, advice: str | Message = NOTHING) -> FindingKind:

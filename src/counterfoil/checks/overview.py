@@ -361,7 +361,7 @@ def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
     named = [
         NEAR_QUOTA(name=key.label or key.key_id, count=min(key.count, key.per_day), quota=key.per_day) for key in near
     ]
-    return KEYS_NEAR(count=len(keys), names=first_of(named))
+    return KEYS_NEAR(amount=len(named), count=len(keys), names=first_of(named))
 
 
 SHOPS_USUAL = ok("shops", "shops_usual", "{count:shop}, none silent for longer than usual.")
@@ -386,7 +386,7 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
         )
         for shop in silent
     ]
-    return SHOPS_SILENT(count=len(shops), silent=len(silent), names=first_of(named))
+    return SHOPS_SILENT(amount=len(silent), count=len(shops), silent=len(silent), names=first_of(named))
 
 
 VERSIONS = ok("version", "versions", "Counterfoil {version} (API {api}), Python {python}{software}.")

@@ -10,7 +10,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, echo, is_terminal, print_json, print_note, print_table, style
-from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
+from counterfoil.domain.activity import LEARNING_DAYS, MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
@@ -25,11 +25,12 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
     """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
 
     The usual number is the median number of bills that the shop had by this time
-    of day on the same weekday in the last 4 weeks, in the shop's time zone. A
-    shop is silent if it has had no bill for a period in which it usually has 5
-    or more. A shop that has fewer than half of its usual bills today, but is not
-    silent, is marked `fewer than usual`. After 4 weeks without a bill, a shop
-    counts as closed.
+    of day on the same weekday in the last 4 weeks, in the shop's time zone, or
+    in its first week the mean of earlier days. In its first 3 days a shop is
+    `learning`. A shop is silent if it has had no bill for a period in which it
+    usually has 5 or more. A shop that has fewer than half of its usual bills
+    today, but is not silent, is marked `fewer than usual`. After 4 weeks without
+    a bill, a shop counts as closed.
 
     Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
     franchise is unknown.
@@ -62,6 +63,7 @@ def shop_view(shop: ShopActivity) -> dict[str, object]:
         "billsToday": shop.today,
         "usualByNow": shop.usual_by_now,
         "usualSinceLastBill": shop.usual_since_last,
+        "daysKnown": shop.days_known,
         "state": shop.state,
         "silent": shop.is_silent,
     }
@@ -72,7 +74,19 @@ def _known_franchises(known: Sequence[str]) -> str:
 
 
 # The names of the states in the table. A shop in the normal state, `open`, gets a dash.
-_STATES = {"silent": "silent", "few": "fewer than usual", "open": "-", "closed": "closed", "empty": "no bills"}
+_STATES = {
+    "silent": "silent",
+    "few": "fewer than usual",
+    "open": "-",
+    "learning": "learning",
+    "closed": "closed",
+    "empty": "no bills",
+}
+
+
+def _state(shop: ShopActivity) -> str:
+    known = f", {shop.days_known} of {LEARNING_DAYS} days" if shop.state == "learning" else ""
+    return _STATES[shop.state] + known
 
 
 def _last_bill(shop: ShopActivity) -> str:
@@ -102,7 +116,7 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
             f"{shop.today:,}",
             format_usual(shop.usual_by_now),
             format_usual(shop.usual_since_last),
-            _STATES[shop.state],
+            _state(shop),
             shop.name or "-",
         )
         for shop in shops
@@ -137,7 +151,7 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
             fg="yellow",
         )
     elif shop.state != "open":
-        state = style(f"  {_STATES[shop.state]}", dim=True)
+        state = style(f"  {_state(shop)}", dim=True)
     echo(f"  {style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {shop.name or '-'}{state}")
     about = [
         counted(shop.bills or 0, "bill"),

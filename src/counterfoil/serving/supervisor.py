@@ -25,12 +25,15 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
+from counterfoil.checks.overview import overview
 from counterfoil.http.wire import StaticPage
 from counterfoil.machine.addresses import bound_socket, is_listening
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import StopDeadline, requests_limit_sec
 from counterfoil.observe import Event, ServerMessage, ServiceChanged
 from counterfoil.ports import STOP_SAVE_SEC, StoreMismatch, StoreUnavailable
 from counterfoil.serving.admin import Admin, metrics, probe, readiness
+from counterfoil.serving.notices import Notifier, Watch
 from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
 from counterfoil.settings import Settings, SettingsError
@@ -263,18 +266,21 @@ def _serve(
     if older:
         log(ServiceChanged(what="older_files", detail=", ".join(f"{name}.sqlite3" for name in older)))
     chores = Chores(settings, log)
+    watch = Watch(settings, lambda: overview(settings, SystemClock().now_ms()), Notifier(settings, log))
     admin = _admin(settings, counters)
     order = pickle.dumps((settings, counters, pages, stderr))
     workers = Workers(settings.workers, order, [stderr], settings.grace_sec, server_log)
     deadline = StopDeadline(stop_limit_sec(settings.grace_sec), lambda: _report_and_kill(workers, log))
     try:
         chores.start()
+        watch.start()
         if admin:
             admin.start()
         threading.Thread(target=_wait_until_ready, args=(settings, log, on_ready), name="ready", daemon=True).start()
         workers.run(deadline.begin)
     finally:
         log(ServiceChanged(what="stopped"))
+        watch.stop()
         chores.stop()
         if admin:
             admin.stop()

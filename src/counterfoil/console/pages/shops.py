@@ -15,7 +15,7 @@ from counterfoil.web.html import Child, Html, element, markup
 
 DAYS = 14
 # The states in the order in which shops are listed. Shops that need attention come first.
-STATES: tuple[ShopState, ...] = ("silent", "few", "open", "closed", "empty")
+STATES: tuple[ShopState, ...] = ("silent", "few", "open", "learning", "closed", "empty")
 
 
 class ShopLine(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -103,10 +103,10 @@ def silent_rule(t: Texts) -> str:
 
 def _cells(visit: Visit, row: ShopLine) -> tuple[Child, ...]:
     t = visit.t
-    kinds = {"silent": "warn", "few": "quiet", "open": "", "closed": "quiet", "empty": "quiet"}
+    kinds = {"silent": "warn", "open": ""}
     return (
         markup(element("span", row.name, class_="label", id=f"shop-{row.shop_id}"), " ", element("code", row.shop_id)),
-        badge(t(f"shops.{row.state}"), kinds[row.state]),
+        badge(t(f"shops.{row.state}"), kinds.get(row.state, "quiet")),
         ago(t, row.last_bill_at, visit.now),
         format_usual(row.usual_since_last),
         number(row.today),

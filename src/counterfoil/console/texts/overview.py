@@ -53,16 +53,19 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.silent": ("silent", "เงียบ"),
     "shops.few": ("fewer than usual", "น้อยกว่าปกติ"),
     "shops.open": ("as usual", "ตามปกติ"),
+    "shops.learning": ("learning", "กำลังเรียนรู้"),
     "shops.closed": ("closed", "ปิด"),
     "shops.empty": ("no bills", "ไม่มีบิล"),
     "shops.explained": (
         (
-            "Usual numbers are medians for the same days and times in the last 4 weeks. Usual since then: bills in the "
+            "Usual numbers are medians for the same days and times in the last 4 weeks, or in a shop's first week the "
+            "mean of earlier days. Learning: the first bill is less than 3 days old. Usual since then: bills in the "
             "time since the last bill, up to one week. Fewer than usual: fewer than half of the usual bills today, but "
             "not silent."
         ),
         (
-            "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
+            "จำนวนปกติคือค่ามัธยฐานของช่วงเวลาเดียวกันใน 4 สัปดาห์ที่ผ่านมา หรือค่าเฉลี่ยของวันก่อน ๆ ในสัปดาห์แรกของร้าน "
+            "กำลังเรียนรู้: บิลแรกยังไม่ครบ 3 วัน ปกติตั้งแต่นั้น: ในช่วงหลังบิลล่าสุด ไม่เกินหนึ่งสัปดาห์ "
             "น้อยกว่าปกติ: วันนี้มีบิลน้อยกว่าครึ่งของปกติ แต่ยังไม่นับว่าเงียบ"
         ),
     ),

@@ -1,0 +1,223 @@
+"""Tells the operator what changed: sends a POST when a finding appears, gets worse or is resolved.
+
+The findings are those of `counterfoil status`. What was sent is remembered in a file,
+so that a restart repeats nothing and forgets nothing. Changes that could not be sent
+are sent later, together with newer ones.
+"""
+
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, json
+
+from counterfoil.checks.findings import SEVERITY, Finding, Status, worst_status
+from counterfoil.checks.overview import Overview
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.machine.files import draft_of, make_folder, open_output
+from counterfoil.observe import Event, ServiceChanged
+from counterfoil.settings import Settings
+from counterfoil.text import counted
+
+FILE = "notices.json"
+POST_SEC = 10.0
+LONGEST_PAUSE = 32
+PLACEHOLDER = "{text}"
+
+Change = Literal["appeared", "worsened", "resolved"]
+
+
+class Known(Struct):
+    """A problem that the operator was told about. `amount` is how bad it is, such as a number of shops."""
+
+    code: str
+    severity: Status
+    amount: int
+    text: str
+
+
+class Notice(Struct, frozen=True):
+    """A change of one finding, as it is sent."""
+
+    change: Change
+    code: str
+    severity: Status
+    text: str
+    advice: str = ""
+
+
+def current(findings: Iterable[Finding]) -> dict[str, Known]:
+    """Return the problems among the findings, each under a name that stays the same while the problem lasts."""
+    problems: dict[str, Known] = {}
+    for finding in findings:
+        if finding.status == "ok":
+            continue
+        subject = f"{finding.check} {finding.subject or ''}".strip()
+        name = next(name for number in range(1, 10_000) if (name := f"{subject} {number}") not in problems)
+        problems[name] = Known(finding.code, finding.status, finding.amount, str(finding.message))
+    return problems
+
+
+def changes(before: dict[str, Known], after: dict[str, Known], advice: dict[str, str]) -> list[Notice]:
+    """Return what changed between two sets of problems, the worst first."""
+    notices = []
+    for name, problem in after.items():
+        known = before.get(name)
+        change: Change | None = None
+        if known is None:
+            change = "appeared"
+        elif _badness(problem) > _badness(known):
+            change = "worsened"
+        elif problem.code != known.code:
+            change = "appeared"
+            notices.append(Notice("resolved", known.code, known.severity, known.text))
+        if change:
+            notices.append(Notice(change, problem.code, problem.severity, problem.text, advice.get(problem.text, "")))
+    gone = [known for name, known in before.items() if name not in after]
+    notices += [Notice("resolved", known.code, known.severity, known.text) for known in gone]
+    return sorted(notices, key=lambda notice: (notice.change == "resolved", SEVERITY.index(notice.severity)))
+
+
+def _badness(problem: Known) -> tuple[int, int]:
+    return -SEVERITY.index(problem.severity), problem.amount
+
+
+def body_of(status: Status, at: int, notices: list[Notice], template: str) -> bytes:
+    """Return the body of a notification: our own JSON, or the template with the text in place of its placeholder."""
+    words = {"appeared": "", "worsened": "Worse: ", "resolved": "Resolved: "}
+    lines = [f"{words[one.change]}{one.text}{f' {one.advice}' if one.advice else ''}" for one in notices]
+    text = "\n".join([f"Counterfoil: {counted(len(notices), 'change')}, status {status}.", *lines])
+    if template:
+        return json.encode(_filled(json.decode(template), text))
+    return json.encode({"status": status, "at": iso_utc(at), "text": text, "findings": notices})
+
+
+def _filled(value: Any, text: str) -> Any:
+    match value:
+        case str():
+            return value.replace(PLACEHOLDER, text)
+        case list():
+            return [_filled(inner, text) for inner in value]
+        case dict():
+            return {name: _filled(inner, text) for name, inner in value.items()}
+    return value
+
+
+class Notifier:
+    """Sends notifications and heartbeats."""
+
+    def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
+        self._settings = settings
+        self._log = log
+        self._file = settings.store / FILE
+        self._known = self._read()
+        self._pause = 0
+        self._skip = 0
+        self._failing: set[str] = set()
+
+    def consider(self, overview: Overview) -> None:
+        """Send what has changed since the last notification that was received, and a heartbeat if nothing fails."""
+        status = worst_status(overview.findings)
+        if self._settings.heartbeat_url and status != "fail":
+            self._send("heartbeat", self._settings.heartbeat_url, b"")
+        if not self._settings.notify_url:
+            return
+        if self._skip:
+            self._skip -= 1
+            return
+        after = current(overview.findings)
+        advice = {str(finding.message): str(finding.advice) for finding in overview.findings}
+        notices = changes(self._known, after, advice)
+        if not notices:
+            self._remember(after)
+            return
+        body = body_of(status, overview.at, notices, self._settings.notify_template)
+        if self._send("notify", self._settings.notify_url, body):
+            self._pause = 0
+            self._remember(after)
+        else:
+            self._pause = min(LONGEST_PAUSE, max(1, 2 * self._pause))
+            self._skip = self._pause
+
+    def _send(self, what: str, url: str, body: bytes) -> bool:
+        """Send a request. Log when it starts to fail and when it works again, without the address, which is secret."""
+        problem = post(url, body, self._settings.notify_header if what == "notify" else "")
+        if problem and what not in self._failing:
+            self._failing.add(what)
+            self._log(ServiceChanged(what=f"{what}_failing", detail=problem))
+        elif not problem and what in self._failing:
+            self._failing.discard(what)
+            self._log(ServiceChanged(what=f"{what}_recovered"))
+        return problem is None
+
+    def _read(self) -> dict[str, Known]:
+        try:
+            return json.decode(self._file.read_bytes(), type=dict[str, Known])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def _remember(self, problems: dict[str, Known]) -> None:
+        before, self._known = self._known, problems
+        # A text may change every minute, because it says how long a problem has lasted.
+        if {name: _badness(one) for name, one in before.items()} == {
+            name: _badness(one) for name, one in problems.items()
+        }:
+            return
+        try:
+            make_folder(self._file.parent)
+            with draft_of(self._file) as draft, open_output(draft, mode=0o600) as file:
+                file.write(json.encode(problems))
+        except OSError as error:
+            detail = f"{FILE} cannot be written, so a restart repeats notifications: {error.strerror}"
+            self._log(ServiceChanged(what="notify_state_failing", detail=detail))
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow no redirect: the body and the header are meant for one address."""
+
+
+_opener = urllib.request.build_opener(_NoRedirect)
+
+
+def post(url: str, body: bytes, header: str = "") -> str | None:
+    """Send a POST with JSON. Return the problem, without the address, or None if the receiver accepted it."""
+    headers = {"content-type": "application/json", "user-agent": "counterfoil"}
+    name, _, value = header.partition(":")
+    if name:
+        headers[name.strip()] = value.strip()
+    request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - checked by settings
+    try:
+        with _opener.open(request, timeout=POST_SEC):
+            return None
+    except urllib.error.HTTPError as error:
+        return f"the receiver responded with status {error.code}"
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        return f"no response: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+
+
+class Watch:
+    """Checks the deployment once per `notify_every_sec`, for notifications and metrics."""
+
+    def __init__(self, settings: Settings, look: Callable[[], Overview], notifier: Notifier) -> None:
+        self._every_sec = settings.notify_every_sec
+        self._look = look
+        self._notifier = notifier
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self.latest: Overview | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_sec):
+            self.latest = self._look()
+            self._notifier.consider(self.latest)

@@ -1,0 +1,203 @@
+"""Notifications: what is sent when a finding appears, gets worse or is resolved, to a receiver on this machine."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil import settings
+from counterfoil.checks.findings import Finding, fail, ok, warn
+from counterfoil.checks.overview import Overview, StoreStatus
+from counterfoil.observe import Event, ServiceChanged
+from counterfoil.serving.notices import LONGEST_PAUSE, Notifier
+from e2e.serve_process import SHOP, Deployment
+from waiting import until
+
+SILENT = warn("shops", "shops_silent", "{silent:shop} silent.", "Check their tills.")
+WELL = ok("shops", "shops_usual", "All shops are open.")
+DISK_LOW = warn("disk", "disk_low", "The disk is nearly full.")
+DISK_FULL = fail("disk", "disk_full", "The disk is full.")
+NOW = 1_767_225_600_000
+
+
+def silent(count: int) -> Finding:
+    return SILENT(amount=count, silent=count)
+
+
+class Receiver(HTTPServer):
+    """Receives notifications. `refusals` is how many of the next requests it refuses."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
+        self.refusals = 0
+        super().__init__(("127.0.0.1", 0), _Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/hook?token=secret"
+
+    def bodies(self) -> list[Any]:
+        return [json.loads(body) for _, _, body in self.received if body]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if self.server.refusals:
+            self.server.refusals -= 1
+            self.send_response(302)
+            self.send_header("location", "/elsewhere")
+        else:
+            self.server.received.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            self.send_response(204)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+class Told:
+    """A notifier whose store is a folder of the test, and the events that it logged."""
+
+    def __init__(self, folder: Path, **values: str) -> None:
+        self.events: list[Event] = []
+        loaded = settings.load({"store": str(folder), **values}, environment={})
+        self._notifier = Notifier(loaded, self.events.append)
+
+    def look(self, *findings: Finding) -> None:
+        self._notifier.consider(Overview(NOW, findings, StoreStatus([])))
+
+    def logged(self) -> list[str]:
+        return [event.what for event in self.events if isinstance(event, ServiceChanged)]
+
+
+def sent(receiver: Receiver) -> list[list[tuple[str, str]]]:
+    """Return the change and the code of each finding, for each notification."""
+    return [[(one["change"], one["code"]) for one in body["findings"]] for body in receiver.bodies()]
+
+
+def test_a_finding_is_sent_when_it_appears_worsens_and_is_resolved(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, notify_url=receiver.url)
+    for findings in ([WELL()], [silent(1)], [silent(1)], [silent(3)], [silent(2)], [silent(3)], [WELL()]):
+        told.look(*findings)
+    changes = ["appeared", "worsened", "worsened", "resolved"]
+    assert sent(receiver) == [[(change, "shops_silent")] for change in changes]
+    first, last = receiver.bodies()[0], receiver.bodies()[-1]
+    assert (first["status"], last["status"]) == ("warn", "ok")
+    assert first["findings"][0] | {"text": ""} == {
+        "change": "appeared",
+        "code": "shops_silent",
+        "severity": "warn",
+        "text": "",
+        "advice": "Check their tills.",
+    }
+    # Slack, ntfy and others show the text.
+    assert "1 shop silent. Check their tills." in first["text"]
+
+
+def test_a_problem_that_becomes_another_of_the_same_check_gets_worse_or_is_replaced(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    told = Told(tmp_path, notify_url=receiver.url)
+    for findings in ([DISK_LOW(), silent(1)], [silent(1), DISK_FULL()], [DISK_LOW(), silent(1)]):
+        told.look(*findings)
+    assert sent(receiver)[1:] == [[("worsened", "disk_full")], [("appeared", "disk_low"), ("resolved", "disk_full")]]
+
+
+def test_a_restart_repeats_nothing_and_forgets_nothing(receiver: Receiver, tmp_path: Path) -> None:
+    Told(tmp_path, notify_url=receiver.url).look(silent(2))
+    Told(tmp_path, notify_url=receiver.url).look(silent(2))
+    Told(tmp_path, notify_url=receiver.url).look(WELL())
+    assert sent(receiver) == [[("appeared", "shops_silent")], [("resolved", "shops_silent")]]
+    assert (tmp_path / "notices.json").stat().st_mode & 0o077 == 0
+
+
+def test_what_could_not_be_sent_is_sent_later_with_growing_pauses(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, notify_url=receiver.url)
+    receiver.refusals = 3
+    for _ in range(2 + 3 + 5):
+        told.look(silent(1))
+    assert receiver.refusals == 0
+    assert sent(receiver) == []
+    told.look(silent(2), DISK_FULL())
+    assert sent(receiver) == [[("appeared", "disk_full"), ("appeared", "shops_silent")]]
+    assert told.logged() == ["notify_failing", "notify_recovered"]
+    assert LONGEST_PAUSE * 60 == 1920
+
+
+def test_neither_the_log_nor_the_file_contains_the_address_or_the_header(tmp_path: Path) -> None:
+    told = Told(
+        tmp_path, notify_url="http://127.0.0.1:9/hook?token=secret", notify_header="Authorization: Bearer secret"
+    )
+    told.look(silent(1))
+    assert told.logged() == ["notify_failing"]
+    assert "secret" not in repr(told.events)
+    assert "secret" not in settings.display_value(settings.load({"notify_url": "http://a/secret"}), "notify_url")
+
+
+def test_a_template_and_a_header_serve_services_with_a_form_of_their_own(receiver: Receiver, tmp_path: Path) -> None:
+    template = '{"to": "U1", "messages": [{"type": "text", "text": "{text}"}], "silent": false}'
+    told = Told(
+        tmp_path, notify_url=receiver.url, notify_template=template, notify_header="Authorization: Bearer channel-token"
+    )
+    told.look(DISK_FULL())
+    ((_, headers, body),) = receiver.received
+    assert headers["authorization"] == "Bearer channel-token"
+    message = json.loads(body)
+    assert (message["to"], message["silent"]) == ("U1", False)
+    assert "The disk is full." in message["messages"][0]["text"]
+
+
+def test_a_heartbeat_is_sent_unless_something_fails(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, heartbeat_url=receiver.url)
+    told.look(WELL())
+    told.look(silent(1))
+    told.look(DISK_FULL())
+    assert [body for _, _, body in receiver.received] == [b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("notify_url", "ftp://example.com"),
+        ("heartbeat_url", "example.com"),
+        ("notify_header", "no colon"),
+        ("notify_header", "A: b\r\nC: d"),
+        ("notify_template", "{text}"),
+        ("notify_template", '{"text": "nothing"}'),
+    ],
+)
+def test_an_unusable_setting_is_refused_without_quoting_it(name: str, value: str) -> None:
+    with pytest.raises(settings.SettingsError) as refused:
+        settings.load({name: value}, environment={})
+    assert value not in str(refused.value) or name == "notify_template"
+
+
+@pytest.mark.programs
+def test_a_running_service_tells_its_receiver_about_rejected_lines(receiver: Receiver, tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    deployment.load(SHOP)
+    deployment.variables = {"COUNTERFOIL_NOTIFY_URL": receiver.url, "COUNTERFOIL_NOTIFY_EVERY_SEC": "1"}
+    running = deployment.start()
+    try:
+        deployment.load({"kind": "bill", "id": "b_1"})
+        until(lambda: any("load_rejected" in str(one) for one in sent(receiver)), "the notification arrives")
+    finally:
+        running.stop()
+    assert all("secret" not in str(body) for body in receiver.bodies())
