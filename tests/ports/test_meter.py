@@ -34,8 +34,10 @@ _NUMBERS = count(1)
 
 
 @pytest.fixture(params=backend_params(METERS))
-def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
-    """An empty store with each meter in turn."""
+def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """An empty store with each meter in turn. On a busy machine, the limits of a service would be too short."""
+    for limit in other_processes.METER_LIMITS:
+        monkeypatch.setattr(limit, PATIENCE_SEC)
     made = new_store(request.param, tmp_path / "store")
     yield made
     made.close()
