@@ -15,7 +15,7 @@ from client.pulled_copy import PLENTY
 from client.scripted_service import newer_service, scripted_service
 from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import Environment, tls_context
-from running_service import RunningService, free_port
+from running_service import RunningService
 
 ACCOUNT = "U" + "0123456789abcdef" * 2
 
@@ -214,12 +214,6 @@ def test_a_refusal_has_a_code_and_a_request_id(call: Caller, key: str, service: 
     assert told.value.request_id == served[-1].request_id  # type: ignore[union-attr]
 
 
-def test_a_wrong_key_is_refused_at_once(call: Caller, key: str) -> None:
-    with pytest.raises(Refusal, match="invalid_key"):
-        call(key[:-1] + ("A" if key[-1] != "A" else "B"), "shops")
-    assert call.slept == []
-
-
 def test_the_client_stays_within_the_limit_that_the_service_reports(
     call: Caller, shop: r.Record, service: RunningService
 ) -> None:
@@ -228,17 +222,6 @@ def test_the_client_stays_within_the_limit_that_the_service_reports(
     refused = [event for event in service.events if getattr(event, "status", 0) == 429]
     assert refused == []
     assert call.slept == [61.0, 61.0]
-
-
-def test_when_the_minute_is_full_the_client_waits_as_long_as_the_service_says(
-    call: Caller, shop: r.Record, service: RunningService
-) -> None:
-    key = service.key(franchise=shop["franchiseId"], per_min=2)
-    for _ in range(2):
-        service.get("usage", key)
-    service.clock.advance(20)
-    assert call(key, "shops", per_min=1000)[0]["shopId"] == shop["id"]
-    assert call.slept == [40.0]
 
 
 def test_a_spent_quota_is_raised_with_the_time_of_its_reset(
@@ -250,17 +233,6 @@ def test_a_spent_quota_is_raised_with_the_time_of_its_reset(
     assert told.value.resumes_at.isoformat() == "2026-01-02T00:00:00+07:00"
     assert told.value.request_id
     assert call.slept == []
-
-
-def test_an_unavailable_service_is_unreachable_after_eight_attempts(call: Caller, key: str) -> None:
-    with pytest.raises(Unreachable, match="cannot be reached"):
-        call(key, "shops", url=f"http://127.0.0.1:{free_port()}/ext/v1")
-    assert call.slept == [0.5, 1, 2, 4, 8, 16, 32]
-
-
-def test_another_path_of_the_service_is_a_refusal(call: Caller, key: str, service: RunningService) -> None:
-    with pytest.raises(Refusal, match="not_found"):
-        call(key, "shops", url=f"{service.url}/wrong")
 
 
 @pytest.mark.parametrize(

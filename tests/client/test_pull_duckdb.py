@@ -413,13 +413,6 @@ def test_no_other_files_are_left_next_to_the_database(copy: Copy, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("copy")] == ["copy.duckdb"]
 
 
-@pytest.mark.parametrize("content", [b"no database", b"x" * 5000])
-def test_a_file_that_is_not_a_database_is_reported_in_one_sentence(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "copy.duckdb").write_bytes(content)
-    with pytest.raises(SinkError, match="is not a DuckDB file"):
-        duckdb_target(tmp_path)()
-
-
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(4080)])
 def test_a_file_of_another_format_is_recognised_whatever_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "clock.duckdb").write_bytes(content)

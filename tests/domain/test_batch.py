@@ -10,7 +10,6 @@ from counterfoil.domain.batch import Batch, known_facts, needed_rows, prepared, 
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.changes import (
     NEVER,
-    NO_DAY,
     Change,
     KnownFacts,
     Outcome,
@@ -114,35 +113,6 @@ def test_a_record_can_be_added_repeated_changed_late_and_removed(
         assert outcomes == [REMOVED, LATE, UNCHANGED]
 
 
-def test_a_removal_that_arrives_first_keeps_older_records_out() -> None:
-    cases: list[tuple[Change, Change, Change]] = [
-        (RemoveShop("sh_1", 5), put_shop(4), put_shop(5)),
-        (RemoveBill("sh_1", "b_1", 5), put_bill(rev=4), put_bill(rev=5)),
-        (RemoveMember("4711", 5), put_member(4), put_member(5)),
-    ]
-    for removal, late, newer in cases:
-        start = None if isinstance(removal, RemoveShop) else applied(put_shop())[1]
-        outcomes, batch = applied(removal, late, to=start)
-        assert outcomes == [UNCHANGED, LATE]
-        assert written(batch) == {"removals": 1}
-        assert batch.remembered == {removal.key: 5}
-        assert applied(late, newer, to=batch)[0] == [LATE, ADDED]
-
-
-def test_an_earlier_removal_does_not_lower_the_revision_of_a_later_one() -> None:
-    _, batch = applied(RemoveMember("4711", 5))
-    outcomes, batch = applied(RemoveMember("4711", 4), put_member(4), to=batch)
-    assert outcomes == [UNCHANGED, LATE]
-    assert batch.remembered == {}
-
-
-def test_a_bill_needs_its_shop_and_the_current_facts_of_the_shop() -> None:
-    assert applied(put_bill())[0] == [UNKNOWN_SHOP]
-    outcomes, batch = applied(put_shop(), put_bill(), put_shop(timezone="Asia/Tokyo"), put_bill("b_2"))
-    assert outcomes == [ADDED, ADDED, CHANGED, FACTS_MOVED]
-    assert applied(put_bill("b_2", known=TOKYO), to=batch)[0] == [ADDED]
-
-
 def test_only_changed_facts_raise_the_version_of_the_facts() -> None:
     _, batch = applied(put_shop())
     tokyo = put_shop(timezone="Asia/Tokyo")
@@ -216,20 +186,6 @@ def test_the_feed_is_told_of_shops_whose_bills_change() -> None:
     assert batch.touched_shops() == [1]
     assert applied(put_bill("b_1"), to=batch)[1].touched_shops() == []
     assert applied(RemoveBill("sh_1", "b_1", None), to=batch)[1].touched_shops() == [1]
-
-
-def test_a_bill_without_a_readable_time_has_no_day() -> None:
-    _, batch = applied(put_shop(), put_bill(closedAt="?", tradingDay=None))
-    assert [(row.bill_day, row.closed_at) for row in batch.added_bills()] == [(NO_DAY, None)]
-
-
-def test_history_has_no_stamp_until_it_changes() -> None:
-    _, batch = applied(put_shop(), put_bill(history=True))
-    (row,) = batch.added_bills()
-    assert row.updated_at is None
-    assert b'"updatedAt":null' in (row.body or b"")
-    _, batch = applied(put_bill(history=True, cashier="Noi"), to=batch)
-    assert [row.updated_at for row in batch.changed_bills()] == [STAMP]
 
 
 def test_an_invisible_change_is_stored_without_a_new_stamp() -> None:

@@ -22,22 +22,6 @@ def stored_count(multi_node: MultiNodeDeployment) -> int:
 
 
 @pytest.mark.long
-def test_a_flushed_meter_gives_nobody_a_new_quota(multi_node: MultiNodeDeployment) -> None:
-    multi_node.issue("counted", per_min=1000, per_day=PER_DAY)
-    node = multi_node.node()
-    assert spend(node, PER_DAY - 2) == [(200, None)] * (PER_DAY - 2)
-    until(lambda: stored_count(multi_node) == PER_DAY - 2, "the counts had reached the store")
-    multi_node.valkey.command("FLUSHALL")
-    assert spend(node, 4) == [(200, None)] * 2 + [(429, "quota_exceeded")] * 2
-    assert node.running.metric("counts_reseeded_total") == 1
-    assert until(lambda: reseeded(node), "the loss was logged") == [PER_DAY - 2]
-
-
-def reseeded(node: Node) -> list[int]:
-    return [line["count"] for line in node.running.logged() if line.get("type") == "counts_reseeded"]
-
-
-@pytest.mark.long
 def test_a_meter_that_lost_its_data_while_the_store_is_unavailable_admits_nobody(
     multi_node: MultiNodeDeployment,
 ) -> None:

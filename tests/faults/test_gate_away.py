@@ -16,8 +16,6 @@ pytestmark = pytest.mark.programs
 SLACK_SEC = 1.0
 # If there are many callers, some of them first have to wait for a free slot.
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
-# A node that still has its keys in memory reports a dead meter within this time.
-AT_ONCE_SEC = 0.5
 # The number of callers that send requests before and after the meter is restarted. The node may open enough connections
 # to the meter for all of them.
 RETURNING = 16
@@ -27,19 +25,6 @@ def assert_refused(calls: list[Call], within_sec: float) -> None:
     assert {(call.status, call.error) for call in calls} == {(503, "auth_unavailable")}
     assert not any(call.metered or call.data for call in calls)
     assert max(call.took for call in calls) < within_sec
-
-
-@pytest.mark.long
-def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatically(
-    multi_node: MultiNodeDeployment,
-) -> None:
-    node = multi_node.node()
-    client = node.client()
-    assert client.ask(BY_DAY).status == 200
-    multi_node.valkey.kill()
-    assert_refused([client.ask(BY_DAY) for _ in range(20)], AT_ONCE_SEC)
-    multi_node.valkey.start()
-    until(lambda: client.ask(BY_DAY).status == 200, "the meter was found again")
 
 
 def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answered(
@@ -103,26 +88,4 @@ def test_a_node_without_keys_admits_nobody_while_the_store_is_unavailable(
         multi_node.postgres.freeze(pid, signal.SIGCONT)
     node.store_proxy.restore()
     client = node.client()
-    until(lambda: client.ask(BY_DAY).status == 200, "the store was found again")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("befalls", ["is killed", "is cut off", "is silent"])
-def test_if_the_store_is_the_meter_a_dead_store_admits_nobody(multi_node: MultiNodeDeployment, befalls: str) -> None:
-    node = multi_node.node(meter=False)
-    client = node.client()
-    assert client.ask(BY_DAY).status == 200
-    match befalls:
-        case "is killed":
-            multi_node.postgres.kill()
-        case "is cut off":
-            node.store_proxy.cut()
-        case "is silent":
-            node.store_proxy.block()
-    for _ in range(2):
-        # The key is looked up first, then the request is counted, so both time limits apply.
-        assert_refused(call_concurrently(node.port, multi_node.key(), BY_DAY, 50), BOUND_SEC + GATE_SEC)
-    if befalls == "is killed":
-        multi_node.postgres.start()
-    node.store_proxy.restore()
     until(lambda: client.ask(BY_DAY).status == 200, "the store was found again")

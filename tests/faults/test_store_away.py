@@ -3,18 +3,13 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from counterfoil.backends.postgres.addresses import ConnectionLimits
-from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
-from records import NEW_YEAR, bill, shop
-from running_service import RunningService
-from servers import Postgres, Valkey
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -100,23 +95,3 @@ def test_a_query_past_its_time_limit_is_a_failure_and_the_next_one_is_not(multi_
         assert_failed([client.ask(BY_DAY)], LIMITS.answer_sec + SLACK_SEC)
         assert client.ask("shops").status == 200
     assert client.ask(BY_DAY).status == 200
-
-
-@pytest.mark.long
-def test_nobody_is_admitted_once_keys_are_older_than_a_revocation_may_take(
-    tmp_path: Path, postgres: Postgres, valkey: Valkey
-) -> None:
-    service = RunningService(tmp_path, store=postgres.fresh_database()[1], meter=valkey.url)
-    of = shop()
-    service.load(of, bill(of))
-    key = service.key(shop=of["id"])
-    question = {"shopId": of["id"], **NEW_YEAR}
-    assert service.get("transactions", key, **question).status_code == 200
-    postgres.kill()
-    service.clock.advance(KEYS_TRUSTED_SEC - 1)
-    assert service.error("transactions", key, **question) == "internal"
-    service.clock.advance(2)
-    assert service.error("transactions", key, **question) == "auth_unavailable"
-    postgres.start()
-    assert service.get("transactions", key, **question).status_code == 200
-    service.close()

@@ -66,16 +66,6 @@ def test_a_pass_is_read_page_by_page_and_its_last_page_has_the_mark(
     assert read(shared_service, key, since=mark, limit=limit) == ([], mark)
 
 
-def test_a_page_that_is_exactly_full_is_followed_by_an_empty_one_with_the_mark(
-    shared_service: RunningService, key: str
-) -> None:
-    full = page(shared_service, key, limit=6)
-    assert (len(full["data"]), full["mark"]) == (6, None)
-    last = page(shared_service, key, limit=6, cursor=full["nextCursor"])
-    assert (last["data"], last["nextCursor"]) == ([], None)
-    assert last["mark"]
-
-
 def test_a_client_may_go_back_to_any_page_if_it_applies_all_later_pages_again(
     shared_service: RunningService, of: Record, key: str
 ) -> None:
@@ -116,9 +106,7 @@ def test_all_pages_of_a_pass_have_the_server_time_of_the_first(
     assert second["serverTime"] == first["serverTime"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "size"), [("0", 100), ("-3", 100), ("x", 100), ("2.9", 2), ("1000", 119), ("99999999999", 119)]
-)
+@pytest.mark.parametrize(("limit", "size"), [("x", 100), ("2.9", 2), ("99999999999", 119)])
 def test_a_limit_is_never_refused(shared_service: RunningService, limit: str, size: int) -> None:
     of = branch()
     shared_service.load(of, *bills(of, 118))
@@ -215,10 +203,6 @@ def test_the_tag_changes_with_the_elements(shared_service: RunningService, of: R
         tick(shared_service)
         seen.add(shared_service.get("changes", key, since=mark).headers["etag"])
     assert len(seen) == 3
-
-
-def test_a_request_without_a_key_is_refused(shared_service: RunningService) -> None:
-    assert shared_service.error("changes") == "invalid_key"
 
 
 # --- tests that need their own service ---------------------------------------------

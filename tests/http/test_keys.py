@@ -111,7 +111,9 @@ def test_a_key_in_the_body_is_ignored(shared_service: RunningService) -> None:
     assert answer.status_code == 401
 
 
-@pytest.mark.parametrize("path", ["shops", "transactions", "transactions/x", "members", "members/lookup", "members/x"])
+@pytest.mark.parametrize(
+    "path", ["changes", "digests", "transactions", "transactions/x", "members", "members/lookup", "members/x"]
+)
 def test_every_endpoint_needs_a_key(shared_service: RunningService, path: str) -> None:
     assert seen(refusal(shared_service, None, path)) == seen(refusal(shared_service, None))
 

@@ -1,15 +1,12 @@
 """The state machine detects every deliberate fault, and finds no fault in the shipped service.
 
 A scenario is a fixed sequence of the machine's rules. It passes with the shipped
-parts and fails with the fault. In `make test-long`, Hypothesis has to find such a
-sequence by itself.
+parts and fails with the fault.
 """
 
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from sync.deliberate_faults import MACHINES
 from sync.in_process import StoreParts
@@ -291,51 +288,3 @@ def test_the_shipped_service_passes_every_scenario(fault: str) -> None:
 def test_a_service_or_client_with_the_fault_is_caught(fault: str) -> None:
     with pytest.raises(AssertionError, match=r"missing|'b\d'|does not end|(later|different) serverTime|came twice"):
         run_scenario(MACHINES[fault], SCENARIOS[fault])
-
-
-# The search for a fault needs the rules in ALWAYS_NEEDED, those in the fault's scenario, and those in ALSO_NEEDED.
-ALSO_NEEDED = {"latest horizon by day": {"a_second_job_reads_the_list_of_the_first"}}
-ALWAYS_NEEDED = {
-    "bills_come_or_change",
-    "a_bill_is_removed",
-    "time_passes",
-    "the_horizon_is_moved",
-    "a_reader_reads_on",
-    "a_feed_reader_reads_on",
-    "a_copy_is_pulled",
-    "a_replica_catches_up",
-    "a_node_looks_at_its_servers",
-    "a_reader_runs_while_one_replica_is_ahead",
-    "quiet",
-}
-
-
-def with_needed_rules(fault: str) -> type[SyncMachine]:
-    """Return the machine with the fault, without the rules that do not help to find it.
-
-    With all rules, a search for some of the faults takes thousands of examples.
-    """
-    machine = MACHINES[fault]
-    needed = ALWAYS_NEEDED.union(SCENARIOS[fault].__code__.co_names, ALSO_NEEDED.get(fault, ()))
-    functions = {rule.function.__name__: rule.function for rule in machine.setup_state().rules}
-    # Other rules may call these functions, so they stay methods of the machine, but without the decorator of a rule.
-    others = {name: function for name, function in functions.items() if name not in needed}
-    return type(machine.__name__, (machine,), others)
-
-
-# A pass that never ends does not make a copy wrong, so Hypothesis would have to run forever to detect the fault.
-@pytest.mark.long
-@pytest.mark.parametrize("fault", sorted(set(MACHINES) - {"pass without end"}))
-def test_hypothesis_finds_the_fault_by_itself(fault: str) -> None:
-    search = settings(
-        # The search ends with the first example that shows the fault.
-        max_examples=1_000,
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-    )
-    with pytest.raises((AssertionError, BaseExceptionGroup)):
-        run_state_machine_as_test(with_needed_rules(fault), settings=search)
