@@ -1,12 +1,16 @@
 """Runs the real command on the test's store in this process. `PYTHON` is the command line for a separate process."""
 
 import json
+import os
+import pty
 import resource
+import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from click.testing import CliRunner, Result
 
@@ -53,3 +57,39 @@ def file_size_limit(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def on_terminal(
+    *arguments: object, columns: int = 80, typed: bytes = b"", stdin: IO[bytes] | None = None, **variables: str
+) -> str:
+    """Run the command on its own terminal; return its output. `typed` is input that was typed in advance."""
+    mine, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
+    os.write(mine, typed)
+    process = subprocess.Popen(
+        [*PYTHON, *map(str, arguments)], stdin=stdin or theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    shown = everything_shown(mine)
+    process.wait()
+    os.close(mine)
+    return shown.decode()
+
+
+def everything_shown(terminal: int) -> bytes:
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65_536)
+        except OSError:  # On Linux, reading fails once the other end is closed.
+            return shown
+        if not piece:
+            return shown
+        shown += piece
+
+
+def run_sql(store: Path, name: str, statement: str) -> Any:
+    """Run a statement on a file of the store that no command would run; return the first value of its result."""
+    with closing(sqlite3.connect(store / f"{name}.sqlite3", isolation_level=None)) as connection:
+        found = connection.execute(statement).fetchone()
+        return found[0] if found else None

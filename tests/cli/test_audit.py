@@ -1,15 +1,12 @@
 """Tests for `counterfoil audit`, which shows who changed keys or the store, and when."""
 
-import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.command import PYTHON, Command
+from cli.command import Command, on_terminal
 from counterfoil.machine.operator import operator
 
 
@@ -130,26 +127,8 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
 def test_on_a_terminal_every_line_fits(counterfoil: Command, store: Path, columns: int) -> None:
     key_id = issue(counterfoil, "--label", "Head office ERP of the whole group", "--personal-data")
     counterfoil("keys", "update", key_id, "--label", "x" * 60, "--per-min", "1200", "--per-day", "2000000")
-    main_end, child_end = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
-    with subprocess.Popen(
-        (*PYTHON, "audit", "--store", store), stdout=child_end, stderr=subprocess.PIPE, env=environment
-    ) as process:
-        os.close(child_end)
-        text = b""
-        while chunk := _read(main_end):
-            text += chunk
-        process.wait()
-    os.close(main_end)
-    lines = text.decode().replace("\r", "").splitlines()
+    text = on_terminal("audit", "--store", store, columns=columns, NO_COLOR="1")
+    lines = text.replace("\r", "").splitlines()
     assert max(map(len, lines)) <= columns
     assert sum(key_id in line for line in lines) == 2
-    assert "x" * 60 in text.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65_536)
-    except OSError:
-        # On Linux, reading fails with this error once the process has closed its end of the terminal.
-        return b""
+    assert "x" * 60 in text

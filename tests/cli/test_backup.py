@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from actors import OPERATOR
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import bootstrap
 from records import bills, shop
 from running_service import RunningService
@@ -35,11 +35,6 @@ def loaded(counterfoil: Command) -> Command:
 
 def modes(folder: Path) -> set[int]:
     return {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.is_file()}
-
-
-def query(folder: Path, name: str, statement: str) -> Any:
-    with closing(sqlite3.connect(folder / f"{name}.sqlite3")) as connection:
-        return connection.execute(statement).fetchone()[0]
 
 
 def test_a_backup_has_all_files_is_private_and_can_be_restored(loaded: Command, target: Path, tmp_path: Path) -> None:
@@ -136,7 +131,7 @@ def test_a_store_is_replaced_only_on_request_and_its_files_are_kept(loaded: Comm
     assert "needs --yes" in loaded("restore", target, "--replace", status=2).stderr
     done = loaded.json("restore", target, "--replace", "--yes")
     assert len(loaded.json("shops")) == 2
-    assert query(Path(done["previousFiles"]), "books", "SELECT count(*) FROM shops") == 3
+    assert run_sql(Path(done["previousFiles"]), "books", "SELECT count(*) FROM shops") == 3
 
 
 def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path, store: Path) -> None:

@@ -3,7 +3,6 @@
 import gzip
 import json
 import socket
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cli.command import SHOPS, Command
+from cli.command import SHOPS, Command, run_sql
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.checks import local
@@ -20,7 +19,7 @@ from counterfoil.cli.main import program
 from counterfoil.machine.clock import SystemClock
 from counterfoil.serving.admin import Admin
 from counterfoil.settings import load
-from running_service import SECRET, backend_settings
+from running_service import SECRET, backend_settings, free_port
 
 
 @pytest.fixture
@@ -31,12 +30,6 @@ def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     counterfoil("keys", "issue", "--shop", "sh_1")
     return counterfoil
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def checks(counterfoil: Command, status: int = 0) -> dict[str, list[dict[str, Any]]]:
@@ -129,9 +122,7 @@ def test_a_damaged_database_fails(loaded: Command, store: Path) -> None:
 
 
 def test_a_schema_of_a_newer_version_fails_and_says_what_to_do(loaded: Command, store: Path) -> None:
-    with sqlite3.connect(store / "books.sqlite3") as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
+    run_sql(store, "books", "PRAGMA user_version = 99")
     found = checks(loaded, status=1)
     assert "Use that version" in found["books"][0]["message"]
     assert not {"horizon", "load", "intake"} & found.keys(), "nothing is said about what cannot be read"
@@ -141,26 +132,18 @@ def test_a_schema_of_a_newer_version_fails_and_says_what_to_do(loaded: Command, 
 
 
 def test_a_horizon_ahead_of_the_clock_is_reported(loaded: Command, store: Path) -> None:
-    with sqlite3.connect(store / "books.sqlite3") as connection:
-        connection.execute("UPDATE horizon SET at = at + 3600000")
-    connection.close()
+    run_sql(store, "books", "UPDATE horizon SET at = at + 3600000")
     found = checks(loaded)
     assert found["clock"][0]["status"] == "warn"
     assert "was set back" in found["clock"][0]["message"]
 
 
 def test_with_the_clock_behind_the_horizon_the_doctor_claims_nothing_about_a_service_or_a_load(
-    loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Command, store: Path, api_port: int
 ) -> None:
-    with sqlite3.connect(store / "books.sqlite3") as connection:
-        connection.execute("UPDATE horizon SET at = at + 3600000")
-        connection.execute("UPDATE loads SET finished_at = NULL, seen_at = seen_at + 3600000")
-    connection.close()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        monkeypatch.setenv("COUNTERFOIL_PORT", str(other.getsockname()[1]))
-        found = checks(loaded)
+    run_sql(store, "books", "UPDATE horizon SET at = at + 3600000")
+    run_sql(store, "books", "UPDATE loads SET finished_at = NULL, seen_at = seen_at + 3600000")
+    found = checks(loaded)
     assert found["horizon"][0]["code"] == "horizon_ahead"
     assert "too far behind to tell" in found["load"][0]["message"]
     assert "by this service or by another program" in found["port"][0]["message"]
@@ -170,17 +153,9 @@ def test_a_clock_from_before_2024_fails() -> None:
     assert local.clock(None, 1_000_000_000_000).status == "fail"
 
 
-def test_a_port_used_by_another_program_is_reported(
-    loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with sqlite3.connect(store / "books.sqlite3") as connection:
-        connection.execute("UPDATE horizon SET at = at - 60000")
-    connection.close()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        monkeypatch.setenv("COUNTERFOIL_PORT", str(other.getsockname()[1]))
-        found = checks(loaded)
+def test_a_port_used_by_another_program_is_reported(loaded: Command, store: Path, api_port: int) -> None:
+    run_sql(store, "books", "UPDATE horizon SET at = at - 60000")
+    found = checks(loaded)
     assert (found["port"][0]["status"], found["port"][0]["code"]) == ("warn", "port_taken")
 
 
@@ -195,10 +170,8 @@ def test_a_port_used_by_another_program_is_reported(
 def test_the_time_since_the_last_write_distinguishes_a_running_load_from_an_interrupted_one(
     loaded: Command, store: Path, seconds_ago: int, status: str, says: str
 ) -> None:
-    with sqlite3.connect(store / "books.sqlite3") as connection:
-        now = SystemClock().now_ms()
-        connection.execute("UPDATE loads SET finished_at = NULL, seen_at = ?", (now - 1000 * seconds_ago,))
-    connection.close()
+    seen_at = SystemClock().now_ms() - 1000 * seconds_ago
+    run_sql(store, "books", f"UPDATE loads SET finished_at = NULL, seen_at = {seen_at}")  # noqa: S608
     found = checks(loaded)["load"][0]
     assert found["status"] == status
     assert found["message"].startswith(says)

@@ -108,31 +108,5 @@ def test_a_file_gets_json_unless_text_is_requested(
     assert "\x1b" not in log.read_text("utf-8")
 
 
-def test_a_worker_that_cannot_start_says_so_in_the_same_format(
-    counterfoil: Command, store: Path, tmp_path: Path
-) -> None:
-    counterfoil("init")
-    log = tmp_path / "log"
-    with log.open("wb") as file:
-        served = Served(store, file.fileno(), COUNTERFOIL_LOG_FORMAT="text")
-    try:
-        until(lambda: "ready" in log.read_text("utf-8"), "the service is ready")
-        (store / "books.sqlite3").rename(store / "elsewhere")
-        for worker in worker_ids(served.process.pid):
-            os.kill(worker, signal.SIGKILL)
-        until(lambda: "Z worker failed    books.sqlite3 is missing" in log.read_text("utf-8"), "the reason is logged")
-    finally:
-        served.process.send_signal(signal.SIGTERM)
-        served.process.wait(20)
-    assert "Z server error     " in log.read_text("utf-8")
-    assert '{"at"' not in log.read_text("utf-8")
-
-
-def worker_ids(supervisor: int) -> list[int]:
-    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text("ascii").split()
-    names = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
-    return [child for child, name in names.items() if b"serving.worker" in name]
-
-
 def test_an_unknown_format_is_refused(counterfoil: Command) -> None:
     assert "log_format" in counterfoil.bare("serve", "--log-format", "xml", status=2).output.replace("-", "_")

@@ -2,14 +2,13 @@
 
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import API_VERSION, __version__
 from counterfoil.cli.main import COMMANDS, Program
 from counterfoil.ports import StoreUnavailable
@@ -131,13 +130,6 @@ def test_an_unusable_setting_is_reported_in_one_sentence_with_exit_status_1(
     assert result.stderr == "counterfoil: port must be a whole number, not 'many' (COUNTERFOIL_PORT).\n"
 
 
-@pytest.mark.parametrize("arguments", [("keys", "list"), ("usage",), ("prune",)])
-def test_a_read_only_command_creates_no_store(counterfoil: Command, store: Path, arguments: tuple[str, ...]) -> None:
-    result = counterfoil(*arguments, status=1)
-    assert result.stderr.startswith(f"counterfoil: there is no store at {store}")
-    assert not store.exists()
-
-
 @pytest.mark.parametrize(
     "arguments", [("keys", "list"), ("keys", "issue", "--shop", "sh_1"), ("load", "-"), ("serve",)]
 )
@@ -162,14 +154,6 @@ def test_a_store_that_is_not_a_database_is_reported_in_one_sentence(counterfoil:
         "counterfoil: the store is unavailable: keys.sqlite3 is damaged (file is not a database): "
         "stop the service and restore the file from a backup.\n"
     )
-
-
-def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_1")
-    with sqlite3.connect(store / "keys.sqlite3") as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    assert "newer version of Counterfoil" in counterfoil("keys", "list", status=1).stderr
 
 
 class WrongSettings(SettingsError):
@@ -202,9 +186,7 @@ def test_an_unexpected_error_is_one_sentence_and_the_traceback_is_shown_on_reque
     counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counterfoil("keys", "issue", "--shop", "sh_1")
-    with sqlite3.connect(store / "keys.sqlite3") as connection:
-        connection.execute("UPDATE keys SET body = x'00'")
-    connection.close()
+    run_sql(store, "keys", "UPDATE keys SET body = x'00'")
     sentence = counterfoil("keys", "list", status=1).stderr
     assert sentence.startswith("counterfoil: unexpected error (DecodeError")
     assert "COUNTERFOIL_DEBUG=1" in sentence

@@ -23,16 +23,8 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.serving.admin import Admin, Readiness
 from counterfoil.settings import load
 from records import bill, shop
-from running_service import ManualClock, backend_settings
+from running_service import SECRET, ManualClock, backend_settings, free_port
 from waiting import until
-
-SECRET = "a deployment secret for tests only, long enough"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

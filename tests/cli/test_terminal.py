@@ -15,7 +15,7 @@ from typing import IO
 
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command, everything_shown, on_terminal
 from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.usage import SqliteUsage
@@ -27,35 +27,6 @@ from counterfoil.machine.clock import SystemClock
 pytestmark = pytest.mark.programs
 
 ESCAPE = "\x1b["
-
-
-def on_terminal(
-    *arguments: object, columns: int = 80, typed: bytes = b"", stdin: IO[bytes] | None = None, **variables: str
-) -> str:
-    """Run the command on its own terminal; return its output. `typed` is input that was typed in advance."""
-    mine, theirs = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
-    os.write(mine, typed)
-    process = subprocess.Popen(
-        [*PYTHON, *map(str, arguments)], stdin=stdin or theirs, stdout=theirs, stderr=theirs, env=environment
-    )
-    os.close(theirs)
-    shown = _everything(mine)
-    process.wait()
-    os.close(mine)
-    return shown.decode()
-
-
-def _everything(terminal: int) -> bytes:
-    shown = b""
-    while True:
-        try:
-            piece = os.read(terminal, 65_536)
-        except OSError:  # On Linux, reading fails once the other end is closed.
-            return shown
-        if not piece:
-            return shown
-        shown += piece
 
 
 def test_a_terminal_gets_colours_and_a_pipe_does_not(counterfoil: Command, store: Path) -> None:
@@ -199,7 +170,7 @@ def test_a_change_is_refused_if_the_key_changed_while_the_operator_was_asked(cou
     assert "alice (console) changed perDay from 10,000 to 500" in asked.decode()
     change_in_console(600)
     os.write(mine, b"y\n")
-    said = " ".join(_everything(mine).decode().split())
+    said = " ".join(everything_shown(mine).decode().split())
     assert process.wait() == 1
     os.close(mine)
     assert f"key {key_id} was changed by somebody else in the meantime, so nothing was done." in said

@@ -2,10 +2,6 @@
 
 import asyncio
 import json
-import os
-import pty
-import sqlite3
-import subprocess
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -13,7 +9,7 @@ from pathlib import Path
 import pytest
 from click import unstyle
 
-from cli.command import PYTHON, Command
+from cli.command import Command, on_terminal, run_sql
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.usage import _day_line
 from counterfoil.domain.access import Key, Scope
@@ -84,12 +80,7 @@ def test_without_keys_a_note_is_printed_on_a_terminal_and_in_a_pipe(counterfoil:
     counterfoil("init")
     result = counterfoil("usage")
     assert (result.stdout, "no keys found" in result.stderr) == ("", True)
-    main_end, child_end = pty.openpty()
-    words = (*PYTHON, "usage", "--store", store)
-    told = subprocess.run(words, stdout=child_end, stderr=subprocess.PIPE, check=True).stderr
-    os.close(child_end)
-    os.close(main_end)
-    assert b"no keys found" in told
+    assert "no keys found" in on_terminal("usage", "--store", store)
 
 
 def test_an_unknown_key_id_is_reported(counterfoil: Command, key_id: str) -> None:
@@ -142,8 +133,7 @@ def test_prune_deletes_removals_of_the_feed_after_400_days(counterfoil: Command,
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n' + bill)
     counterfoil("load", "-", stdin=bill.replace(b"}", b',"removed":true}'))
     assert counterfoil.json("prune")["removals"] == 0
-    with closing(sqlite3.connect(store / "books.sqlite3")) as connection, connection:
-        connection.execute("UPDATE horizon SET at = at + 401 * 86400000")
+    run_sql(store, "books", "UPDATE horizon SET at = at + 401 * 86400000")
     assert "Deleted 1 removal older than 400 days from the change feed." in counterfoil("prune").stdout
 
 
