@@ -15,7 +15,7 @@ from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.text import csv_text
-from records import NEW_YEAR, base, bill, bills, branch, member
+from records import bill, branch
 
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
 COMMANDS = {
@@ -28,27 +28,6 @@ COMMANDS = {
     "/audit": "counterfoil audit",
     "/personal-data": "counterfoil usage --disclosures",
 }
-
-
-@pytest.fixture
-def used(console: RunningConsole) -> dict[str, Any]:
-    """Load a shop with a member and three bills, and send four requests, one of which fails.
-
-    Return the ID of the key, the shop, and the IDs of the requests.
-    """
-    shop = branch(name="Riverside")
-    console.service.load(shop, base(shop), member(shop), *bills(shop, 3))
-    key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)
-    asked = {
-        "bills": console.service.get("transactions", key, shopId=shop["id"], **NEW_YEAR),
-        "members": console.service.get("members", key, providerId=shop["providerId"]),
-        "wrong": console.service.get("transactions", key, shopId="elsewhere", **NEW_YEAR),
-        "changes": console.service.get("transactions", key, shopId=shop["id"], updatedSince="1970-01-01T00:00:00Z"),
-    }
-    # Stopping the service writes the records of its requests.
-    console.service.restart()
-    ids = {name: answer.headers["x-request-id"] for name, answer in asked.items()}
-    return {"key_id": key.split("_")[2], "shop": shop, "ids": ids}
 
 
 @pytest.mark.parametrize("language", ["en", "th"])
