@@ -80,7 +80,7 @@ def test_options_select_requests(counterfoil: Command, store: Path, key_id: str)
 def test_only_the_latest_requests_are_shown_and_the_rest_is_mentioned(
     counterfoil: Command, store: Path, key_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterfoil.cli.requests.PER_PAGE", 2)
+    monkeypatch.setattr("counterfoil.views.requests.PER_QUERY", 2)
     write(store, *(record(key_id, f"r-{n}", age_ms=1_000 * n) for n in range(6)))
     shown = counterfoil("requests", "--limit", 5, "--json")
     assert [one["requestId"] for one in json.loads(shown.stdout)] == ["r-0", "r-1", "r-2", "r-3", "r-4"]

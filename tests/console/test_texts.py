@@ -7,13 +7,14 @@ from string import Formatter
 import pytest
 
 from counterfoil.console.layout import NAVIGATION
-from counterfoil.console.pages.key_facts import WARNINGS
-from counterfoil.console.pages.keys import SHOWN
+from counterfoil.console.pages.keys import SHOWN, WARNINGS
 from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
 from counterfoil.domain.audit import Act
 
-SOURCES = Path(__file__).parents[2] / "src" / "counterfoil" / "console"
-_USE = re.compile(r"""\bt\(f?["']([a-z0-9_.{}A-Z-]+)["']""")
+PACKAGE = Path(__file__).parents[2] / "src" / "counterfoil"
+SOURCES = [*(PACKAGE / "console").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")]
+# The headings of columns on pages are named in views.
+_USE = re.compile(r"""(?:\bt\(f?|\bpage=)["']([a-z0-9_.{}A-Z-]+)["']""")
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 # Texts that need no translation, because they are technical terms.
 SAME = {"store.horizon"}
@@ -24,7 +25,7 @@ def placeholders(text: str) -> set[str]:
 
 
 def uses() -> set[str]:
-    return {name for file in SOURCES.rglob("*.py") for name in _USE.findall(file.read_text("utf-8"))}
+    return {name for file in SOURCES for name in _USE.findall(file.read_text("utf-8"))}
 
 
 @pytest.mark.parametrize("name", TABLE)

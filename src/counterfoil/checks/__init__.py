@@ -1,1 +1,1 @@
-"""Results that commands and the console share: checks with advice, the freshness of copies, and requests per day."""
+"""Checks of the service, the store and deliveries, with advice, for commands and the console."""

@@ -3,7 +3,6 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
@@ -11,12 +10,13 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.keys import duration, instant, key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, echo, is_terminal, print_json, print_note, print_table, style
-from counterfoil.domain.audit import Act, AuditEntry, FieldValue
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.cli.terminal import echo, is_terminal, print_json, print_list, print_note, style
+from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
+from counterfoil.views.audit import COLUMNS, plain_changes
+from counterfoil.views.columns import json_row
 
 # The width of the action column: the length of the longest action name.
 ACT_WIDTH = max(len(act.value) for act in Act)
@@ -70,7 +70,7 @@ def command(
     found = bootstrap.operator_reads(existing_store(ctx, store)).audit(limit + 1, keyid, since or 0)
     shown = found[:limit]
     if as_json:
-        print_json([_view(entry) for entry in shown])
+        print_json([json_row(COLUMNS, entry) for entry in shown])
     elif not shown:
         print_note(
             "there are no entries"
@@ -81,42 +81,11 @@ def command(
         for entry in shown:
             _print_entry(entry)
     else:
-        print_table(_COLUMNS, [_row(entry) for entry in shown])
+        print_list(COLUMNS, shown, ("at", "act", "keyId"))
     if len(found) > limit:
         print_note(
             f"there are more entries; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
         )
-
-
-def _view(entry: AuditEntry) -> dict[str, object]:
-    """Return the entry as `--json` prints it."""
-    return {
-        "at": iso_utc(entry.at),
-        "act": entry.act,
-        "actor": entry.actor.name,
-        "via": entry.actor.via,
-        "host": entry.actor.host,
-        "keyId": entry.key_id,
-        "changes": entry.changes,
-        "detail": entry.detail,
-    }
-
-
-_COLUMNS = (
-    DisplayColumn("time"),
-    DisplayColumn("act"),
-    DisplayColumn("key ID"),
-    DisplayColumn("actor"),
-    DisplayColumn("via"),
-    DisplayColumn("host"),
-    DisplayColumn("changes"),
-)
-
-
-def _row(entry: AuditEntry) -> tuple[str, ...]:
-    actor = entry.actor
-    about = entry.detail or "; ".join(_changes(entry))
-    return iso_utc(entry.at), entry.act, entry.key_id or "-", actor.name, actor.via, actor.host or "-", about or "-"
 
 
 def _print_entry(entry: AuditEntry) -> None:
@@ -136,26 +105,7 @@ def _print_entry(entry: AuditEntry) -> None:
         *((style(who, dim=True),) if fits else ()),
     )
     echo(GAP.join(columns))
-    for text in (*(() if fits else (who,)), entry.detail or ", ".join(_changes(entry))):
+    for text in (*(() if fits else (who,)), entry.detail or ", ".join(plain_changes(entry))):
         if text:
             for line in textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT):
                 echo(line)
-
-
-def _changes(entry: AuditEntry) -> Sequence[str]:
-    """Return each change as a string. Times that only repeat the time of the entry are left out."""
-    return [
-        f"{name} {_text(change.after)}"
-        if change.before is None and entry.act != Act.KEY_CHANGED
-        else f"{name} {_text(change.before)} -> {_text(change.after)}"
-        for name, change in entry.changes.items()
-        if change.after != iso_utc(entry.at)
-    ]
-
-
-def _text(value: FieldValue) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return value if isinstance(value, str) else " ".join(value)

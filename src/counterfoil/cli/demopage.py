@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from counterfoil.cli.keys import key_view
 from counterfoil.cli.terminal import echo, print_fields, print_json, style
 from counterfoil.console.links import link_command
 from counterfoil.demo.showcase import DemoKey, Showcase, reference_url
 from counterfoil.domain.access import permissions
 from counterfoil.machine.addresses import url
+from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings
+from counterfoil.views.columns import json_row
+from counterfoil.views.keys import columns
 
 # The name and the address of each process in the demo's cluster.
 Addresses = Sequence[tuple[str, str]]
@@ -37,7 +39,7 @@ def _key_view(demo_key: DemoKey) -> dict[str, object]:
     return {
         "purpose": role.purpose,
         "key": demo_key.text,
-        **key_view(demo_key.key),
+        **json_row(columns(SystemClock().now_ms()), demo_key.key),
         "shopId": role.shop_ids[0],
         "shopIds": role.shop_ids,
         "providerId": role.provider_ids[0] if role.provider_ids else None,

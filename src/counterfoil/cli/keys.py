@@ -5,40 +5,52 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import NamedTuple
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.cli.key_report import print_report, read_report, report_fields, report_view
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
-from counterfoil.cli.recent_key_changes import confirm_replacement, recent_values, successors_by_others
 from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import (
-    DisplayColumn,
     confirm,
     echo,
     is_terminal,
     print_fields,
     print_json,
+    print_list,
     print_note,
-    print_table,
     style,
 )
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions, successors_of
-from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
-from counterfoil.key_issuing import AlreadyRotated, KeyIssuingError
+from counterfoil.domain.messages import duration as span_text
+from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.operator_reads import ErrorGroup, OperatorReads
 from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, parse_duration
+from counterfoil.views import copies
+from counterfoil.views.audit import value_text
+from counterfoil.views.columns import json_row, minute
+from counterfoil.views.copies import CopyRow, copy_rows
+from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, permission_names, revoked_at, state
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 MAX_SPAN_MS = 9_999 * 7 * DAY_MS
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
+REPORTED_DAYS = 7
+# How long a change counts as recent, and how many of the key's latest audit entries are searched for recent changes.
+RECENT_MS, RECENT_ENTRIES = HOUR_MS, 100
 
 
 def key_id(value: str) -> str:
@@ -76,25 +88,6 @@ def instant(value: str) -> int:
             f"{value!r} is not a valid time. Include the time zone, for example 2026-11-23T00:00+07:00."
         )
     return to_ms(moment)
-
-
-def key_view(key: Key) -> dict[str, object]:
-    """Return the key as `--json` prints it."""
-    is_revoked = key.is_revoked(_now())
-    revoked_at = key.revokes_at if is_revoked and key.revoked_at is None else key.revoked_at
-    return {
-        "keyId": key.key_id,
-        "label": key.label,
-        "scope": {"kind": key.scope.kind, "id": key.scope.id},
-        "permissions": permissions(key),
-        "perMin": key.per_min,
-        "perDay": key.per_day,
-        "createdAt": iso_utc(key.created_at),
-        "revoked": is_revoked,
-        "revokedAt": None if revoked_at is None else iso_utc(revoked_at),
-        "revokesAt": None if is_revoked or key.revokes_at is None else iso_utc(key.revokes_at),
-        "successorOf": key.successor_of,
-    }
 
 
 def single_key_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -169,14 +162,14 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
     found = bootstrap.operator_reads(existing_store(ctx, store)).keys()
     keys = [key for key in found if not (active and key.is_revoked(_now()))]
     if as_json:
-        print_json([key_view(key) for key in keys])
+        print_json([json_row(columns(_now()), key) for key in keys])
     elif not keys:
         print_note("no keys found. Run `counterfoil keys issue` to create one.")
     elif is_terminal(sys.stdout):
         for key in keys:
             _print_on_two_lines(key)
     else:
-        print_table(_COLUMNS, [_row(key) for key in keys])
+        print_list(columns(_now()), keys, ("keyId", "label", "scope", "perMin", "perDay"))
 
 
 @command.command()
@@ -189,16 +182,16 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
     settings, now = existing_store(ctx, store), _now()
     key = key_issuing.key_in(bootstrap.operator_reads(settings).keys(), keyid)
     try:
-        report = read_report(settings, key, now)
+        report = _read_report(settings, key, now)
     except (StoreUnavailable, StoreMismatch) as error:
         print_note(f"the usage of this key cannot be shown: {error}")
         _print_key(key, as_json)
         return
     if as_json:
-        print_json({**key_view(key), **report_view(report)})
+        print_json({**json_row(columns(now), key), **_report_json(report)})
     else:
-        _print_key(key, as_json=False, more=report_fields(report))
-        print_report(report, now)
+        _print_key(key, as_json=False, more=_report_fields(report))
+        _print_report(report, now)
 
 
 @command.command()
@@ -242,14 +235,14 @@ def update(
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     settings, now, by = existing_store(ctx, store), _now(), operator()
     with _open_key_store(settings) as key_store:
-        seen = key_issuing.find(key_store, keyid)
+        key = key_issuing.find(key_store, keyid)
         # Refuse a revoked key before the operator is asked anything.
-        key_issuing.require_not_revoked(seen, now)
-        replaced = recent_values(settings, seen, changes, now, by)
+        key_issuing.require_not_revoked(key, now)
+        replaced = recent_values(settings, key, changes, now, by)
         if not yes:
             confirm_replacement(replaced)
         # If somebody else changes the key while the operator is being asked, this update is refused.
-        _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=seen), as_json)
+        _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=key), as_json)
     for value in replaced:
         print_note(f"{value.description} This command has replaced that value with {value.replacement}.")
 
@@ -292,7 +285,7 @@ def rotate(
     # An earlier command may have scheduled the revocation.
     ends_at = issued.replaces.revokes_at if issued.replaces else None
     if ends_at is not None:
-        echo(f"The old key {keyid} works until {_format_time(ends_at)}.")
+        echo(f"The old key {keyid} works until {minute(ends_at)}.")
     else:
         echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
@@ -320,11 +313,11 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
         else:
             after = key_issuing.schedule_revocation(key_store, keyid, at, now, operator())
     if as_json:
-        print_json(key_view(after))
+        print_json(json_row(columns(now), after))
     elif before.is_revoked(now):
-        echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at or before.revokes_at or now)}.")
+        echo(f"Key {keyid} was already revoked at {minute(before.revoked_at or before.revokes_at or now)}.")
     elif at is not None:
-        echo(f"Key {keyid} works until {_format_time(at)}.")
+        echo(f"Key {keyid} works until {minute(at)}.")
     else:
         echo(f"Revoked key {keyid}. A running service refuses it within a second.")
 
@@ -333,7 +326,7 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
     if not is_terminal(sys.stdin):
         raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
     name = f"{key.key_id} ({key.label})" if key.label else key.key_id
-    when = "This cannot be undone" if at is None else f"It will stop working at {_format_time(at)}"
+    when = "This cannot be undone" if at is None else f"It will stop working at {minute(at)}"
     confirm(f"Revoke {name}? {when}")
 
 
@@ -355,54 +348,23 @@ def _now() -> int:
     return SystemClock().now_ms()
 
 
-def _format_time(instant: int) -> str:
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 # --- output ---------------------------------------------------------------------
-
-_COLUMNS = (
-    DisplayColumn("key ID"),
-    DisplayColumn("label"),
-    DisplayColumn("scope"),
-    DisplayColumn("/min", align_right=True),
-    DisplayColumn("/day", align_right=True),
-    DisplayColumn("permissions"),
-    DisplayColumn("state"),
-)
 
 
 def _print_on_two_lines(key: Key) -> None:
     """Print a key on two lines, which leaves room for long labels on a narrow terminal."""
-    state = _state(key)
-    shown = "" if state == "active" else style(f"  {state}", fg="red" if key.is_revoked(_now()) else "yellow")
+    shown_state = state(key, _now())
+    colour = "red" if key.is_revoked(_now()) else "yellow"
+    shown = "" if shown_state == "active" else style(f"  {shown_state}", fg=colour)
     granted_flags = "".join(style(f"  +{permission}", fg="cyan") for permission in permissions(key))
     about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
     echo(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
     echo(f"{'':<{ID_LENGTH}}  {about}", dim=True)
 
 
-def _row(key: Key) -> tuple[str, ...]:
-    return (
-        key.key_id,
-        key.label,
-        f"{key.scope.kind} {key.scope.id}",
-        f"{key.per_min:,}",
-        f"{key.per_day:,}",
-        ", ".join(permissions(key)) or "none",
-        _state(key),
-    )
-
-
-def _state(key: Key) -> str:
-    if key.is_revoked(_now()):
-        return "revoked"
-    return "active" if key.revokes_at is None else f"active until {_format_time(key.revokes_at)}"
-
-
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     if as_json:
-        print_json({"key": issued.text, **key_view(issued.key)})
+        print_json({"key": issued.text, **json_row(columns(_now()), issued.key)})
         return
     echo(style(issued.text, bold=True))
     echo()
@@ -413,19 +375,147 @@ def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
 
 def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) -> None:
     if as_json:
-        print_json(key_view(key))
+        print_json(json_row(columns(_now()), key))
         return
-    revoked_at = key.revoked_at or key.revokes_at
+    ended_at = revoked_at(key, _now())
     print_fields(
         [
             ("key ID", style(key.key_id, bold=True)),
             ("label", key.label or "-"),
             ("scope", f"{key.scope.kind} {key.scope.id}"),
             ("limits", f"{counted(key.per_min, 'request')} per minute, {key.per_day:,} per day (Thailand time)"),
-            ("permissions", ", ".join(permissions(key)) or "none"),
-            ("issued", _format_time(key.created_at)),
+            ("permissions", permission_names(key)),
+            ("issued", minute(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),
-            ("state", _state(key) + (f" {_format_time(revoked_at)}" if key.is_revoked(_now()) and revoked_at else "")),
+            ("state", state(key, _now()) + (f" {minute(ended_at)}" if ended_at else "")),
             *more,
         ]
     )
+
+
+# --- the usage of a key -------------------------------------------------------------
+
+
+class KeyReport(Struct, frozen=True, kw_only=True):
+    """The usage of a key. Its JSON has the same names as that of the console's page about the key."""
+
+    last_used: int | None
+    days: list[KeyDay]
+    errors: list[ErrorGroup]
+    copies: list[CopyRow]
+
+
+def _read_report(settings: Settings, key: Key, now: int) -> KeyReport:
+    span = days_until(thai_day(now), REPORTED_DAYS)
+    reads = bootstrap.operator_reads(settings)
+    return KeyReport(
+        last_used=reads.last_used().get(key.key_id),
+        days=key_days(reads.days(span[0], span[-1], key.key_id), span),
+        errors=reads.errors(now - REPORTED_DAYS * DAY_MS, key.key_id),
+        copies=copy_rows(key, reads.copies(key.lineage), _loaded_shops(reads, now), now),
+    )
+
+
+def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:
+    try:
+        return reads.shops(now, count_all=False)
+    except (StoreUnavailable, StoreMismatch):
+        return None
+
+
+def _report_json(report: KeyReport) -> dict[str, object]:
+    return {
+        "lastUsed": None if report.last_used is None else iso_utc(report.last_used),
+        "days": report.days,
+        "errors": [json_row(ERRORS, group) for group in report.errors],
+        "copies": report.copies,
+    }
+
+
+def _report_fields(report: KeyReport) -> list[tuple[str, str]]:
+    """Return the time of the last request and the counts of the last 7 days, as names and values."""
+    requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
+    refused = sum(day.rate_limited + day.refused for day in report.days)
+    others = counted(refused, "request that was", "requests that were")
+    usage = (
+        f"{counted(requests, 'request')} in the last {REPORTED_DAYS} days, of which {errors:,} failed. "
+        f"This does not include {others} refused because of the rate limit or a revoked key."
+    )
+    return [("last used", minute(report.last_used) if report.last_used else "never"), ("usage", usage)]
+
+
+def _print_report(report: KeyReport, now: int) -> None:
+    """Print a table of the errors, a table of the copy's lists, and notes about changes that were not read."""
+    if report.errors:
+        echo()
+        print_list(ERRORS, report.errors)
+    if report.copies:
+        echo()
+        print_list(copies.columns(now), report.copies)
+        for row in report.copies:
+            for note in _notes(row):
+                echo(f"{copies.list_name(row)}: {note}")
+
+
+def _notes(row: CopyRow) -> list[str]:
+    notes = []
+    if row.gap_from and row.gap_until:
+        notes.append(
+            f"Changes between {minute(row.gap_from)} and {minute(row.gap_until)} were not read from the list of "
+            "changes. This is expected if the copy was rebuilt during that time. To close the gap, ask the integrator "
+            f"to read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
+        )
+    if row.read_from:
+        notes.append(f"Changes before {minute(row.read_from)} were not read from the list of changes.")
+    return notes
+
+
+# --- recent changes by others ---------------------------------------------------------
+#
+# A change that the same operator made in the console counts as somebody else's.
+
+
+class RecentValue(NamedTuple):
+    """A value that somebody else set recently, and the value that replaces it."""
+
+    description: str
+    replacement: str
+
+
+def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> list[RecentValue]:
+    """Return the values that somebody else set recently and that this update replaces."""
+    planned = field_changes(key, replace(key, **changes.changed_fields()))
+    entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
+    found = []
+    for name in sorted(planned):
+        latest = next((entry for entry in entries if entry.act == Act.KEY_CHANGED and name in entry.changes), None)
+        if latest is None or (latest.actor.name, latest.actor.via) == (by.name, by.via):
+            continue
+        before, after = latest.changes[name].before, latest.changes[name].after
+        description = (
+            f"{span_text(now - latest.at)} ago, {latest.actor.name} ({latest.actor.via}) "
+            f"changed {name} from {value_text(before)} to {value_text(after)}."
+        )
+        found.append(RecentValue(description, value_text(planned[name].after)))
+    return found
+
+
+def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -> set[FieldValue]:
+    """Return the IDs of the successors that somebody else recently issued by rotating the key."""
+    entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key_id, now - RECENT_MS)
+    return {
+        entry.changes["successor"].after
+        for entry in entries
+        if entry.act == Act.KEY_ROTATED and (entry.actor.name, entry.actor.via) != (by.name, by.via)
+    }
+
+
+def confirm_replacement(replaced: list[RecentValue]) -> None:
+    """Ask whether to replace each value, and abort if the answer is no. Raise if there is no terminal."""
+    for value in replaced:
+        if not is_terminal(sys.stdin):
+            raise KeyIssuingError(
+                f"{value.description} Nothing was changed. "
+                f"To replace that value with {value.replacement}, run the command with --yes."
+            )
+        confirm(f"{value.description} Replace it with {value.replacement}?")

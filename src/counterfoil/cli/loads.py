@@ -6,19 +6,18 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
-from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
+from counterfoil.cli.terminal import print_json, print_list, print_note
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import LoadRow, OperatorReads, load_state
-
-MOST_LOADS, MOST_REJECTS = 100, 1_000
+from counterfoil.operator_reads import LoadRow
+from counterfoil.views import loads as views
+from counterfoil.views.columns import json_row
 
 
 @click.command()
 @click.argument("number", type=click.IntRange(1), required=False)
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_LOADS), default=20, show_default=True, help="Maximum number of loads."
+    "--limit", type=click.IntRange(1, views.MOST_LOADS), default=20, show_default=True, help="Maximum number of loads."
 )
 @store_option
 @json_option
@@ -37,83 +36,33 @@ def command(ctx: click.Context, number: int | None, limit: int, store: str | Non
     if number is None:
         _print_loads(reads.loads(limit), as_json)
     else:
-        _print_rejects(_find(reads, number), reads.rejects(number, MOST_REJECTS), as_json)
-
-
-def _find(reads: OperatorReads, number: int) -> LoadRow:
-    found = next((one for one in reads.loads(MOST_LOADS) if one.number == number), None)
-    if found is None:
-        raise click.ClickException(
-            f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
-        )
-    return found
-
-
-def _view(one: LoadRow) -> dict[str, object]:
-    return {
-        "number": one.number,
-        "source": one.source,
-        "state": load_state(one, SystemClock().now_ms()),
-        "startedAt": iso_utc(one.started_at),
-        "finishedAt": None if one.finished_at is None else iso_utc(one.finished_at),
-        "lines": one.lines,
-        "changed": one.changed,
-        "rejected": one.rejected,
-        "reasons": one.reasons,
-        "rejectsFile": one.rejects_file,
-    }
+        load = views.find(reads, number)
+        if load is None:
+            raise click.ClickException(
+                f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
+            )
+        _print_rejects(load, reads.rejects(number, views.MOST_REJECTS), as_json)
 
 
 def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
+    columns = views.columns(SystemClock().now_ms())
     if as_json:
-        print_json([_view(one) for one in loads])
-        return
-    if not loads:
+        print_json([json_row(columns, load) for load in loads])
+    elif loads:
+        print_list(columns, loads, ("number", "startedAt", "state", "lines", "changed", "rejected"))
+    else:
         print_note("nothing has been loaded yet. Run `counterfoil load` to load source records.")
-        return
-    columns = (
-        DisplayColumn("load", align_right=True),
-        DisplayColumn("started (Thailand time)", no_wrap=True),
-        DisplayColumn("state"),
-        DisplayColumn("lines", align_right=True),
-        DisplayColumn("changed", align_right=True),
-        DisplayColumn("rejected", align_right=True),
-        DisplayColumn("source"),
-    )
-    now = SystemClock().now_ms()
-    rows = [
-        (
-            one.number,
-            f"{from_ms(one.started_at, THAI_TIME):%Y-%m-%d %H:%M:%S}",
-            load_state(one, now),
-            f"{one.lines:,}",
-            f"{one.changed:,}",
-            f"{one.rejected:,}",
-            one.source or "-",
-        )
-        for one in loads
-    ]
-    print_table(columns, rows)
 
 
 def _print_rejects(load: LoadRow, rejects: Sequence[RejectedLine], as_json: bool) -> None:
+    columns = views.rejects({})
     if as_json:
-        lines = [
-            {"source": one.source, "line": one.line, "reason": one.reason, "fields": list(one.fields)}
-            for one in rejects
-        ]
-        print_json({**_view(load), "rejects": lines})
+        lines = [json_row(columns, reject) for reject in rejects]
+        print_json({**json_row(views.columns(SystemClock().now_ms()), load), "rejects": lines})
         return
     if not rejects:
         print_note(f"the store has no rejected lines from load {load.number}.")
         return
-    columns = (
-        DisplayColumn("line", align_right=True),
-        DisplayColumn("reason"),
-        DisplayColumn("fields"),
-        DisplayColumn("source"),
-    )
-    rows = [(f"{one.line:,}", one.reason, " ".join(one.fields) or "-", one.source or "-") for one in rejects]
-    print_table(columns, rows)
+    print_list(columns, rejects, ("line", "reason", "fields"))
     if load.rejected > len(rejects):
         print_note(f"the first {len(rejects):,} of {load.rejected:,} rejected lines are shown.")

@@ -3,26 +3,24 @@
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC
 from typing import NoReturn
 
 import click
 from click.core import ParameterSource
-from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli.audit import since_time
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, echo, print_json, print_note, print_table, style
+from counterfoil.cli.terminal import echo, print_json, print_list, print_note, style
 from counterfoil.domain.access import REQUEST_RECORD_DAYS
-from counterfoil.domain.calendar import from_ms, iso_utc
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter, RequestFollower
 from counterfoil.text import counted, csv_text
+from counterfoil.views.columns import arranged, json_row, plain_text
+from counterfoil.views.requests import columns, find
 
-PER_PAGE = 1_000
 FOLLOW_SEC = 1.0
 ERRORS = sorted(problem.code for problem in TABLE)
 
@@ -99,22 +97,12 @@ def command(
     reads = bootstrap.operator_reads(existing_store(ctx, store))
     if follow:
         _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
-    found = _find(reads, wanted, limit + 1)
+    found, _ = find(reads, wanted, limit + 1)
     _print(found[:limit], as_json=as_json, as_csv=as_csv)
     if len(found) > limit:
         print_note(
             f"there are more requests; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
         )
-
-
-def _find(reads: OperatorReads, wanted: RequestFilter, limit: int) -> list[RecordedRequest]:
-    """Return up to `limit` requests, from as many pages as needed. A page may contain only a few matches."""
-    page = reads.requests(wanted, min(limit, PER_PAGE))
-    found = page.requests
-    while page.next and len(found) < limit:
-        page = reads.requests(replace(wanted, before=page.next), min(limit - len(found), PER_PAGE))
-        found += page.requests
-    return found
 
 
 def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_csv: bool) -> NoReturn:
@@ -124,59 +112,42 @@ def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_cs
     if as_csv:
         sys.stdout.write(csv_text([_NAMES], "\n"))
     while True:
-        for one in follower.new_requests():
+        for request in follower.new_requests():
             if as_json:
-                print_json(_view(one))
+                print_json(json_row(_COLUMNS, request))
             elif as_csv:
-                sys.stdout.write(csv_text([_values(one)], "\n"))
+                sys.stdout.write(csv_text(_csv([request]), "\n"))
             else:
-                echo(_line(one))
+                echo(_line(request))
         sys.stdout.flush()
         time.sleep(FOLLOW_SEC)
 
 
-_NAMES = ("at", "requestId", "keyId", "route", "status", "error", "tookUs", "providerId", "members")
+_COLUMNS = columns()
+_NAMES = [column.json for column in _COLUMNS if column.json]
+# The order in a terminal.
+_FIRST = ("at", "status", "took", "route", "keyId", "requestId", "error")
 
 
-def _values(one: RecordedRequest) -> tuple[object, ...]:
-    about = (one.request_id, one.key_id, one.route, one.status, one.error, one.took_us)
-    return iso_utc(one.at), *about, one.personal_base, one.personal_members
+def _csv(found: Sequence[RecordedRequest]) -> list[list[object]]:
+    """Return the rows of `--csv`, which has the names and values of `--json`."""
+    return [list(json_row(_COLUMNS, request).values()) for request in found]
 
 
-def _view(one: RecordedRequest) -> dict[str, object]:
-    return dict(zip(_NAMES, _values(one), strict=True))
-
-
-_COLUMNS = (
-    DisplayColumn("time (UTC)", no_wrap=True),
-    DisplayColumn("status", align_right=True),
-    DisplayColumn("ms", align_right=True),
-    DisplayColumn("route"),
-    DisplayColumn("key ID", "bold", no_wrap=True),
-    DisplayColumn("request ID"),
-    DisplayColumn("error"),
-)
-
-
-def _cells(one: RecordedRequest) -> tuple[str, ...]:
-    at = f"{from_ms(one.at, UTC):%Y-%m-%d %H:%M:%S}.{one.at % 1000:03}"
-    took = f"{one.took_us / 1000:,.1f}"
-    return at, str(one.status), took, one.route, one.key_id, one.request_id, one.error or "-"
-
-
-def _line(one: RecordedRequest) -> str:
-    at, status, took, route, key, request, error = _cells(one)
-    colour = "red" if one.status >= 500 else "yellow" if one.status >= 400 else "green"
-    shown = f"{style(status, fg=colour)}  {took:>9} ms  {route:<21}  {style(key, bold=True)}  {request}"
-    return f"{style(at, dim=True)}  {shown}" + ("" if one.error is None else f"  {error}")
+def _line(request: RecordedRequest) -> str:
+    at, took, *_ = (plain_text(column, request) for column in arranged(_COLUMNS, ("at", "took")))
+    colour = "red" if request.status >= 500 else "yellow" if request.status >= 400 else "green"
+    about = f"{request.route:<21}  {style(request.key_id, bold=True)}  {request.request_id}"
+    error = "" if request.error is None else f"  {request.error}"
+    return f"{style(at, dim=True)}  {style(str(request.status), fg=colour)}  {took:>9} ms  {about}{error}"
 
 
 def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool) -> None:
     if as_json:
-        print_json([_view(one) for one in found])
+        print_json([json_row(_COLUMNS, request) for request in found])
     elif as_csv:
-        sys.stdout.write(csv_text([_NAMES, *map(_values, found)], "\n"))
+        sys.stdout.write(csv_text([_NAMES, *_csv(found)], "\n"))
     elif found:
-        print_table(_COLUMNS, [_cells(one) for one in found])
+        print_list(_COLUMNS, found, _FIRST)
     else:
         print_note(f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days.")

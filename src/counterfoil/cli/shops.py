@@ -9,11 +9,12 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, echo, is_terminal, print_json, print_note, print_table, style
-from counterfoil.domain.activity import LEARNING_DAYS, MISSING_BILLS, ShopActivity, format_usual
-from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
+from counterfoil.cli.terminal import echo, is_terminal, print_json, print_list, print_note, style
+from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
+from counterfoil.views.columns import json_row
+from counterfoil.views.shops import columns, last_bill, state_text
 
 
 @click.command()
@@ -42,86 +43,31 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
         if not found:
             raise click.ClickException(f"no shops of franchise {franchise} are loaded. {_known_franchises(known)}")
     if as_json:
-        print_json([shop_view(shop) for shop in found])
+        print_json([json_row(columns(), shop) for shop in found])
     elif not found:
         print_note("no shops are loaded yet. Run `counterfoil load` to load some.")
     elif is_terminal(sys.stdout):
         _print_by_franchise(found)
     else:
-        _print_lines(found)
-
-
-def shop_view(shop: ShopActivity) -> dict[str, object]:
-    """Return the shop as `--json` prints it."""
-    return {
-        "shopId": shop.shop_id,
-        "shopName": shop.name,
-        "franchiseId": shop.franchise_id,
-        "providerId": shop.provider_id,
-        "bills": shop.bills,
-        "lastBillAt": None if shop.last_bill_at is None else iso_utc(shop.last_bill_at),
-        "billsToday": shop.today,
-        "usualByNow": shop.usual_by_now,
-        "usualSinceLastBill": shop.usual_since_last,
-        "daysKnown": shop.days_known,
-        "state": shop.state,
-        "silent": shop.is_silent,
-    }
+        print_list(columns(), found, _FIRST)
 
 
 def _known_franchises(known: Sequence[str]) -> str:
     return f"Loaded franchises: {', '.join(known)}." if known else "No franchise is loaded."
 
 
-# The names of the states in the table. A shop in the normal state, `open`, gets a dash.
-_STATES = {
-    "silent": "silent",
-    "few": "fewer than usual",
-    "open": "-",
-    "learning": "learning",
-    "closed": "closed",
-    "empty": "no bills",
-}
-
-
-def _state(shop: ShopActivity) -> str:
-    known = f", {shop.days_known} of {LEARNING_DAYS} days" if shop.state == "learning" else ""
-    return _STATES[shop.state] + known
-
-
-def _last_bill(shop: ShopActivity) -> str:
-    return "-" if shop.last_bill_at is None else f"{from_ms(shop.last_bill_at, THAI_TIME):%Y-%m-%d %H:%M}"
-
-
-def _print_lines(shops: Sequence[ShopActivity]) -> None:
-    columns = (
-        DisplayColumn("shop ID"),
-        DisplayColumn("franchise"),
-        DisplayColumn("base"),
-        DisplayColumn("bills", align_right=True),
-        DisplayColumn("last bill (Thailand time)"),
-        DisplayColumn("today", align_right=True),
-        DisplayColumn("usual", align_right=True),
-        DisplayColumn("usual since last bill", align_right=True),
-        DisplayColumn("state"),
-        DisplayColumn("name"),
-    )
-    rows = [
-        (
-            shop.shop_id,
-            shop.franchise_id or "-",
-            shop.provider_id or "-",
-            f"{shop.bills:,}",
-            _last_bill(shop),
-            f"{shop.today:,}",
-            format_usual(shop.usual_by_now),
-            format_usual(shop.usual_since_last),
-            _state(shop),
-            shop.name or "-",
-        )
-        for shop in shops
-    ]
-    print_table(columns, rows)
+# The order in a terminal, where the name comes last because it may be long.
+_FIRST = (
+    "shopId",
+    "franchiseId",
+    "providerId",
+    "bills",
+    "lastBillAt",
+    "billsToday",
+    "usualByNow",
+    "usualSinceLastBill",
+    "state",
+)
 
 
 def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
@@ -151,11 +97,11 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
             fg="yellow",
         )
     elif shop.state != "open":
-        state = style(f"  {_state(shop)}", dim=True)
+        state = style(f"  {state_text(shop)}", dim=True)
     echo(f"  {style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {shop.name or '-'}{state}")
     about = [
         counted(shop.bills or 0, "bill"),
-        f"last {_last_bill(shop)}",
+        f"last {last_bill(shop)}",
         f"today {shop.today:,} (usual {format_usual(shop.usual_by_now)})",
     ]
     line = " · ".join(about if shop.last_bill_at is not None else ["no bills"])

@@ -13,13 +13,14 @@ from counterfoil.checks.findings import Finding, Status, failed, ok
 from counterfoil.checks.overview import Overview, StoreStatus, overview
 from counterfoil.cli.load_fields import alarm_view
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.shops import shop_view
 from counterfoil.cli.terminal import echo, is_terminal, print_json, style
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.messages import Message, quoted
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, SettingsError, display_value, load
 from counterfoil.text import counted
+from counterfoil.views import shops
+from counterfoil.views.columns import json_row
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 INDENT = 18
@@ -152,5 +153,5 @@ def _view(found: Overview, settings: Settings | None) -> dict[str, object]:
         ],
         "keysNearQuota": seen.near_quota,
         "shops": len(seen.shops),
-        "silentShops": [shop_view(shop) for shop in seen.shops if shop.is_silent],
+        "silentShops": [json_row(shops.columns(), shop) for shop in seen.shops if shop.is_silent],
     }

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 from unicodedata import category, east_asian_width
 
 import click
@@ -19,6 +19,9 @@ from counterfoil.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from counterfoil.views.columns import ListColumn
+
+Row = TypeVar("Row")
 FULL_BLOCK = "█"
 EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
 COLUMN_GAP = "  "
@@ -89,6 +92,23 @@ def print_note(text: str) -> None:
 def print_message(text: str) -> None:
     """Print a message with the name of the program to standard error, in one line."""
     echo(f"counterfoil: {' '.join(text.split())}", err=True)
+
+
+def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first: Sequence[str] = ()) -> None:
+    """Print the columns of a view that a terminal shows. Those that `first` names come first."""
+    from counterfoil.views.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
+
+    shown = [column for column in arranged(columns, first) if column.terminal]
+    headings = [
+        DisplayColumn(
+            column.terminal,
+            "bold" if column.kind == "code" else "",
+            align_right=column.kind == "number",
+            no_wrap=column.kind in ("code", "time"),
+        )
+        for column in shown
+    ]
+    print_table(headings, [[plain_text(column, row) for column in shown] for row in rows])
 
 
 def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:

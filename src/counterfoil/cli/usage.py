@@ -11,13 +11,25 @@ from msgspec import Struct
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, bar, echo, is_terminal, print_json, print_note, print_table, style
+from counterfoil.cli.terminal import (
+    DisplayColumn,
+    bar,
+    echo,
+    is_terminal,
+    print_json,
+    print_list,
+    print_note,
+    print_table,
+    style,
+)
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, Key
-from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
+from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import RecordedRequest, RequestFilter
 from counterfoil.settings import Settings
 from counterfoil.text import counted
+from counterfoil.views.columns import json_row
+from counterfoil.views.requests import disclosures as disclosure_columns
 
 MAX_BAR_WIDTH = 48
 
@@ -178,20 +190,10 @@ def _read_disclosures(settings: Settings, keyid: str | None, latest: int) -> lis
 
 
 def _print_disclosures(records: Sequence[RecordedRequest], as_json: bool) -> None:
-    rows = [(iso_utc(one.at), one.key_id, one.route, one.personal_base or "", one.personal_members) for one in records]
+    columns = disclosure_columns()
     if as_json:
-        names = ("at", "keyId", "route", "providerId", "members")
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-    elif rows:
-        print_table(
-            (
-                DisplayColumn("time", no_wrap=True),
-                DisplayColumn("key ID", "bold", no_wrap=True),
-                DisplayColumn("route"),
-                DisplayColumn("base", "cyan"),
-                DisplayColumn("members in response", align_right=True),
-            ),
-            rows,
-        )
+        print_json([json_row(columns, record) for record in records])
+    elif records:
+        print_list(columns, records)
     else:
         print_note("no disclosures found. Disclosures are kept for 90 days.")

@@ -1,10 +1,10 @@
 """The operator's console: pages that show how the service is used and whether anything is wrong, and forms for keys.
 
-- `server` accepts connections and `app` handles a request: security checks, session, route, page.
+- `process` accepts connections and `app` handles a request: security checks, session, route, page.
 - `guards` refuses cross-site requests; `links` makes and accepts sign-in links; `sessions` stores who is signed in.
-- `stores` opens the store for reading, with time limits; `actions` and `reveal_actions` perform the audited actions.
+- `stores` opens the store for reading, with time limits; `actions` performs the audited actions.
 - `pages/` has one module per page. A page first reads its data (the view, also served as JSON) and then renders it.
-- `texts` has all strings in English and Thai; `layout`, `display`, `charts` and `forms` build HTML.
+- `texts` has all strings in English and Thai; `layout`, `display`, `key_parts`, `charts` and `forms` build HTML.
 
 The console runs in its own process. The service does not depend on the console.
 """

@@ -1,28 +1,30 @@
-"""Changes keys through the same functions as the command line, and records sign-ins in the audit log.
+"""Changes keys through the same functions as the command line, shows rejected lines, and records both in the audit log.
 
 Every audit entry names the signed-in operator, and `console` as the program that made the change. The secret of a new
 key appears only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
 """
 
+import base64
 import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 
-from msgspec import convert
+from msgspec import DecodeError, Struct, convert, field, json
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.console.display import translated
-from counterfoil.console.exchange import ConsoleResponse, is_checked
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
 from counterfoil.console.pages import issue as issue_page
 from counterfoil.console.pages import key as key_page
-from counterfoil.console.pages.audit import audit_rows, describe_entry
-from counterfoil.console.pages.key_forms import OVERLAPS, key_version
-from counterfoil.console.pages.revealed import draw_issued
-from counterfoil.console.visit import PageContent, Visit
+from counterfoil.console.pages import loads as loads_page
+from counterfoil.console.pages.audit import describe_entry
+from counterfoil.console.pages.issue import draw_issued
+from counterfoil.console.pages.key import OVERLAPS, key_version
+from counterfoil.console.visit import ConsoleResponse, PageContent, Visit, is_checked
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.key_issuing import (
@@ -40,6 +42,8 @@ from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
 
 _CHANGING = threading.Lock()
+# At most this many characters of a rejected line are shown.
+MAX_SHOWN = 20_000
 
 
 def _one_at_a_time(action: Callable[[Visit], ConsoleResponse]) -> Callable[[Visit], ConsoleResponse]:
@@ -258,7 +262,7 @@ def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
 
 def _conflict(visit: Visit) -> ConsoleResponse:
     """Return the key's page with the latest change to the key, which the operator has not seen."""
-    latest = [describe_entry(visit, row) for row in audit_rows(visit.store.audit(1, visit.values["key_id"]))]
+    latest = [describe_entry(visit, entry) for entry in visit.store.audit(1, visit.values["key_id"])]
     return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
 
 
@@ -272,3 +276,68 @@ def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> Cons
     content = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
     return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))
+
+
+# --- rejected lines ------------------------------------------------------------------
+
+
+class RejectText(Struct, frozen=True):
+    """The fields of a line in a rejects file that are needed to find a rejected line and show its text."""
+
+    source: str = ""
+    line: int = 0
+    record: str | None = None
+    record_base64: str | None = field(default=None, name="recordBase64")
+
+    @property
+    def text(self) -> str:
+        if self.record is not None:
+            return self.record
+        return base64.b64decode(self.record_base64 or "").decode("utf-8", "backslashreplace")
+
+
+def reveal_line(visit: Visit) -> ConsoleResponse:
+    t, form = visit.t, visit.request.form
+    view = loads_page.read_one(visit)
+    line, source = form.get("line", ""), form.get("source", "")
+    listed = any(str(reject.line) == line and reject.source == source for reject in view.rejects)
+    found = _find_reject(visit.settings.store, view.load.rejects_file, source, line) if listed else None
+    if found is None:
+        content = loads_page.draw_load(visit, view, notice(t("load.not_found"), "warn"))
+        return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
+    # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
+    detail = f"load {view.load.number}, line {line}"
+    entry = AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail)
+    with closing(bootstrap.audit(visit.settings)) as audit:
+        audit.record(entry)
+    content = loads_page.draw_load(visit, view, _revealed(visit, line, found.text))
+    return ConsoleResponse(body=page(visit, "loads", content, None))
+
+
+def _revealed(visit: Visit, line: str, text: str) -> Html:
+    t = visit.t
+    return element(
+        "section",
+        element("h2", t("load.revealed", line=line)),
+        element("p", t("load.revealed_note"), class_="muted"),
+        element("pre", text[:MAX_SHOWN], class_="code"),
+    )
+
+
+def _find_reject(folder: Path, rejects_file: str | None, source: str, line: str) -> RejectText | None:
+    """Return the rejected line, or None if its file does not contain it or is not in the store's folder `rejects`."""
+    if not rejects_file or Path(rejects_file).name != rejects_file:
+        return None
+    path = folder / "rejects" / rejects_file
+    if not path.is_file():
+        return None
+    return next((reject for reject in _lines(path) if reject.source == source and str(reject.line) == line), None)
+
+
+def _lines(path: Path) -> Iterator[RejectText]:
+    with path.open("rb") as file:
+        for text in file:
+            try:
+                yield json.decode(text, type=RejectText)
+            except DecodeError:
+                continue

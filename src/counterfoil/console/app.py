@@ -2,14 +2,13 @@
 
 from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
-from counterfoil.console.exchange import JSON, ConsoleResponse, redirect
 from counterfoil.console.guards import Guard, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
 from counterfoil.console.links import SIGN_IN_PATH, SignInLinks, link_command, own_name
 from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
 from counterfoil.console.stores import ConsoleStore
 from counterfoil.console.texts import Texts, language_named, preferred
-from counterfoil.console.visit import Visit
+from counterfoil.console.visit import JSON, ConsoleResponse, Visit, redirect
 from counterfoil.domain.audit import Actor
 from counterfoil.machine.addresses import HostNames, is_loopback
 from counterfoil.machine.private_listener import ListenerRequest

@@ -1,15 +1,18 @@
 """Renders times, numbers, labels and tables in the same way for all pages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import partial
 
 from msgspec import Struct
 
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
+from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.domain.messages import Message
 from counterfoil.text import printable
+from counterfoil.views.columns import ListColumn, Row, arranged
 from counterfoil.web.html import Child, Html, element, inline, markup
 
 # The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
@@ -141,6 +144,33 @@ def table(
         role="table",
         class_="data",
     )
+
+
+def list_table(
+    t: Texts,
+    caption: str,
+    columns: Sequence[ListColumn[Row]],
+    rows: Iterable[Row],
+    cells: Mapping[str, Callable[[Row], Child]] = {},
+    *,
+    first: Sequence[str] = (),
+    empty: str = "",
+    body_id: str = "",
+) -> Html:
+    """Return a table of a view's columns. `cells` draws those with these headings, and `first` come first."""
+    shown = [column for column in arranged(columns, first) if column.page]
+    headings = [PageColumn(t(column.page), is_number=column.kind == "number") for column in shown]
+    draw = [cells.get(column.page) or partial(_cell, column) for column in shown]
+    return table(caption, headings, [[cell(row) for cell in draw] for row in rows], empty=empty, body_id=body_id)
+
+
+def _cell(column: ListColumn[Row], row: Row) -> Child:
+    value = column.value_of(row)
+    if column.kind == "time":
+        return moment(utc_time(value))
+    if column.kind == "number":
+        return "–" if value is None else format_usual(value)
+    return element("code", name_of(value)) if column.kind == "code" else name_of(value)
 
 
 def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:

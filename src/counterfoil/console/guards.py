@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from counterfoil.console.exchange import FORM, ConsoleResponse
 from counterfoil.console.texts import Texts, preferred
+from counterfoil.console.visit import FORM, ConsoleResponse
 from counterfoil.machine.addresses import HostNames
 from counterfoil.machine.private_listener import ListenerRequest
 

@@ -6,13 +6,21 @@ from typing import Any, Final
 from msgspec import json
 from msgspec.structs import replace
 
-from counterfoil.console import actions, reveal_actions
+from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
-from counterfoil.console.exchange import CSV, JSON, ConsoleResponse, redirect
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
 from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
-from counterfoil.console.pages.not_found import NotFound
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.console.visit import (
+    CSV,
+    JSON,
+    ConsolePage,
+    ConsoleResponse,
+    CsvExport,
+    NotFound,
+    PageContent,
+    Visit,
+    redirect,
+)
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.messages import Message
@@ -39,10 +47,10 @@ ACTIONS: Final = {
     f"/keys/{_KEY}/change": actions.change,
     f"/keys/{_KEY}/rotate": actions.rotate,
     f"/keys/{_KEY}/revoke": actions.revoke,
-    r"/loads/(?P<number>[0-9]{1,15})/reveal": reveal_actions.reveal_line,
+    r"/loads/(?P<number>[0-9]{1,15})/reveal": actions.reveal_line,
 }
-_PAGES = [(re.compile(pattern, re.ASCII), one) for pattern, one in PAGES.items()]
-_ACTIONS = [(re.compile(pattern, re.ASCII), one) for pattern, one in ACTIONS.items()]
+_PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
+_ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]
 _DATA_FORMAT = re.compile(r"(.*)\.(json|csv)")
 
 
@@ -74,27 +82,28 @@ def _show(visit: Visit) -> ConsoleResponse:
         return redirect(loads.latest_load_path(visit))
     as_data = _DATA_FORMAT.fullmatch(path)
     path, kind = (as_data[1], as_data[2]) if as_data else (path, "html")
-    for pattern, one in _PAGES:
+    for pattern, shown in _PAGES:
         found = pattern.fullmatch(path)
-        if found and (kind != "csv" or one.csv):
-            return _draw(replace(visit, values=found.groupdict()), one, path, kind)
+        if found and (kind != "csv" or shown.csv):
+            return _draw(replace(visit, values=found.groupdict()), shown, path, kind)
     raise NotFound(visit.t("missing.text"))
 
 
-def _draw(visit: Visit, one: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
-    view = one.read(visit)
+def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
+    view = shown.read(visit)
     if kind == "json":
-        return ConsoleResponse(content_type=JSON, body=json.encode(view, enc_hook=str, order="deterministic") + b"\n")
-    if kind == "csv" and one.csv:
-        return csv_response(visit, one.csv(visit, view))
+        body = json.encode(shown.as_json(visit, view), enc_hook=str, order="deterministic")
+        return ConsoleResponse(content_type=JSON, body=body + b"\n")
+    if kind == "csv" and shown.csv:
+        return csv_response(visit, shown.csv(visit, view))
     json_address = visit.address(f"{path}.json")
-    csv_address = visit.address(f"{path}.csv") if one.csv else None
-    body = page(visit, one.name, one.draw(visit, view), json_address, csv_address)
+    csv_address = visit.address(f"{path}.csv") if shown.csv else None
+    body = page(visit, shown.name, shown.draw(visit, view), json_address, csv_address)
     return ConsoleResponse(body=body)
 
 
 def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
-    text = csv_text([file.columns, *file.rows], "\r\n")
+    text = csv_text(file.lines, "\r\n")
     name = f"{file.name}-{iso_utc(visit.now)[:10]}.csv"
     headers = (("content-disposition", f'attachment; filename="{name}"'),)
     # The byte order mark tells spreadsheets that the file is UTF-8.

@@ -1,78 +1,32 @@
 """Audit: who changed keys or the store, what changed, and when, from the command line and from the console."""
 
 import shlex
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, badge, csv_time, key_link, moment, name_of, table, utc_time
-from counterfoil.console.pages.scopes import ScopeNames, scope_names, scope_text
+from counterfoil.console.display import badge, key_link, list_table, name_of
+from counterfoil.console.key_parts import ScopeNames, scope_names, scope_text
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.audit import Act, AuditEntry, Via
+from counterfoil.views.audit import COLUMNS, page_changes
+from counterfoil.views.columns import console_json, csv_lines
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
 _ARROW, _NO_VALUE = " → ", "–"
-_KINDS = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
+_KINDS: dict[str, str] = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
 
 
-class AuditRow(Struct, frozen=True, kw_only=True, rename="camel"):
-    at: datetime | None
-    act: str
-    actor: str
-    via: str
-    host: str
-    key_id: str | None
-    changes: list[str]
-    detail: str
-
-
-class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
+class AuditView(Struct, frozen=True, kw_only=True):
     """The audit entries on one page. `has_more` is true if there are older entries."""
 
     key_id: str | None
     limit: int
     has_more: bool
-    entries: list[AuditRow]
-
-
-def audit_rows(entries: Sequence[AuditEntry]) -> list[AuditRow]:
-    return [
-        AuditRow(
-            at=utc_time(entry.at),
-            act=entry.act,
-            actor=entry.actor.name,
-            via=entry.actor.via,
-            host=entry.actor.host,
-            key_id=entry.key_id,
-            changes=_changes(entry),
-            detail=entry.detail,
-        )
-        for entry in entries
-    ]
-
-
-def _changes(entry: AuditEntry) -> list[str]:
-    """Return each change as a string. Times that only repeat the time of the entry are left out."""
-    return [
-        f"{name}: {_text(change.after)}"
-        if change.before is None and entry.act != Act.KEY_CHANGED
-        else f"{name}: {_text(change.before)}{_ARROW}{_text(change.after)}"
-        for name, change in entry.changes.items()
-        if change.after != iso_utc(entry.at)
-    ]
-
-
-def _text(value: FieldValue) -> str:
-    if value is None:
-        return _NO_VALUE
-    if isinstance(value, int):
-        return f"{value:,}"
-    return name_of(value if isinstance(value, str) else " ".join(value))
+    entries: list[AuditEntry]
 
 
 def read(visit: Visit) -> AuditView:
@@ -80,7 +34,12 @@ def read(visit: Visit) -> AuditView:
     wanted = visit.query.get("limit", "")
     limit = max(1, min(int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else PER_PAGE, MOST))
     found = visit.store.audit(limit + 1, key_id)
-    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=audit_rows(found[:limit]))
+    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=found[:limit])
+
+
+def as_json(_: Visit, view: AuditView) -> dict[str, object]:
+    entries = [console_json(COLUMNS, entry) for entry in view.entries]
+    return {"keyId": view.key_id, "limit": view.limit, "hasMore": view.has_more, "entries": entries}
 
 
 def draw(visit: Visit, view: AuditView) -> PageContent:
@@ -112,46 +71,44 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
     )
 
 
-def audit_table(visit: Visit, rows: Sequence[AuditRow], *, with_key: bool = True) -> Html:
-    t = visit.t
-    columns = [PageColumn(t("time")), PageColumn(t("audit.act")), PageColumn(t("audit.actor"))]
-    if with_key:
-        columns.append(PageColumn(t("key")))
-    columns.append(PageColumn(t("audit.changes")))
-    names = scope_names(visit)
-    drawn = [_cells(visit, row, names, with_key) for row in rows]
-    return table(t("audit.caption"), columns, drawn, empty=t("audit.none"))
+def audit_table(visit: Visit, entries: Sequence[AuditEntry], *, with_key: bool = True) -> Html:
+    t, names = visit.t, scope_names(visit)
+    cells: dict[str, Callable[[AuditEntry], Child]] = {
+        "audit.act": lambda entry: badge(act_name(visit, entry.act), _KINDS.get(entry.act, "quiet")),
+        "audit.actor": lambda entry: _actor(visit, entry),
+        "key": lambda entry: key_link(entry.key_id) if entry.key_id else "–",
+        "audit.changes": lambda entry: _changes(visit, names, entry),
+    }
+    columns = [column for column in COLUMNS if with_key or column.page != "key"]
+    return list_table(t, t("audit.caption"), columns, entries, cells, empty=t("audit.none"))
 
 
-def describe_entry(visit: Visit, row: AuditRow) -> str:
+def _actor(visit: Visit, entry: AuditEntry) -> Html:
+    via, host = _via_name(visit, entry), entry.actor.host
+    return markup(name_of(entry.actor.name), " ", element("small", f"{via}, {name_of(host)}" if host else via))
+
+
+def _changes(visit: Visit, names: ScopeNames, entry: AuditEntry) -> Child:
+    changes = [element("li", _change_text(visit, names, change)) for change in page_changes(entry)]
+    return element("ul", changes, class_="changes") if changes else name_of(entry.detail or "–")
+
+
+def describe_entry(visit: Visit, entry: AuditEntry) -> str:
     """Return a sentence about an entry: what was done, by whom, and what changed.
 
     A revocation has no changes to describe, because its only change is the time of the entry.
     """
     names = scope_names(visit)
-    changes = "; ".join(_change_text(visit, names, change) for change in row.changes) or row.detail
-    values = {"act": act_name(visit, row.act), "name": name_of(row.actor), "via": _via_name(visit, row)}
+    changes = "; ".join(_change_text(visit, names, change) for change in page_changes(entry)) or entry.detail
+    values = {"act": act_name(visit, entry.act), "name": name_of(entry.actor.name), "via": _via_name(visit, entry)}
     if not changes:
         return visit.t("audit.sentence_without_changes", **values)
     return visit.t("audit.sentence", **values, changes=changes)
 
 
-def _via_name(visit: Visit, row: AuditRow) -> str:
-    return visit.t(f"via.{row.via}") if row.via in get_args(Via) else row.via
-
-
-def _cells(visit: Visit, row: AuditRow, names: ScopeNames, with_key: bool) -> list[Child]:
-    via = _via_name(visit, row)
-    cells: list[Child] = [
-        moment(row.at),
-        badge(act_name(visit, row.act), _KINDS.get(Act(row.act), "quiet") if row.act in set(Act) else "quiet"),
-        markup(name_of(row.actor), " ", element("small", f"{via}{', ' + name_of(row.host) if row.host else ''}")),
-    ]
-    if with_key:
-        cells.append(key_link(row.key_id) if row.key_id else "–")
-    changes = [element("li", _change_text(visit, names, change)) for change in row.changes]
-    cells.append(element("ul", changes, class_="changes") if changes else name_of(row.detail or "–"))
-    return cells
+def _via_name(visit: Visit, entry: AuditEntry) -> str:
+    via = entry.actor.via
+    return visit.t(f"via.{via}") if via in get_args(Via) else via
 
 
 def _change_text(visit: Visit, names: ScopeNames, change: str) -> str:
@@ -159,10 +116,10 @@ def _change_text(visit: Visit, names: ScopeNames, change: str) -> str:
     name, separator, values = change.partition(": ")
     text_name = f"audit_field.{name}"
     if text_name not in TABLE:
-        return change
+        return name_of(change)
     if name in ("scope", "permissions"):
         values = _ARROW.join(_value_text(visit, names, name, value) for value in values.split(_ARROW))
-    return f"{visit.t(text_name)}{separator}{values}"
+    return f"{visit.t(text_name)}{separator}{name_of(values)}"
 
 
 def _value_text(visit: Visit, names: ScopeNames, field: str, value: str) -> str:
@@ -171,8 +128,8 @@ def _value_text(visit: Visit, names: ScopeNames, field: str, value: str) -> str:
     if field == "scope":
         kind, _, identifier = value.partition(" ")
         return scope_text(visit.t, names, kind, identifier)
-    texts = {one: f"permission.{one}" for one in value.split()}
-    return ", ".join(visit.t(text) if text in TABLE else one for one, text in texts.items())
+    texts = {permission: f"permission.{permission}" for permission in value.split()}
+    return ", ".join(visit.t(text) if text in TABLE else permission for permission, text in texts.items())
 
 
 def act_name(visit: Visit, act: str) -> str:
@@ -181,19 +138,7 @@ def act_name(visit: Visit, act: str) -> str:
 
 
 def csv(visit: Visit, view: AuditView) -> CsvExport:
-    rows: list[tuple[object, ...]] = [
-        (
-            csv_time(row.at),
-            row.act,
-            row.actor,
-            row.via,
-            row.host,
-            row.key_id or "",
-            "; ".join(row.changes) or row.detail,
-        )
-        for row in audit_rows(visit.store.audit(MOST, view.key_id))
-    ]
-    return CsvExport("audit", ("time_utc", "act", "actor", "via", "host", "key_id", "changes"), rows)
+    return CsvExport("audit", csv_lines(COLUMNS, visit.store.audit(MOST, view.key_id)))
 
 
-PAGE = ConsolePage(name="audit", read=read, draw=draw, csv=csv)
+PAGE = ConsolePage(name="audit", read=read, draw=draw, as_json=as_json, csv=csv)

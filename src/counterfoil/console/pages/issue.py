@@ -1,14 +1,15 @@
-"""The form to issue a key. The operator chooses a loaded shop or franchise as its scope, or enters another ID."""
+"""Issuing a key: the form, in which the operator chooses its scope, and the page that shows the new key once."""
 
 from msgspec import Struct
 
-from counterfoil.console.display import name_of
+from counterfoil.console.display import duration, fields, key_link, name_of
 from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
+from counterfoil.console.key_parts import ScopeNames, franchise_text, permission_names, scope_label, scope_names
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.scopes import ScopeNames, franchise_text
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
-from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key
+from counterfoil.http.reference import example_base_url
+from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT, Issued
 from counterfoil.web.html import Html, element, markup
 
 
@@ -118,6 +119,63 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None) -> Page
 
 def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 12 else default
+
+
+# --- the new key ---------------------------------------------------------------------
+
+
+def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:
+    """Return the page. The console does not keep the key, and a script removes it when the operator leaves the page."""
+    t, key = visit.t, issued.key
+    return PageContent(
+        title=t("revealed.title"),
+        main=markup(
+            notice(t("revealed.once"), "warn"),
+            element("p", element("code", issued.text, id="revealed", class_="secret"), class_="reveal"),
+            element(
+                "p",
+                element(
+                    "button", t("revealed.copy"), type="button", data_done=t("revealed.copied"), id="copy", hidden=True
+                ),
+                " ",
+                element("span", role="status", id="copy-status", class_="muted"),
+                class_="buttons",
+            ),
+            None if is_loaded else notice(t("revealed.not_loaded", scope=name_of(key.scope.id)), "warn"),
+            _old_key(visit, old) if old else None,
+            fields(
+                [
+                    (t("key.id"), key_link(key.key_id, key.label)),
+                    (t("scope"), scope_label(t, scope_names(visit), key.scope)),
+                    (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
+                    (t("key.permissions"), permission_names(t, key)),
+                ]
+            ),
+            element("h2", t("revealed.next")),
+            element("p", t("revealed.next_text")),
+            element("pre", _first_call(visit), class_="code"),
+            None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
+            element(
+                "p", element("a", t("revealed.done"), href=f"/keys/{key.key_id}", class_="button"), class_="buttons"
+            ),
+        ),
+        command=None,
+    )
+
+
+def _old_key(visit: Visit, old: Key) -> Html:
+    t = visit.t
+    if old.revokes_at is None:
+        text = t("revealed.old_keeps", key_id=old.key_id)
+    else:
+        text = t("revealed.old_ends", key_id=old.key_id, span=duration(t, old.revokes_at - visit.now))
+    return notice(text)
+
+
+def _first_call(visit: Visit) -> str:
+    base = visit.settings.api_url.rstrip("/") or example_base_url(visit.settings.prefix)
+    save = "install -m 600 /dev/stdin counterfoil-key"
+    return f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops'
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw)

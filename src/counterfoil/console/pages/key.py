@@ -1,42 +1,63 @@
 """One key: its usage over 400 days, its errors, the state of its copy, disclosures, audit, and forms to change it."""
 
-from datetime import date, datetime
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Final
 
 from msgspec import Struct
 
-from counterfoil.checks.copies import CopyRow, copy_rows
-from counterfoil.checks.key_days import KeyDay, key_days
 from counterfoil.console.charts import Bar, ChartWords, bar_chart, meter_bar
 from counterfoil.console.display import (
-    PageColumn,
     ago,
     day_name,
     fields,
     key_link,
+    list_table,
     moment,
     month_name,
     name_of,
     number,
     section,
-    table,
     tile,
     tiles,
     translated,
     utc_time,
 )
-from counterfoil.console.pages import key_forms
-from counterfoil.console.pages.audit import AuditRow, audit_rows, audit_table
-from counterfoil.console.pages.copies import copies_section, copy_tile, loaded_shops
-from counterfoil.console.pages.key_facts import KeyView, key_view, permission_names, state_badge
-from counterfoil.console.pages.not_found import NotFound
-from counterfoil.console.pages.scopes import scope_label, scope_names
+from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
+from counterfoil.console.key_parts import (
+    copies_section,
+    copy_tile,
+    loaded_shops,
+    permission_names,
+    scope_label,
+    scope_names,
+    state_badge,
+)
+from counterfoil.console.pages.audit import audit_table
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, THAI_TIME, days_until, thai_day
+from counterfoil.domain.audit import AuditEntry
+from counterfoil.domain.calendar import (
+    DAY_MS,
+    HOUR_MS,
+    THAI_OFFSET,
+    THAI_TIME,
+    days_until,
+    from_ms,
+    iso_utc,
+    thai_day,
+)
+from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import what_to_do
-from counterfoil.operator_reads import HourOfKey, RequestFilter
-from counterfoil.web.html import Html, element, markup
+from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
+from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
+from counterfoil.views.audit import COLUMNS as AUDIT
+from counterfoil.views.columns import ListColumn, console_json
+from counterfoil.views.copies import CopyRow, copy_rows
+from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, revoked_at
+from counterfoil.views.requests import disclosures
+from counterfoil.web.html import Child, Html, element, markup
 
 HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
@@ -45,40 +66,27 @@ LEAST_DAYS = 30
 # A chart with at least this many days names the months instead of the days.
 MONTHS_FROM = 90
 ERROR_DAYS = 30
+# How long the old key can stay valid after a rotation, in milliseconds. None means until it is revoked.
+OVERLAPS: Final[dict[str, int | None]] = {
+    "keep": None,
+    "1h": HOUR_MS,
+    "1d": DAY_MS,
+    "7d": 7 * DAY_MS,
+    "30d": 30 * DAY_MS,
+}
+HOURS: Sequence[ListColumn[HourOfKey]] = (ListColumn("at", kind="time"), ListColumn("requests"), ListColumn("errors"))
 
 
-class KeyHour(Struct, frozen=True, rename="camel"):
-    at: datetime | None
-    requests: int
-    errors: int
-
-
-class ErrorOfKey(Struct, frozen=True, rename="camel"):
-    error: str
-    route: str
-    count: int
-    last_at: datetime | None
-    action: str
-
-
-class DisclosureRow(Struct, frozen=True, rename="camel"):
-    at: datetime | None
-    request_id: str | None
-    route: str
-    base: str | None
-    members: int
-
-
-class OneKeyView(Struct, frozen=True, kw_only=True, rename="camel"):
-    key: KeyView
+class OneKeyView(Struct, frozen=True, kw_only=True):
+    key: Key
     successors: list[str]
-    last_used: datetime | None
+    last_used: int | None
     days: list[KeyDay]
-    hours: list[KeyHour]
-    errors: list[ErrorOfKey]
+    hours: list[HourOfKey]
+    errors: list[ErrorGroup]
     copies: list[CopyRow]
-    disclosures: list[DisclosureRow]
-    audit: list[AuditRow]
+    disclosures: list[RecordedRequest]
+    audit: list[AuditEntry]
 
     @property
     def today(self) -> KeyDay:
@@ -99,30 +107,33 @@ def read(visit: Visit) -> OneKeyView:
     key, successors = find(visit)
     today = thai_day(visit.now)
     span = days_until(today, DAILY_TOTAL_DAYS)
+    disclosed = RequestFilter(key_id=key.key_id, personal_data=True)
     with visit.store.reads() as reads:
-        days = key_days(reads.days(span[0], today, key.key_id), span)
-        hours = reads.hours(key.key_id, _first_hour(visit.now))
-        groups = reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)
-        last_used = reads.last_used().get(key.key_id)
-        copies = reads.copies(key.lineage)
-        disclosed = reads.requests(RequestFilter(key_id=key.key_id, personal_data=True), MOST_DISCLOSURES).requests
-    return OneKeyView(
-        key=key_view(key, visit.now),
-        successors=successors,
-        last_used=utc_time(last_used),
-        days=days,
-        hours=_hours(hours, visit.now),
-        errors=[
-            ErrorOfKey(one.error, one.route, one.count, utc_time(one.last_at), str(what_to_do(one.error)))
-            for one in groups
-        ],
-        copies=copy_rows(key, copies, loaded_shops(visit), visit.now),
-        disclosures=[
-            DisclosureRow(utc_time(one.at), one.request_id, one.route, one.personal_base, one.personal_members)
-            for one in disclosed
-        ],
-        audit=audit_rows(visit.store.audit(MOST_AUDIT, key.key_id)),
-    )
+        return OneKeyView(
+            key=key,
+            successors=successors,
+            last_used=reads.last_used().get(key.key_id),
+            days=key_days(reads.days(span[0], today, key.key_id), span),
+            hours=_hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now),
+            errors=reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id),
+            copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
+            disclosures=reads.requests(disclosed, MOST_DISCLOSURES).requests,
+            audit=reads.audit(MOST_AUDIT, key.key_id),
+        )
+
+
+def as_json(visit: Visit, view: OneKeyView) -> dict[str, object]:
+    return {
+        "key": console_json(columns(visit.now), view.key),
+        "successors": view.successors,
+        "lastUsed": None if view.last_used is None else iso_utc(view.last_used),
+        "days": view.days,
+        "hours": [console_json(HOURS, hour) for hour in view.hours],
+        "errors": [console_json(ERRORS, group) for group in view.errors],
+        "copies": view.copies,
+        "disclosures": [console_json(disclosures(), request) for request in view.disclosures],
+        "audit": [console_json(AUDIT, entry) for entry in view.audit],
+    }
 
 
 def _first_hour(now: int) -> int:
@@ -130,13 +141,10 @@ def _first_hour(now: int) -> int:
     return (now + THAI_OFFSET) // HOUR_MS * HOUR_MS - THAI_OFFSET - (HOURS_DAYS * 24 - 1) * HOUR_MS
 
 
-def _hours(found: list[HourOfKey], now: int) -> list[KeyHour]:
-    known = {one.at: one for one in found}
-    starts = range(_first_hour(now), now + 1, HOUR_MS)
-    empty = HourOfKey(0, 0, 0)
-    return [
-        KeyHour(utc_time(start), known.get(start, empty).requests, known.get(start, empty).errors) for start in starts
-    ]
+def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
+    """Return all hours that are shown, including those without requests."""
+    known = {hour.at: hour for hour in found}
+    return [known.get(start) or HourOfKey(start, 0, 0) for start in range(_first_hour(now), now + 1, HOUR_MS)]
 
 
 # --- drawing -------------------------------------------------------------------------
@@ -148,22 +156,19 @@ def draw(visit: Visit, view: OneKeyView) -> PageContent:
 
 def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageContent:
     """Return the page, with a message about the result of an action if there is one."""
-    key, successors = find(visit)
-    t = visit.t
+    key, t = view.key, visit.t
     return PageContent(
         title=name_of(key.label) if key.label else key.key_id,
         lead=message,
         main=markup(
-            _facts(visit, key, view),
+            _facts(visit, view),
             _tiles(visit, view),
             _use(visit, view),
             copies_section(visit, view.copies),
             _errors(visit, view),
-            _disclosures(visit, key, view),
+            _disclosures(visit, view),
             section(t("audit.title"), audit_table(visit, view.audit, with_key=False)),
-            None
-            if key.is_revoked(visit.now)
-            else key_forms.all_forms(visit, key, successors, view.today.requests, view.last_used),
+            None if key.is_revoked(visit.now) else _forms(visit, view),
         ),
         command=f"counterfoil keys show {key.key_id}",
         more_commands=(
@@ -175,24 +180,25 @@ def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageConte
     )
 
 
-def _facts(visit: Visit, key: Key, view: OneKeyView) -> Html:
-    t = visit.t
+def _facts(visit: Visit, view: OneKeyView) -> Html:
+    t, key = visit.t, view.key
+    ended_at = revoked_at(key, visit.now)
     pairs: list[tuple[str, Html | str | list[Html | str]]] = [
         (t("key.id"), element("code", key.key_id)),
         (t("scope"), scope_label(t, scope_names(visit), key.scope)),
         (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
         (t("key.permissions"), permission_names(t, key)),
-        (t("key.issued"), moment(view.key.created_at)),
+        (t("key.issued"), moment(utc_time(key.created_at))),
         (t("state"), state_badge(t, key, visit.now)),
     ]
-    if view.key.revoked_at:
-        pairs.append((t("key.revoked_at"), moment(view.key.revoked_at)))
-    if view.key.revokes_at:
-        pairs.append((t("key.revokes_at"), moment(view.key.revokes_at)))
+    if ended_at:
+        pairs.append((t("key.revoked_at"), moment(utc_time(ended_at))))
+    elif key.revokes_at:
+        pairs.append((t("key.revokes_at"), moment(utc_time(key.revokes_at))))
     if key.successor_of:
         pairs.append((t("key.successor_of"), key_link(key.successor_of)))
     if view.successors:
-        pairs.append((t("key.successors"), markup([[key_link(one), " "] for one in view.successors])))
+        pairs.append((t("key.successors"), markup([[key_link(successor), " "] for successor in view.successors])))
     return fields(pairs)
 
 
@@ -213,8 +219,8 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
         ),
         tile(
             t("keys.last_used"),
-            ago(t, view.last_used, visit.now),
-            moment(view.last_used) if view.last_used else t("key.never"),
+            ago(t, utc_time(view.last_used), visit.now),
+            moment(utc_time(view.last_used)) if view.last_used else t("key.never"),
         ),
         copy_tile(visit, view.copies),
         tile(t("key.refused"), number(refused), t("key.refused_note"), "warn" if refused else ""),
@@ -250,54 +256,123 @@ def _month_label(t: Texts, day: date) -> str:
     return month_name(t, day) if day.day == 1 else ""
 
 
-def _hour_labels(t: Texts, time: datetime | None) -> tuple[str, str]:
+def _hour_labels(t: Texts, instant: int) -> tuple[str, str]:
     """Return the label of an hour for the table, and its label for the axis, where only midnight has a label."""
-    if time is None:
-        return "", ""
-    local = time.astimezone(THAI_TIME)
+    local = from_ms(instant, THAI_TIME)
     return f"{local:%Y-%m-%d %H:%M}", "" if local.hour else day_name(t, local)
 
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:
-    t = visit.t
-    columns = (
-        PageColumn(t("error")),
-        PageColumn(t("route")),
-        PageColumn(t("count"), is_number=True),
-        PageColumn(t("last")),
-        PageColumn(t("errors.action")),
-    )
-    rows = [
-        (
-            element("a", element("code", one.error), href=f"/requests?key={view.key.key_id}&error={one.error}"),
-            element("code", one.route),
-            number(one.count),
-            ago(t, one.last_at, visit.now),
-            translated(t, what_to_do(one.error)),
-        )
-        for one in view.errors
-    ]
-    caption = t("errors.caption", days=ERROR_DAYS)
-    return section(t("errors.title"), table(caption, columns, rows, empty=t("errors.none", days=ERROR_DAYS)))
+    t, key_id = visit.t, view.key.key_id
+    cells: dict[str, Callable[[ErrorGroup], Child]] = {
+        "error": lambda group: element(
+            "a", element("code", group.error), href=f"/requests?key={key_id}&error={group.error}"
+        ),
+        "last": lambda group: ago(t, utc_time(group.last_at), visit.now),
+        "errors.action": lambda group: translated(t, what_to_do(group.error)),
+    }
+    none = t("errors.none", days=ERROR_DAYS)
+    listed = list_table(t, t("errors.caption", days=ERROR_DAYS), ERRORS, view.errors, cells, empty=none)
+    return section(t("errors.title"), listed)
 
 
-def _disclosures(visit: Visit, key: Key, view: OneKeyView) -> Html | None:
+def _disclosures(visit: Visit, view: OneKeyView) -> Html | None:
     t = visit.t
-    if not key.personal_data and not view.disclosures:
+    if not view.key.personal_data and not view.disclosures:
         return None
-    columns = (
-        PageColumn(t("time")),
-        PageColumn(t("route")),
-        PageColumn(t("base")),
-        PageColumn(t("personal.members"), is_number=True),
-    )
-    rows = [
-        (moment(one.at), element("code", one.route), name_of(one.base), number(one.members)) for one in view.disclosures
-    ]
-    all_of_them = element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={key.key_id}"))
+    shown = [column for column in disclosures() if column.page not in ("key", "requests.request_id")]
+    cells: dict[str, Callable[[RecordedRequest], Child]] = {"base": lambda request: name_of(request.personal_base)}
     return section(
-        t("personal.title"), table(t("personal.caption"), columns, rows, empty=t("personal.none")), all_of_them
+        t("personal.title"),
+        list_table(t, t("personal.caption"), shown, view.disclosures, cells, empty=t("personal.none")),
+        element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={view.key.key_id}")),
     )
 
 
-PAGE = ConsolePage(name="keys", read=read, draw=draw)
+# --- forms ---------------------------------------------------------------------------
+
+
+def key_version(key: Key, successors: list[str]) -> str:
+    """Return the values of a key as one string. A form sends it back, so that changes made meanwhile are noticed."""
+    values = (key.label, key.per_min, key.per_day, key.personal_data, key.messaging_lookup)
+    return "|".join(map(str, (*values, key.revokes_at, key.revoked_at, len(successors))))
+
+
+def _forms(visit: Visit, view: OneKeyView) -> Html:
+    """Return the forms to change, rotate and revoke the key."""
+    t, key, successors = visit.t, view.key, view.successors
+    path = f"/keys/{key.key_id}"
+    based_on = element("input", type="hidden", name="version", value=key_version(key, successors))
+    known = element("input", type="hidden", name="successors", value=" ".join(successors))
+    overlaps = {"": [FormChoice(name, t(f"rotate.{name}")) for name in OVERLAPS]}
+    return section(
+        t("key.actions"),
+        element(
+            "details",
+            element("summary", t("change.title")),
+            form(
+                visit,
+                f"{path}/change",
+                based_on,
+                text_field(t("key.label"), "label", key.label, maxlength=MAX_LABEL_LENGTH),
+                element(
+                    "div",
+                    number_field(t("key.per_min"), "per_min", key.per_min, MAX_LIMIT),
+                    number_field(t("key.per_day"), "per_day", key.per_day, MAX_LIMIT),
+                    class_="pair",
+                ),
+                checkbox(t("issue.personal_data"), "personal_data", checked=key.personal_data),
+                checkbox(t("issue.messaging_lookup"), "messaging_lookup", checked=key.messaging_lookup),
+                button=t("change.button"),
+                id_="change",
+            ),
+        ),
+        element(
+            "details",
+            element("summary", t("rotate.title")),
+            form(
+                visit,
+                f"{path}/rotate",
+                based_on,
+                known,
+                element("p", t("rotate.text")),
+                select(t("rotate.overlap"), "overlap", overlaps, "7d"),
+                button=t("rotate.button"),
+                id_="rotate",
+            ),
+        ),
+        element(
+            "details",
+            element("summary", t("revoke.title")),
+            form(
+                visit,
+                f"{path}/revoke",
+                element(
+                    "p",
+                    markup(
+                        t("revoke.text", today=number(view.today.requests)),
+                        " ",
+                        t("keys.last_used"),
+                        ": ",
+                        ago(t, utc_time(view.last_used), visit.now),
+                    ),
+                ),
+                text_field(
+                    t("revoke.confirm", key_id=key.key_id),
+                    "confirm",
+                    required=True,
+                    maxlength=ID_LENGTH,
+                    pattern=key.key_id,
+                    title=t("revoke.pattern", key_id=key.key_id),
+                    spellcheck="false",
+                ),
+                button=t("revoke.button"),
+                is_dangerous=True,
+                id_="revoke",
+            ),
+        ),
+        anchor="actions",
+    )
+
+
+PAGE = ConsolePage(name="keys", read=read, draw=draw, as_json=as_json)

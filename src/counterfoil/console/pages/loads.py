@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections import Counter
-from datetime import datetime
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -11,9 +11,9 @@ from counterfoil.console.display import (
     PageColumn,
     badge,
     command_line,
-    csv_time,
     duration,
     fields,
+    list_table,
     moment,
     name_of,
     number,
@@ -24,166 +24,106 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.forms import FORM_FIELD
 from counterfoil.console.layout import notice
-from counterfoil.console.pages.not_found import NotFound
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.calendar import to_ms
+from counterfoil.console.visit import ConsolePage, CsvExport, NotFound, PageContent, Visit
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.domain.messages import NOTHING
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.operator_reads import LoadRow, load_state
+from counterfoil.views.columns import ListColumn, console_json, csv_lines
+from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, find, rejects
 from counterfoil.web.html import Child, Html, element, markup
 
-MOST_LOADS, MOST_REJECTS = 100, 200
-# The store remembers at most this many rejected lines of a load. The rejects file has all of them.
-MOST_EXPORTED = 1_000
+# The page of a load shows this many of its rejected lines.
+MOST_SHOWN = 200
 MEANINGS = REASONS | LOAD_REASONS
+REJECTS = rejects(MEANINGS)
 
 
-class LoadView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One load. `state` is `finished`, `running` or `stopped`."""
-
-    number: int
-    source: str
-    state: str
-    started_at: datetime | None
-    seen_at: datetime | None
-    finished_at: datetime | None
-    lines: int
-    changed: int
-    rejected: int
-    reasons: dict[str, int]
-    rejects_file: str | None
+class OneLoadView(Struct, frozen=True, kw_only=True):
+    load: LoadRow
+    rejects: list[RejectedLine]
 
 
-class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    loads: list[LoadView]
-
-
-class RejectView(Struct, frozen=True, rename="camel"):
-    source: str
-    line: int
-    reason: str
-    fields: list[str]
-
-
-class OneLoadView(Struct, frozen=True, kw_only=True, rename="camel"):
-    load: LoadView
-    rejects: list[RejectView]
-
-
-def read(visit: Visit) -> LoadsView:
+def read(visit: Visit) -> list[LoadRow]:
     with visit.store.reads() as reads:
-        return LoadsView(loads=[_load(one, visit.now) for one in reads.loads(MOST_LOADS)])
+        return reads.loads(MOST_LOADS)
 
 
-def _load(one: LoadRow, now: int) -> LoadView:
-    return LoadView(
-        number=one.number,
-        source=one.source,
-        state=load_state(one, now),
-        started_at=utc_time(one.started_at),
-        seen_at=utc_time(one.seen_at),
-        finished_at=utc_time(one.finished_at),
-        lines=one.lines,
-        changed=one.changed,
-        rejected=one.rejected,
-        reasons=one.reasons,
-        rejects_file=one.rejects_file,
-    )
+def as_json(visit: Visit, view: list[LoadRow]) -> dict[str, object]:
+    return {"loads": [console_json(columns(visit.now), load) for load in view]}
 
 
 def read_one(visit: Visit) -> OneLoadView:
-    wanted = int(visit.values["number"])
+    number = int(visit.values["number"])
     with visit.store.reads() as reads:
-        found = next((one for one in reads.loads(MOST_LOADS) if one.number == wanted), None)
-        if found is None:
-            raise NotFound(visit.t("load.missing", number=wanted))
-        rejects = reads.rejects(wanted, MOST_REJECTS)
-    return OneLoadView(load=_load(found, visit.now), rejects=[_reject(one) for one in rejects])
+        load = find(reads, number)
+        if load is None:
+            raise NotFound(visit.t("load.missing", number=number))
+        return OneLoadView(load=load, rejects=reads.rejects(number, MOST_SHOWN))
+
+
+def one_as_json(visit: Visit, view: OneLoadView) -> dict[str, object]:
+    rejected = [console_json(REJECTS, reject) for reject in view.rejects]
+    return {"load": console_json(columns(visit.now), view.load), "rejects": rejected}
 
 
 def latest_load_path(visit: Visit) -> str:
     """Return the path of the latest load, or of the list if nothing has been loaded."""
     with visit.store.reads() as reads:
-        return next((f"/loads/{one.number}" for one in reads.loads(1)), "/loads")
-
-
-def _reject(one: RejectedLine) -> RejectView:
-    return RejectView(one.source, one.line, one.reason, list(one.fields))
+        return next((f"/loads/{load.number}" for load in reads.loads(1)), "/loads")
 
 
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: LoadsView) -> PageContent:
+def draw(visit: Visit, view: list[LoadRow]) -> PageContent:
     t = visit.t
-    columns = (
-        PageColumn(t("load.started")),
-        PageColumn(t("load.source")),
-        PageColumn(t("state")),
-        PageColumn(t("load.took"), is_number=True),
-        PageColumn(t("load.lines"), is_number=True),
-        PageColumn(t("load.changed"), is_number=True),
-        PageColumn(t("load.rejected"), is_number=True),
-    )
+    cells: dict[str, Callable[[LoadRow], Child]] = {
+        "load.started": lambda load: element("a", moment(utc_time(load.started_at)), href=f"/loads/{load.number}"),
+        "state": lambda load: load_badge(visit, load),
+        "load.took": lambda load: duration(t, (load.finished_at or load.seen_at) - load.started_at),
+        "load.rejected": _rejected,
+    }
+    listed = list_table(t, t("loads.caption"), columns(visit.now), view, cells, empty=t("loads.none"))
     return PageContent(
         title=t("loads.title"),
-        main=markup(
-            section(
-                t("loads.latest"),
-                table(t("loads.caption"), columns, [_cells(visit, one) for one in view.loads], empty=t("loads.none")),
-            ),
-            _reasons(visit, view),
-        ),
+        main=markup(section(t("loads.latest"), listed), _reasons(visit, view)),
         command="counterfoil loads",
     )
 
 
-def _reasons(visit: Visit, view: LoadsView) -> Html | None:
+def _rejected(load: LoadRow) -> Html:
+    if not load.rejected:
+        return element("span", "0", class_="muted")
+    return element("a", number(load.rejected), href=f"/loads/{load.number}", class_="count warn")
+
+
+def _reasons(visit: Visit, loads: list[LoadRow]) -> Html | None:
     t = visit.t
     counts: Counter[str] = Counter()
-    for one in view.loads:
-        counts.update(one.reasons)
+    for load in loads:
+        counts.update(load.reasons)
     if not counts:
         return None
-    columns = (PageColumn(t("load.reason")), PageColumn(t("count"), is_number=True), PageColumn(t("load.means")))
+    headings = (PageColumn(t("load.reason")), PageColumn(t("count"), is_number=True), PageColumn(t("load.means")))
     rows = [(element("code", reason), number(count), _meaning(t, reason)) for reason, count in counts.most_common()]
-    return section(t("loads.reasons"), table(t("loads.reasons_caption", count=len(view.loads)), columns, rows))
+    return section(t("loads.reasons"), table(t("loads.reasons_caption", count=len(loads)), headings, rows))
 
 
 def _meaning(t: Texts, reason: str) -> Html:
     return markup(t("load.line_that"), translated(t, MEANINGS.get(reason, NOTHING)))
 
 
-def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
-    t = visit.t
-    rejected = (
-        element("a", number(one.rejected), href=f"/loads/{one.number}", class_="count warn")
-        if one.rejected
-        else element("span", "0", class_="muted")
-    )
-    ended = one.finished_at or one.seen_at
-    took = duration(t, to_ms(ended) - to_ms(one.started_at)) if ended and one.started_at else "–"
-    return (
-        element("a", moment(one.started_at), href=f"/loads/{one.number}"),
-        name_of(one.source),
-        load_badge(t, one),
-        took,
-        number(one.lines),
-        number(one.changed),
-        rejected,
-    )
-
-
-def load_badge(t: Texts, load: LoadView) -> Html:
+def load_badge(visit: Visit, load: LoadRow) -> Html:
     """Return a badge with the state of a load. A stopped load is shown as a problem.
 
     A finished load with rejected lines is shown as a warning, or as a problem if all its lines were rejected.
     """
-    if load.state != "finished" or not load.rejected:
-        return badge(t(f"load.{load.state}"), "bad" if load.state == "stopped" else "")
+    t, state = visit.t, load_state(load, visit.now)
+    if state != "finished" or not load.rejected:
+        return badge(t(f"load.{state}"), "bad" if state == "stopped" else "")
     if load.rejected >= load.lines:
         return badge(t("load.all_rejected"), "bad")
     return badge(t("load.some_rejected"), "warn")
@@ -198,40 +138,36 @@ def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageCon
     t, load = visit.t, view.load
     facts: list[tuple[str, Child]] = [
         (t("load.source"), name_of(load.source)),
-        (t("state"), load_badge(t, load)),
-        (t("load.started"), moment(load.started_at)),
-        (t("load.finished_at"), moment(load.finished_at)),
+        (t("state"), load_badge(visit, load)),
+        (t("load.started"), moment(utc_time(load.started_at))),
+        (t("load.finished_at"), moment(utc_time(load.finished_at))),
         (t("load.lines"), number(load.lines)),
         (t("load.changed"), number(load.changed)),
         (t("load.rejected"), number(load.rejected)),
         (t("load.rejects_file"), element("code", name_of(load.rejects_file)) if load.rejects_file else "–"),
     ]
-    columns = (
-        PageColumn(t("load.line"), is_number=True),
-        PageColumn(t("load.source")),
-        PageColumn(t("load.reason")),
-        PageColumn(t("load.fields")),
-        PageColumn(t("load.value")),
-    )
     form_token = visit.new_form() if view.rejects else ""
-    rows = [
-        (
-            number(one.line),
-            name_of(one.source),
-            markup(element("code", one.reason), " ", element("small", _meaning(t, one.reason))),
-            markup([[element("code", name_of(name)), " "] for name in one.fields]) if one.fields else "–",
-            "–" if _is_of_import(one.reason) else _reveal_button(visit, load, one, form_token),
-        )
-        for one in view.rejects
-    ]
+    cells: dict[str, Callable[[RejectedLine], Child]] = {
+        "load.reason": lambda reject: markup(
+            element("code", reject.reason), " ", element("small", _meaning(t, reject.reason))
+        ),
+        "load.fields": lambda reject: markup([[element("code", name_of(name)), " "] for name in reject.fields]) or "–",
+        "load.value": lambda reject: (
+            "–" if _is_of_import(reject.reason) else _reveal_button(visit, load, reject, form_token)
+        ),
+    }
+    with_text = (*REJECTS, ListColumn("", lambda reject: reject.line, page="load.value"))
     shown = t("load.rejects_caption", shown=len(view.rejects), count=f"{load.rejected:,}")
     return PageContent(
         title=t("load.title", number=load.number),
         lead=revealed,
         main=markup(
             fields(facts),
-            notice(t("load.stopped_text"), "warn") if load.state == "stopped" else None,
-            section(t("load.rejects"), table(shown, columns, rows, empty=t("load.no_rejects"))),
+            notice(t("load.stopped_text"), "warn") if load_state(load, visit.now) == "stopped" else None,
+            section(
+                t("load.rejects"),
+                list_table(t, shown, with_text, view.rejects, cells, first=["load.line"], empty=t("load.no_rejects")),
+            ),
             element("p", t("load.fix_import"), class_="muted") if any(map(_is_of_import, load.reasons)) else None,
             _advice(visit, load) if not all(map(_is_of_import, load.reasons)) else None,
         ),
@@ -244,7 +180,7 @@ def _is_of_import(reason: str) -> bool:
     return reason.startswith(IMPORT_PREFIX)
 
 
-def _advice(visit: Visit, load: LoadView) -> Html:
+def _advice(visit: Visit, load: LoadRow) -> Html:
     """Return advice about rejected lines, with the command that loads the rejects file.
 
     Only the name of the file is stored. If the file is not in the store's folder, as after `load --rejects FILE`, its
@@ -260,46 +196,29 @@ def _advice(visit: Visit, load: LoadView) -> Html:
     return markup(element("p", t("load.fix"), class_="muted"), command)
 
 
-def _reveal_button(visit: Visit, load: LoadView, one: RejectView, form_token: str) -> Html:
+def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine, form_token: str) -> Html:
     t = visit.t
-    hidden = {FORM_FIELD: form_token, "source": one.source, "line": str(one.line)}
+    hidden = {FORM_FIELD: form_token, "source": reject.source, "line": str(reject.line)}
     return element(
         "form",
         [element("input", type="hidden", name=name, value=value) for name, value in hidden.items()],
-        element("button", t("load.reveal"), class_="plain", aria_label=t("load.reveal_line", line=one.line)),
+        element("button", t("load.reveal"), class_="plain", aria_label=t("load.reveal_line", line=reject.line)),
         method="post",
         action=f"/loads/{load.number}/reveal",
         class_="inline",
     )
 
 
-def csv(_: Visit, view: LoadsView) -> CsvExport:
-    columns = ("number", "started_utc", "finished_utc", "source", "state", "lines", "changed", "rejected")
-    rows: list[tuple[object, ...]] = [
-        (
-            one.number,
-            csv_time(one.started_at),
-            csv_time(one.finished_at),
-            one.source,
-            one.state,
-            one.lines,
-            one.changed,
-            one.rejected,
-        )
-        for one in view.loads
-    ]
-    return CsvExport("loads", columns, rows)
+def csv(visit: Visit, view: list[LoadRow]) -> CsvExport:
+    return CsvExport("loads", csv_lines(columns(visit.now), view))
 
 
 def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:
     """Return the rejected lines of a load as CSV, without their values."""
     with visit.store.reads() as reads:
-        found = reads.rejects(view.load.number, MOST_EXPORTED)
-    rows: list[tuple[object, ...]] = [
-        (one.source, one.line, one.reason, MEANINGS.get(one.reason, ""), " ".join(one.fields)) for one in found
-    ]
-    return CsvExport(f"load-{view.load.number}-rejects", ("source", "line", "reason", "meaning", "fields"), rows)
+        found = reads.rejects(view.load.number, MOST_REJECTS)
+    return CsvExport(f"load-{view.load.number}-rejects", csv_lines(REJECTS, found))
 
 
-PAGE = ConsolePage(name="loads", read=read, draw=draw, csv=csv)
-ONE_LOAD = ConsolePage(name="loads", read=read_one, draw=draw_one, csv=csv_one)
+PAGE = ConsolePage(name="loads", read=read, draw=draw, as_json=as_json, csv=csv)
+ONE_LOAD = ConsolePage(name="loads", read=read_one, draw=draw_one, as_json=one_as_json, csv=csv_one)

@@ -2,83 +2,92 @@
 
 import shlex
 from collections import defaultdict
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, ago, csv_time, key_link, moment, name_of, number, section, table
-from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, RequestRow, position, request_link, row
+from counterfoil.console.display import PageColumn, ago, key_link, list_table, number, section, table, utc_time
+from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, labels_of, position, position_text, request_link
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import DAY_MS
-from counterfoil.operator_reads import RecordPosition, RequestFilter
+from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
+from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.web.html import Child, Html, element, markup
 
 DAYS = 90
-PER_QUERY = 500
 # The sums per key cover at most this many disclosures, so that the page stays fast.
 MOST_SUMMED = 5_000
 
 
-class KeyDisclosures(Struct, frozen=True, kw_only=True, rename="camel"):
+class KeyDisclosures(Struct, frozen=True):
     """The disclosures to one key. A member who was read twice counts twice."""
 
     key_id: str
-    label: str
     requests: int
     members: int
-    last: RequestRow
+    last: RecordedRequest
 
 
-class PersonalView(Struct, frozen=True, kw_only=True, rename="camel"):
+class PersonalView(Struct, frozen=True, kw_only=True):
     """The data of the page. `is_partial` is true if there are more disclosures than the sums cover."""
 
     key_id: str | None
     by_key: list[KeyDisclosures]
     is_partial: bool
-    disclosures: list[RequestRow]
+    disclosures: list[RecordedRequest]
     next: str | None
+    labels: dict[str, str]
 
 
 def read(visit: Visit) -> PersonalView:
     key_id = visit.query.get("key") or None
-    before = position(visit.query.get("before", ""))
-    rows, following = _disclosures(visit, key_id, before, PER_PAGE)
+    listed, following = _disclosures(visit, key_id, position(visit.query.get("before", "")), PER_PAGE)
     summed, more = _disclosures(visit, key_id, None, MOST_SUMMED)
-    by_key: defaultdict[str, list[RequestRow]] = defaultdict(list)
-    for one in summed:
-        by_key[one.key_id].append(one)
+    by_key: defaultdict[str, list[RecordedRequest]] = defaultdict(list)
+    for request in summed:
+        by_key[request.key_id].append(request)
     sums = [
-        KeyDisclosures(
-            key_id=found,
-            label=ones[0].label,
-            requests=len(ones),
-            members=sum(one.personal_members for one in ones),
-            last=ones[0],
-        )
-        for found, ones in by_key.items()
+        KeyDisclosures(found, len(requests), sum(request.personal_members for request in requests), requests[0])
+        for found, requests in by_key.items()
     ]
     return PersonalView(
         key_id=key_id,
-        by_key=sorted(sums, key=lambda one: -one.members),
+        by_key=sorted(sums, key=lambda of_key: -of_key.members),
         is_partial=more is not None,
-        disclosures=rows,
-        next=None if following is None else f"{following[0]},{following[1]}",
+        disclosures=listed,
+        next=position_text(following),
+        labels=labels_of(visit),
     )
 
 
 def _disclosures(
     visit: Visit, key_id: str | None, before: RecordPosition | None, limit: int
-) -> tuple[list[RequestRow], RecordPosition | None]:
-    keys = {key.key_id: key for key in visit.store.all_keys()}
-    rows: list[RequestRow] = []
-    since = visit.now - DAYS * DAY_MS
+) -> tuple[list[RecordedRequest], RecordPosition | None]:
+    wanted = RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS, before=before)
     with visit.store.reads() as reads:
-        while True:
-            wanted = RequestFilter(key_id=key_id, personal_data=True, since=since, before=before)
-            page = reads.requests(wanted, min(PER_QUERY, limit - len(rows)))
-            rows += [row(one, keys) for one in page.requests]
-            before = page.next
-            if before is None or len(rows) >= limit:
-                return rows, before
+        return find(reads, wanted, limit)
+
+
+def as_json(_: Visit, view: PersonalView) -> dict[str, object]:
+    recorded = columns(view.labels)
+    by_key = [
+        {
+            "keyId": of_key.key_id,
+            "label": view.labels.get(of_key.key_id, ""),
+            "requests": of_key.requests,
+            "members": of_key.members,
+            "last": console_json(recorded, of_key.last),
+        }
+        for of_key in view.by_key
+    ]
+    return {
+        "keyId": view.key_id,
+        "byKey": by_key,
+        "isPartial": view.is_partial,
+        "disclosures": [console_json(recorded, request) for request in view.disclosures],
+        "next": view.next,
+    }
 
 
 def draw(visit: Visit, view: PersonalView) -> PageContent:
@@ -93,20 +102,25 @@ def draw(visit: Visit, view: PersonalView) -> PageContent:
 
 def _by_key(visit: Visit, view: PersonalView) -> Html:
     t = visit.t
-    columns = (
+    headings = (
         PageColumn(t("key")),
         PageColumn(t("requests"), is_number=True),
         PageColumn(t("personal.members_sum"), is_number=True),
         PageColumn(t("last")),
     )
     rows = [
-        (key_link(one.key_id, one.label), number(one.requests), number(one.members), ago(t, one.last.at, visit.now))
-        for one in view.by_key
+        (
+            key_link(of_key.key_id, view.labels.get(of_key.key_id)),
+            number(of_key.requests),
+            number(of_key.members),
+            ago(t, utc_time(of_key.last.at), visit.now),
+        )
+        for of_key in view.by_key
     ]
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
     return section(
         t("personal.by_key"),
-        table(t("personal.by_key_caption", days=DAYS), columns, rows, empty=t("personal.none")),
+        table(t("personal.by_key_caption", days=DAYS), headings, rows, empty=t("personal.none")),
         element("p", t("personal.counted"), class_="muted") if rows else None,
         partial,
     )
@@ -116,25 +130,10 @@ def _list(visit: Visit, view: PersonalView) -> Html | None:
     t = visit.t
     if not view.disclosures:
         return None
-    columns = (
-        PageColumn(t("time")),
-        PageColumn(t("key")),
-        PageColumn(t("route")),
-        PageColumn(t("base")),
-        PageColumn(t("personal.members"), is_number=True),
-        PageColumn(t("requests.request_id")),
-    )
-    rows: list[tuple[Child, ...]] = [
-        (
-            moment(one.at),
-            key_link(one.key_id, one.label),
-            element("code", one.route),
-            element("code", name_of(one.personal_base)),
-            number(one.personal_members),
-            request_link(one.request_id),
-        )
-        for one in view.disclosures
-    ]
+    cells: dict[str, Callable[[RecordedRequest], Child]] = {
+        "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
+        "requests.request_id": lambda request: request_link(request.request_id),
+    }
     older = (
         element(
             "p",
@@ -144,25 +143,16 @@ def _list(visit: Visit, view: PersonalView) -> Html | None:
         if view.next
         else None
     )
-    return section(t("personal.list"), table(t("personal.caption"), columns, rows), older)
+    return section(
+        t("personal.list"),
+        list_table(t, t("personal.caption"), disclosures(view.labels), view.disclosures, cells),
+        older,
+    )
 
 
 def csv(visit: Visit, view: PersonalView) -> CsvExport:
-    rows, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
-    columns = ("time_utc", "key_id", "label", "route", "base", "members_in_response", "request_id")
-    lines: list[tuple[object, ...]] = [
-        (
-            csv_time(one.at),
-            one.key_id,
-            one.label,
-            one.route,
-            one.personal_base or "",
-            one.personal_members,
-            one.request_id or "",
-        )
-        for one in rows
-    ]
-    return CsvExport("personal-data", columns, lines)
+    found, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
+    return CsvExport("personal-data", csv_lines(disclosures(view.labels), found))
 
 
-PAGE = ConsolePage(name="personal", read=read, draw=draw, csv=csv)
+PAGE = ConsolePage(name="personal", read=read, draw=draw, as_json=as_json, csv=csv)

@@ -3,8 +3,7 @@
 from functools import cache
 from typing import Final
 
-from counterfoil.console.exchange import JSON, ConsoleResponse
-from counterfoil.console.visit import Visit
+from counterfoil.console.visit import JSON, ConsoleResponse, Visit
 from counterfoil.http.openapi import document
 from counterfoil.http.reference import PATH, build, example_base_url, served_pages
 from counterfoil.http.wire import StaticPage

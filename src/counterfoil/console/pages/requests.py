@@ -2,33 +2,33 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from counterfoil.console.display import (
-    PageColumn,
-    csv_time,
+    badge,
     fields,
     key_link,
+    list_table,
     moment,
     name_of,
     section,
     status_badge,
-    table,
     translated,
     utc_time,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.access import Key
 from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
+from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.requests import columns, find
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
@@ -36,6 +36,7 @@ _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 # The search conditions, which are parameters in the page's address.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
 _TIMES = ("since", "until")
+_FIRST = ("time", "status", "route", "key", "took")
 # The options of `counterfoil requests` for these parameters, except for the request ID, which is an argument.
 _FLAGS = {
     "key": "--key",
@@ -48,62 +49,37 @@ _FLAGS = {
 }
 
 
-class RequestRow(Struct, frozen=True, kw_only=True, rename="camel"):
-    at: datetime | None
-    request_id: str | None
-    key_id: str
-    label: str
-    route: str
-    status: int
-    error: str | None
-    took_ms: float
-    personal_base: str | None
-    personal_members: int
-
-
-class RequestsView(Struct, frozen=True, kw_only=True, rename="camel"):
+class RequestsView(Struct, frozen=True, kw_only=True):
     """The data of the page. `wanted` has the valid parameters, and `ignored` the names of the invalid ones."""
 
     wanted: dict[str, str]
     ignored: list[str]
-    requests: list[RequestRow]
+    requests: list[RecordedRequest]
+    labels: dict[str, str]
     next: str | None
 
 
 def read(visit: Visit) -> RequestsView:
-    return _read(visit, _limit(visit))
-
-
-def _read(visit: Visit, limit: int, *, is_export: bool = False) -> RequestsView:
     wanted, ignored = request_filter(visit.query)
     with visit.store.reads() as reads:
-        page = reads.requests(wanted, min(limit, MOST_PER_PAGE))
-        found, following = list(page.requests), page.next
-        while is_export and following and len(found) < limit:
-            page = reads.requests(replace(wanted, before=following), MOST_PER_PAGE)
-            found, following = [*found, *page.requests], page.next
-    keys = {key.key_id: key for key in visit.store.all_keys()}
+        # A search for something rare may need several queries, which are left to the operator.
+        page = reads.requests(wanted, _limit(visit))
     return RequestsView(
         wanted={name: value for name in PARAMETERS if (value := visit.query.get(name)) and name not in ignored},
         ignored=ignored,
-        requests=[row(one, keys) for one in found],
-        next=_position_text(following),
+        requests=page.requests,
+        labels=labels_of(visit),
+        next=position_text(page.next),
     )
 
 
-def row(one: RecordedRequest, keys: dict[str, Key]) -> RequestRow:
-    return RequestRow(
-        at=utc_time(one.at),
-        request_id=one.request_id,
-        key_id=one.key_id,
-        label=keys[one.key_id].label if one.key_id in keys else "",
-        route=one.route,
-        status=one.status,
-        error=one.error,
-        took_ms=one.took_us / 1000,
-        personal_base=one.personal_base,
-        personal_members=one.personal_members,
-    )
+def labels_of(visit: Visit) -> dict[str, str]:
+    return {key.key_id: key.label for key in visit.store.all_keys()}
+
+
+def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
+    requests = [console_json(columns(view.labels), request) for request in view.requests]
+    return {"wanted": view.wanted, "ignored": view.ignored, "requests": requests, "next": view.next}
 
 
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
@@ -132,7 +108,7 @@ def position(text: str) -> RecordPosition | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _position_text(found: RecordPosition | None) -> str | None:
+def position_text(found: RecordPosition | None) -> str | None:
     return None if found is None else f"{found[0]},{found[1]}"
 
 
@@ -171,7 +147,7 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
         main=markup(
             _search(visit, view),
             notice(t("requests.ignored", names=names), "warn") if view.ignored else None,
-            _one_request(visit, single) if single else None,
+            _one_request(visit, single, view.labels) if single else None,
             _list(visit, view),
         ),
         command=_command(view),
@@ -247,43 +223,47 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     )
 
 
-def _one_request(visit: Visit, one: RequestRow) -> Html:
-    t = visit.t
+def _one_request(visit: Visit, request: RecordedRequest, labels: dict[str, str]) -> Html:
+    t, error = visit.t, request.error
     pairs: list[tuple[str, Child]] = [
-        (t("time"), moment(one.at)),
-        (t("key"), key_link(one.key_id, one.label)),
-        (t("route"), element("code", one.route)),
-        (t("status"), markup(status_badge(one.status), " ", element("code", one.error) if one.error else None)),
-        (t("took"), f"{one.took_ms:,.1f} ms"),
-        (t("personal.title"), _disclosed(visit, one)),
+        (t("time"), moment(utc_time(request.at))),
+        (t("key"), key_link(request.key_id, labels.get(request.key_id))),
+        (t("route"), element("code", request.route)),
+        (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
+        (t("took"), _took(request)),
+        (t("personal.title"), _disclosed(visit, request)),
     ]
-    if one.error and explanation(one.error):
+    if error and explanation(error):
         pairs += [
-            (t("errors.message"), translated(t, explanation(one.error))),
-            (t("errors.action"), translated(t, what_to_do(one.error))),
+            (t("errors.message"), translated(t, explanation(error))),
+            (t("errors.action"), translated(t, what_to_do(error))),
         ]
-    return section(t("requests.returned", request_id=name_of(one.request_id)), fields(pairs))
+    return section(t("requests.returned", request_id=name_of(request.request_id)), fields(pairs))
 
 
-def _disclosed(visit: Visit, one: RequestRow) -> str:
-    if not one.personal_members:
+def _took(request: RecordedRequest) -> str:
+    return f"{request.took_us / 1000:,.1f} ms"
+
+
+def _disclosed(visit: Visit, request: RecordedRequest) -> str:
+    count, base = request.personal_members, name_of(request.personal_base)
+    if not count:
         return visit.t("no")
-    if one.personal_members == 1:
-        return visit.t("requests.disclosed_one", base=name_of(one.personal_base))
-    return visit.t("requests.disclosed", count=one.personal_members, base=name_of(one.personal_base))
+    return (
+        visit.t("requests.disclosed_one", base=base)
+        if count == 1
+        else visit.t("requests.disclosed", count=count, base=base)
+    )
 
 
 def _list(visit: Visit, view: RequestsView) -> Html:
     t = visit.t
-    columns = (
-        PageColumn(t("time")),
-        PageColumn(t("status")),
-        PageColumn(t("route")),
-        PageColumn(t("key")),
-        PageColumn(t("took"), is_number=True),
-        PageColumn(t("requests.request_id")),
-    )
-    rows = [_row(visit, one) for one in view.requests]
+    cells: dict[str, Callable[[RecordedRequest], Child]] = {
+        "status": lambda request: _status(visit, request),
+        "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
+        "took": _took,
+        "requests.request_id": lambda request: request_link(request.request_id),
+    }
     newest = "before" not in visit.query
     following = (
         element(
@@ -315,8 +295,8 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         hidden=True,
     )
     listed = (
-        table(t("requests.caption"), columns, rows, body_id="rows")
-        if rows
+        list_table(t, t("requests.caption"), columns(view.labels), view.requests, cells, first=_FIRST, body_id="rows")
+        if view.requests
         else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
     )
     return markup(
@@ -326,25 +306,12 @@ def _list(visit: Visit, view: RequestsView) -> Html:
     )
 
 
-def _row(visit: Visit, one: RequestRow) -> tuple[Child, ...]:
-    error = (
-        [" ", element("a", element("code", one.error), href=visit.address("/requests", error=one.error, before=None))]
-        if one.error
-        else None
-    )
-    personal = (
-        [" ", element("span", visit.t("requests.personal_short"), class_="badge warn")]
-        if one.personal_members
-        else None
-    )
-    return (
-        moment(one.at),
-        markup(status_badge(one.status), error, personal),
-        element("code", one.route),
-        key_link(one.key_id, one.label),
-        f"{one.took_ms:,.1f} ms",
-        request_link(one.request_id),
-    )
+def _status(visit: Visit, request: RecordedRequest) -> Html:
+    """Return the status with links to the same error, and a mark if personal data was disclosed."""
+    found = request.error
+    error = found and element("a", element("code", found), href=visit.address("/requests", error=found, before=None))
+    personal = badge(visit.t("requests.personal_short"), "warn") if request.personal_members else None
+    return markup(status_badge(request.status), [" ", error] if error else None, [" ", personal] if personal else None)
 
 
 def request_link(request_id: str | None) -> Html | str:
@@ -354,37 +321,11 @@ def request_link(request_id: str | None) -> Html | str:
     return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")
 
 
-def csv(visit: Visit, _: RequestsView) -> CsvExport:
+def csv(visit: Visit, view: RequestsView) -> CsvExport:
     """Return request records as CSV: those on this page and on older pages, up to a limit."""
-    exported = _read(visit, MOST_EXPORTED, is_export=True)
-    columns = (
-        "time_utc",
-        "request_id",
-        "key_id",
-        "label",
-        "route",
-        "status",
-        "error",
-        "took_ms",
-        "personal_base",
-        "personal_members",
-    )
-    rows: list[tuple[object, ...]] = [
-        (
-            csv_time(one.at),
-            one.request_id or "",
-            one.key_id,
-            one.label,
-            one.route,
-            one.status,
-            one.error or "",
-            one.took_ms,
-            one.personal_base or "",
-            one.personal_members,
-        )
-        for one in exported.requests
-    ]
-    return CsvExport("requests", columns, rows)
+    with visit.store.reads() as reads:
+        found, _ = find(reads, request_filter(visit.query)[0], MOST_EXPORTED)
+    return CsvExport("requests", csv_lines(columns(view.labels), found))
 
 
-PAGE = ConsolePage(name="requests", read=read, draw=draw, csv=csv)
+PAGE = ConsolePage(name="requests", read=read, draw=draw, as_json=as_json, csv=csv)

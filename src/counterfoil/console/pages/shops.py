@@ -1,95 +1,70 @@
 """Shops: the last bill and the number of bills of each shop, so that operators notice a till that sends nothing."""
 
-from datetime import date, datetime
+from collections.abc import Callable
+from datetime import date
 
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import PageColumn, ago, badge, csv_time, name_of, number, table, utc_time
+from counterfoil.console.display import ago, badge, list_table, name_of, number, utc_time
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState, format_usual
-from counterfoil.domain.calendar import days_until, thai_day
+from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
+from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.shops import Days, bills_per_day, columns
 from counterfoil.web.html import Child, Html, element, markup
 
-DAYS = 14
 # The states in the order in which shops are listed. Shops that need attention come first.
 STATES: tuple[ShopState, ...] = ("silent", "few", "open", "learning", "closed", "empty")
+KINDS = {"silent": "warn", "open": ""}
 
 
-class ShopLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One shop. `domain/activity.py` explains `state` and the usual numbers, which the state is based on."""
-
-    shop_id: str
-    name: str
-    franchise_id: str | None
-    base: str | None
-    state: ShopState
-    last_bill_at: datetime | None
-    usual_since_last: float
-    today: int
-    usual_by_now: float
-    days: list[int]
-
-
-class ShopsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The data of the page. A shop's `days` are its bill counts per day, from `first_day` to today (Thailand time)."""
+class ShopsView(Struct, frozen=True, kw_only=True):
+    """The data of the page. `days` are the numbers of bills per day, from `first_day` to today (Thailand time)."""
 
     first_day: date
-    counts: dict[str, int]
-    shops: list[ShopLine]
+    days: Days
+    shops: list[ShopActivity]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {state: sum(shop.state == state for shop in self.shops) for state in STATES}
 
 
 def read(visit: Visit) -> ShopsView:
-    span = days_until(thai_day(visit.now), DAYS)
-    rows = [_row(shop, days) for shop, days in _with_days(visit, span)]
-    rows.sort(key=lambda row: (STATES.index(row.state), row.franchise_id or "~", row.name))
-    return ShopsView(
-        first_day=span[0], counts={state: sum(row.state == state for row in rows) for state in STATES}, shops=rows
+    shops = sorted(
+        visit.store.shops(),
+        key=lambda shop: (STATES.index(shop.state), shop.franchise_id or "~", name_of(shop.name)),
     )
-
-
-def _with_days(visit: Visit, span: list[date]) -> list[tuple[ShopActivity, list[int]]]:
     with visit.store.reads() as reads:
-        found = {(one.shop_id, one.day): one.bills for one in reads.bills(span[0], span[-1])}
-    return [(shop, [found.get((shop.shop_id, day), 0) for day in span]) for shop in visit.store.shops()]
+        first_day, days = bills_per_day(reads, shops, visit.now)
+    return ShopsView(first_day=first_day, days=days, shops=shops)
 
 
-def _row(shop: ShopActivity, days: list[int]) -> ShopLine:
-    return ShopLine(
-        shop_id=shop.shop_id,
-        name=name_of(shop.name),
-        franchise_id=shop.franchise_id,
-        base=shop.provider_id,
-        state=shop.state,
-        last_bill_at=utc_time(shop.last_bill_at),
-        usual_since_last=shop.usual_since_last,
-        today=shop.today,
-        usual_by_now=shop.usual_by_now,
-        days=days,
-    )
+def as_json(_: Visit, view: ShopsView) -> dict[str, object]:
+    shops = [console_json(columns(view.days), shop) for shop in view.shops]
+    return {"firstDay": view.first_day, "counts": view.counts, "shops": shops}
 
 
 def draw(visit: Visit, view: ShopsView) -> PageContent:
     t = visit.t
     silent = view.counts["silent"]
     verdict = notice(t("shops.some_silent", count=silent), "warn") if silent else notice(t("shops.none_silent"), "good")
-    columns = (
-        PageColumn(t("shop")),
-        PageColumn(t("state")),
-        PageColumn(t("shops.last_bill")),
-        PageColumn(t("shops.usual_since"), is_number=True),
-        PageColumn(t("shops.today"), is_number=True),
-        PageColumn(t("shops.usual"), is_number=True),
-        PageColumn(t("shops.days"), is_number=True),
-        PageColumn(t("shops.franchise_and_base")),
-    )
+    cells: dict[str, Callable[[ShopActivity], Child]] = {
+        "shop": _name,
+        "state": lambda shop: badge(t(f"shops.{shop.state}"), KINDS.get(shop.state, "quiet")),
+        "shops.last_bill": lambda shop: ago(t, utc_time(shop.last_bill_at), visit.now),
+        "shops.days": lambda shop: markup(spark(view.days[shop.shop_id]), " ", number(sum(view.days[shop.shop_id]))),
+        "shops.franchise_and_base": lambda shop: markup(
+            _or_dash(shop.franchise_id), element("br"), _or_dash(shop.provider_id)
+        ),
+    }
     return PageContent(
         title=t("shops.title"),
         lead=markup(verdict, element("p", silent_rule(t))) if view.shops else None,
         main=markup(
-            table(t("shops.caption"), columns, [_cells(visit, row) for row in view.shops], empty=t("shops.none")),
+            list_table(t, t("shops.caption"), columns(view.days), view.shops, cells, empty=t("shops.none")),
             element("p", t("shops.explained"), class_="muted"),
         ),
         command="counterfoil shops",
@@ -101,19 +76,9 @@ def silent_rule(t: Texts) -> str:
     return t("shops.silent_means", count=MISSING_BILLS)
 
 
-def _cells(visit: Visit, row: ShopLine) -> tuple[Child, ...]:
-    t = visit.t
-    kinds = {"silent": "warn", "open": ""}
-    return (
-        markup(element("span", row.name, class_="label", id=f"shop-{row.shop_id}"), " ", element("code", row.shop_id)),
-        badge(t(f"shops.{row.state}"), kinds.get(row.state, "quiet")),
-        ago(t, row.last_bill_at, visit.now),
-        format_usual(row.usual_since_last),
-        number(row.today),
-        format_usual(row.usual_by_now),
-        markup(spark(row.days), " ", number(sum(row.days))),
-        markup(_or_dash(row.franchise_id), element("br"), _or_dash(row.base)),
-    )
+def _name(shop: ShopActivity) -> Html:
+    label = element("span", name_of(shop.name), class_="label", id=f"shop-{shop.shop_id}")
+    return markup(label, " ", element("code", shop.shop_id))
 
 
 def _or_dash(value: str | None) -> Html:
@@ -121,34 +86,7 @@ def _or_dash(value: str | None) -> Html:
 
 
 def csv(_: Visit, view: ShopsView) -> CsvExport:
-    columns = (
-        "shop_id",
-        "name",
-        "franchise_id",
-        "base",
-        "state",
-        "last_bill_utc",
-        "usual_since_last_bill",
-        "bills_today",
-        "usual_by_now",
-        "bills_14_days",
-    )
-    rows: list[tuple[object, ...]] = [
-        (
-            row.shop_id,
-            row.name,
-            row.franchise_id or "",
-            row.base or "",
-            row.state,
-            csv_time(row.last_bill_at),
-            row.usual_since_last,
-            row.today,
-            row.usual_by_now,
-            sum(row.days),
-        )
-        for row in view.shops
-    ]
-    return CsvExport("shops", columns, rows)
+    return CsvExport("shops", csv_lines(columns(view.days), view.shops))
 
 
-PAGE = ConsolePage(name="shops", read=read, draw=draw, csv=csv)
+PAGE = ConsolePage(name="shops", read=read, draw=draw, as_json=as_json, csv=csv)

@@ -1,6 +1,6 @@
-"""Judges how fresh an integrator's copy is: how far a key lineage has read the changes of each shop."""
+"""How fresh an integrator's copy is: how far a key lineage has read the changes of each shop."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -8,14 +8,19 @@ from msgspec import Struct
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import HOUR_MS, from_ms
+from counterfoil.domain.calendar import HOUR_MS, from_ms, to_ms
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.domain.messages import duration
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
+from counterfoil.views.columns import ListColumn, minute
 
 # A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
 FRESH_MS = 26 * HOUR_MS
 # A gap is reported until it is this old. The marks of the change feed expire after the same time.
 GAP_REPORTED_MS = REMOVALS_KEPT_MS
+
+# Returns the loaded shops, or None if they cannot be read.
+LoadedShops = Callable[[], Sequence[ShopActivity] | None]
 
 # The possible verdicts about a list, most urgent first.
 ListVerdict = Literal["behind", "gap", "reading", "never", "fresh"]
@@ -69,11 +74,11 @@ def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity
     """
     names = {shop.shop_id: shop.name for shop in shops or () if _covers(key, shop)}
     by_shop = {
-        one.shop_id: one
-        for one in found
-        if one.shop_id is not None and (shops is None or one.shop_id in names or one.shop_id == key.scope.id)
+        copy.shop_id: copy
+        for copy in found
+        if copy.shop_id is not None and (shops is None or copy.shop_id in names or copy.shop_id == key.scope.id)
     }
-    feed = next((one for one in found if one.list_name == CHANGE_FEED), None)
+    feed = next((copy for copy in found if copy.list_name == CHANGE_FEED), None)
     rows = [_row(feed, None, now)] if feed else []
     for shop_id in {**names, **by_shop}:
         state = by_shop.get(shop_id)
@@ -92,7 +97,7 @@ def summary(rows: Sequence[CopyRow]) -> CopySummary:
     read_from = max((row.read_from for row in rows if row.read_from), default=None)
     if states <= {"never"}:
         return CopySummary(None, fresh, len(rows), read_from)
-    return CopySummary(next(one for one in VERDICTS if one in states), fresh, len(rows), read_from)
+    return CopySummary(next(verdict for verdict in VERDICTS if verdict in states), fresh, len(rows), read_from)
 
 
 def _covers(key: Key, shop: ShopActivity) -> bool:
@@ -124,3 +129,36 @@ def _verdict(state: CopyState, *, has_gap: bool, now: int) -> ListVerdict:
 
 def _time(instant: int | None) -> datetime | None:
     return None if instant is None else from_ms(instant, UTC)
+
+
+def list_name(row: CopyRow) -> str:
+    if row.shop_id is None:
+        return "all shops (change feed)"
+    return f"{row.shop_name} ({row.shop_id})" if row.shop_name else row.shop_id
+
+
+_STATES = {
+    "fresh": "up to date",
+    "behind": "behind",
+    "gap": "gap",
+    "reading": "pass not finished",
+    "never": "never read",
+}
+
+
+def _state(row: CopyRow, now: int) -> str:
+    if row.state == "behind" and row.complete_until:
+        return f"behind by {duration(now - to_ms(row.complete_until))}"
+    if row.state == "fresh" and row.read_from:
+        return f"up to date for changes since {minute(row.read_from)}"
+    return _STATES[row.state]
+
+
+def columns(now: int) -> Sequence[ListColumn[CopyRow]]:
+    """Return the columns in a terminal and on a page. In JSON, a row has all its fields."""
+    return (
+        ListColumn("", list_name, terminal="shop", page="copy.list"),
+        ListColumn("", lambda row: _state(row, now), terminal="copy", page="state"),
+        ListColumn("", lambda row: minute(row.complete_until), terminal="complete until", page="copy.complete_until"),
+        ListColumn("", lambda row: minute(row.last_read_at), terminal="last read", page="copy.last_read"),
+    )

@@ -1,0 +1,186 @@
+"""Parts of pages about keys: a key's name, state, permissions and scope, and how fresh its copy is."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from counterfoil.console.display import ago, badge, duration, key_link, list_table, moment, name_of, section, tile
+from counterfoil.console.texts import Texts
+from counterfoil.console.visit import Visit
+from counterfoil.domain.access import Key, Scope, permissions
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
+from counterfoil.operator_reads import ShopName
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.views.copies import CopyRow, CopySummary, columns, summary
+from counterfoil.web.html import Child, Html, element, markup
+
+# A franchise has no name of its own, so a list shows the names of this many of its shops.
+NAMED_SHOPS = 2
+
+
+def state_badge(t: Texts, key: Key, now: int) -> Html:
+    if key.is_revoked(now):
+        return badge(t("key.revoked"), "bad")
+    return badge(t("key.ends"), "warn") if key.revokes_at is not None else badge(t("key.active"))
+
+
+def permission_names(t: Texts, key: Key) -> str:
+    return ", ".join(t(f"permission.{name}") for name in permissions(key)) or t("permission.none")
+
+
+def key_name(t: Texts, key: Key) -> Html:
+    """Return the label of a key, followed by a link with its ID."""
+    label = name_of(key.label) if key.label else t("key.no_label")
+    return markup(element("span", label, class_="label"), " ", key_link(key.key_id))
+
+
+# --- scopes --------------------------------------------------------------------------
+
+
+class ScopeNames:
+    """The names of the loaded shops, and the shops of each loaded franchise."""
+
+    def __init__(self, shops: Iterable[ShopName]) -> None:
+        self._shops: dict[str, str] = {}
+        self._franchises: defaultdict[str, list[str]] = defaultdict(list)
+        for shop in shops:
+            name = name_of(shop.shop_name) if shop.shop_name else shop.shop_id
+            self._shops[shop.shop_id] = name
+            if shop.franchise_id:
+                self._franchises[shop.franchise_id].append(name)
+
+    def franchises(self) -> list[tuple[str, list[str]]]:
+        """Return the ID of each franchise with the names of its shops, sorted by ID."""
+        return sorted(self._franchises.items())
+
+    def about(self, t: Texts, scope: Scope) -> str | None:
+        """Return the name of a shop, or the number of shops of a franchise. Return None if the scope is not loaded."""
+        if scope.kind == "shop":
+            return self._shops.get(scope.id)
+        count = len(self._franchises.get(scope.id, ()))
+        return shop_count(t, count) if count else None
+
+
+def shop_count(t: Texts, count: int) -> str:
+    return t("scope.one_shop") if count == 1 else t("scope.shops", count=count)
+
+
+def scope_names(visit: Visit) -> ScopeNames:
+    return ScopeNames(visit.store.shop_names())
+
+
+def scope_label(t: Texts, names: ScopeNames, scope: Scope) -> Html:
+    """Return the kind of a scope, the name of the shop or the number of shops, and the ID."""
+    about = names.about(t, scope)
+    named = [" ", element("span", about)] if about else None
+    return markup(t(f"scope.{scope.kind}"), named, " ", element("code", name_of(scope.id)))
+
+
+def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
+    """Return a scope as text without markup, for the audit log. An unknown kind is not translated."""
+    if kind not in ("shop", "franchise"):
+        return f"{kind} {identifier}"
+    scope = Scope("shop", identifier) if kind == "shop" else Scope("franchise", identifier)
+    about = names.about(t, scope)
+    return f"{t(f'scope.{kind}')} {f'{about} ' if about else ''}({identifier})"
+
+
+def franchise_text(t: Texts, identifier: str, shops: list[str]) -> str:
+    """Return a franchise with the number of its shops and some of their names, for a list to choose from."""
+    some = ", ".join(shops[:NAMED_SHOPS]) + (", …" if len(shops) > NAMED_SHOPS else "")
+    return t("issue.franchise", name=name_of(identifier), count=shop_count(t, len(shops)), shops=some)
+
+
+# --- copies --------------------------------------------------------------------------
+
+
+def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
+    """Return the loaded shops, or None if they cannot be read."""
+    try:
+        status = visit.store.overview().store
+    except (StoreUnavailable, StoreMismatch):
+        return None
+    # If the store has a problem, the status has only findings, and the empty `shops` does not mean that there are none.
+    return None if status.extent is None else status.shops
+
+
+def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
+    t = visit.t
+    cells: dict[str, Callable[[CopyRow], Child]] = {
+        "copy.list": lambda row: t("copy.feed") if row.shop_id is None else f"{name_of(row.shop_name)} ({row.shop_id})",
+        "state": lambda row: _verdict(visit, row),
+        "copy.complete_until": lambda row: moment(row.complete_until),
+        "copy.last_read": lambda row: ago(t, row.last_read_at, visit.now),
+    }
+    return section(
+        t("copy.title"),
+        element("p", _sentence(t, rows), class_="summary"),
+        list_table(t, t("copy.caption"), columns(visit.now), rows, cells, empty=t("copy.none")),
+        element("p", t("copy.explained"), class_="muted"),
+        anchor="copy",
+    )
+
+
+def _verdict(visit: Visit, row: CopyRow) -> Html:
+    """Return the verdict about a list, with notes about changes that were not read from it."""
+    t = visit.t
+    text = t(f"copy.{row.state}")
+    if row.state == "behind" and row.complete_until:
+        text = t("copy.behind_by", span=duration(t, visit.now - to_ms(row.complete_until)))
+    elif row.state == "fresh" and row.read_from:
+        text = t("copy.fresh_since", start=_thai_time(row.read_from))
+    notes: list[str] = []
+    if row.gap_from and row.gap_until:
+        notes = [
+            t("copy.gap_note", start=_thai_time(row.gap_from), end=_thai_time(row.gap_until)),
+            t("copy.gap_expected"),
+            t("copy.close_gap", mark=iso_utc(to_ms(row.gap_from))),
+        ]
+    if row.read_from:
+        notes.append(t("copy.read_from", start=_thai_time(row.read_from)))
+    small = [[" ", element("small", " ".join(notes))]] if notes else None
+    return markup(badge(text, "" if row.state == "fresh" else "warn"), small)
+
+
+def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
+    """Return a box that says whether the copy is up to date, with a link to the details."""
+    t, state = visit.t, summary(rows)
+    if state.state is None:
+        value = t("copy.never") if rows else "–"
+    else:
+        value = t("copy.fresh") if state.state == "fresh" else _share(t, state)
+    note = element("a", _sentence(t, rows), href="#copy")
+    return tile(t("copy.title"), value, note, "" if state.state in (None, "fresh") else "warn")
+
+
+def copy_badge(t: Texts, state: CopySummary) -> Html:
+    """Return the state of a key's copy in a few words, or a dash if the key keeps no copy."""
+    if state.state is None:
+        return element("span", "–", class_="muted", title=t("copy.no_copy"))
+    if state.state == "fresh":
+        since = _thai_time(state.read_from)[:10] if state.read_from else None
+        return badge(t("copy.fresh_since", start=since) if since else t("copy.fresh"))
+    if state.state == "never":
+        return badge(_share(t, state), "warn")
+    return element("span", badge(t(f"copy.{state.state}"), "warn"), title=_share(t, state))
+
+
+def _share(t: Texts, state: CopySummary) -> str:
+    return t("copy.share", fresh=state.fresh, count=state.lists)
+
+
+def _sentence(t: Texts, rows: list[CopyRow]) -> str:
+    state = summary(rows)
+    if not rows:
+        return t("copy.no_shops")
+    if state.state == "fresh":
+        return t("copy.fresh_from" if state.read_from else "copy.all_fresh")
+    if state.state is None:
+        return t("copy.none_read")
+    has_feed = any(row.shop_id is None for row in rows)
+    return t("copy.some_fresh" if has_feed else "copy.some_shops", fresh=state.fresh, count=state.lists)
+
+
+def _thai_time(time: datetime) -> str:
+    return f"{time.astimezone(THAI_TIME):%Y-%m-%d %H:%M}"

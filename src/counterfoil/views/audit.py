@@ -1,0 +1,59 @@
+"""The audit log: who changed keys or the store, what changed, and when."""
+
+from collections.abc import Sequence
+
+from counterfoil.domain.audit import Act, AuditEntry, FieldValue
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.views.columns import ListColumn
+
+
+def value_text(value: FieldValue, nothing: str = "none") -> str:
+    """Return the value of a field as text. `nothing` stands for a missing value."""
+    if value is None:
+        return nothing
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else " ".join(value)
+
+
+def _changes(entry: AuditEntry, between: str, arrow: str, nothing: str) -> list[str]:
+    """Return each change as text, with `between` after the name. Times that repeat that of the entry are left out."""
+    return [
+        f"{name}{between}{value_text(change.after, nothing)}"
+        if change.before is None and entry.act != Act.KEY_CHANGED
+        else f"{name}{between}{value_text(change.before, nothing)}{arrow}{value_text(change.after, nothing)}"
+        for name, change in entry.changes.items()
+        if change.after != iso_utc(entry.at)
+    ]
+
+
+def plain_changes(entry: AuditEntry) -> list[str]:
+    """Return each change as a terminal shows it."""
+    return _changes(entry, " ", " -> ", "none")
+
+
+def page_changes(entry: AuditEntry) -> list[str]:
+    """Return each change as a page and an export show it."""
+    return _changes(entry, ": ", " → ", "–")
+
+
+COLUMNS: Sequence[ListColumn[AuditEntry]] = (
+    ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
+    ListColumn("act", terminal="act", page="audit.act"),
+    ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page="audit.actor"),
+    ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
+    ListColumn("host", lambda entry: entry.actor.host, terminal="host"),
+    ListColumn("keyId", terminal="key ID", page="key"),
+    ListColumn("changes", csv="", console=""),
+    ListColumn(
+        "",
+        page_changes,
+        terminal="changes",
+        page="audit.changes",
+        csv="",
+        console="changes",
+        text=lambda entry: entry.detail or "; ".join(plain_changes(entry)) or "-",
+    ),
+    ListColumn("", lambda entry: "; ".join(page_changes(entry)) or entry.detail, csv="changes"),
+    ListColumn("detail", csv=""),
+)

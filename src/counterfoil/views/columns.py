@@ -1,0 +1,126 @@
+"""Columns of lists. A column is declared once; the terminal, the console's pages, JSON and CSV show it from there.
+
+The renderers for JSON and CSV are here. `cli/terminal.py` prints lists, and `console/display.py` draws them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from counterfoil.domain.activity import format_usual
+from counterfoil.domain.calendar import from_ms, iso_utc
+
+Row = TypeVar("Row")
+Part = TypeVar("Part")
+_CAPITAL = re.compile("(?=[A-Z])")
+
+
+class ListColumn(Struct, Generic[Row], frozen=True):
+    """A column of a list. An empty name or heading leaves it out of that format.
+
+    `json` is its name in `--json`, and `console` its name in the JSON of a page, if that differs. `terminal` is its
+    heading in a terminal, `page` the name of the console's text that is its heading on a page, and `csv` its heading in
+    an export, which follows from its name if it is None. Without `value`, the column shows the attribute of this name.
+    `text` is what a terminal shows instead of the value. A `time` is in milliseconds since 1970.
+    """
+
+    json: str
+    value: Callable[[Row], Any] | None = None
+    kind: Literal["text", "code", "number", "time"] = "text"
+    terminal: str = ""
+    page: str = ""
+    csv: str | None = None
+    console: str | None = None
+    text: Callable[[Row], str] | None = None
+
+    def value_of(self, row: Row) -> Any:
+        return self.value(row) if self.value else getattr(row, _attribute(self.json))
+
+    def json_of(self, row: Row) -> Any:
+        """Return the value of this column as JSON shows it."""
+        value = self.value_of(row)
+        return iso_utc(value) if self.kind == "time" and value is not None else value
+
+    @property
+    def csv_heading(self) -> str:
+        if self.csv is not None:
+            return self.csv
+        name = _attribute(self.json)
+        return f"{name.removesuffix('_at')}_utc" if self.kind == "time" else name
+
+
+def _attribute(json_name: str) -> str:
+    """Return a name such as `shopId` as Python writes it: `shop_id`."""
+    return _CAPITAL.sub("_", json_name).lower()
+
+
+def json_row(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
+    """Return a row as `--json` prints it."""
+    return {column.json: column.json_of(row) for column in columns if column.json}
+
+
+def console_json(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
+    """Return a row as a page of the console serves it as JSON."""
+    named = ((column.json if column.console is None else column.console, column) for column in columns)
+    return {name: column.json_of(row) for name, column in named if name}
+
+
+def csv_lines(columns: Iterable[ListColumn[Row]], rows: Iterable[Row]) -> list[list[object]]:
+    """Return the headings and the rows of an export. A list of values is one cell."""
+    exported = [column for column in columns if column.csv_heading]
+    return [
+        [column.csv_heading for column in exported],
+        *([_csv_value(column.json_of(row)) for column in exported] for row in rows),
+    ]
+
+
+def _csv_value(value: Any) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(value)
+    return "" if value is None else value
+
+
+def plain_text(column: ListColumn[Row], row: Row) -> str:
+    """Return what a terminal shows. A missing value is a dash."""
+    if column.text:
+        return column.text(row)
+    value = column.json_of(row)
+    if value is None or value in ("", []):
+        return "-"
+    if isinstance(value, list):
+        return " ".join(value)
+    return format_usual(value) if column.kind == "number" else str(value)
+
+
+def within(columns: Iterable[ListColumn[Part]], part: Callable[[Row], Part]) -> list[ListColumn[Row]]:
+    """Return the columns for rows that contain what the columns are about."""
+
+    def of_part(column: ListColumn[Part]) -> ListColumn[Row]:
+        text = column.text
+        shown = (lambda row: text(part(row))) if text else None
+        kept = {name: getattr(column, name) for name in ("kind", "terminal", "page", "csv", "console")}
+        return ListColumn(column.json, lambda row: column.value_of(part(row)), text=shown, **kept)
+
+    return [of_part(column) for column in columns]
+
+
+def minute(time: int | datetime | None) -> str:
+    """Return a time as a terminal shows it: in UTC, without seconds. A missing time is a dash."""
+    if time is None:
+        return "-"
+    return f"{time if isinstance(time, datetime) else from_ms(time, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def arranged(columns: Iterable[ListColumn[Row]], first: Sequence[str]) -> list[ListColumn[Row]]:
+    """Return the columns with those that have these names or headings first, and the others after them."""
+
+    def place(column: ListColumn[Row]) -> int:
+        names = [name for name in (column.json, column.page) if name in first]
+        return first.index(names[0]) if names else len(first)
+
+    return sorted(columns, key=place)

@@ -1,0 +1,135 @@
+"""Keys: what each may read, its usage in the last 7 days, its errors, and the state of its copy."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from msgspec import Struct
+
+from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
+from counterfoil.domain.calendar import days_until, thai_day
+from counterfoil.domain.problems import what_to_do
+from counterfoil.operator_reads import DayOfKey, ErrorGroup, OperatorReads
+from counterfoil.views.columns import ListColumn, minute, within
+from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
+
+WEEK = 7
+
+
+def state(key: Key, now: int) -> str:
+    if key.is_revoked(now):
+        return "revoked"
+    return "active" if key.revokes_at is None else f"active until {minute(key.revokes_at)}"
+
+
+def revoked_at(key: Key, now: int) -> int | None:
+    """Return when a key was revoked, or None if it has not been. It may have been revoked at a scheduled time."""
+    return key.revokes_at if key.is_revoked(now) and key.revoked_at is None else key.revoked_at
+
+
+def columns(now: int) -> Sequence[ListColumn[Key]]:
+    return (
+        ListColumn("keyId", terminal="key ID"),
+        ListColumn("label", terminal="label", text=lambda key: key.label),
+        ListColumn("scope", terminal="scope", csv="", console="", text=lambda key: f"{key.scope.kind} {key.scope.id}"),
+        ListColumn("", lambda key: key.scope.kind, csv="scope_kind", console="scopeKind"),
+        ListColumn("", lambda key: key.scope.id, csv="scope_id", console="scopeId"),
+        ListColumn("permissions", permissions, terminal="permissions", text=permission_names),
+        ListColumn("perMin", kind="number", terminal="/min"),
+        ListColumn("perDay", kind="number", terminal="/day"),
+        ListColumn("createdAt", kind="time"),
+        ListColumn("revoked", lambda key: key.is_revoked(now)),
+        ListColumn("revokedAt", lambda key: revoked_at(key, now), "time"),
+        ListColumn("revokesAt", lambda key: None if key.is_revoked(now) else key.revokes_at, "time"),
+        ListColumn("", lambda key: state(key, now), terminal="state", csv=""),
+        ListColumn("successorOf"),
+    )
+
+
+def permission_names(key: Key) -> str:
+    return ", ".join(permissions(key)) or "none"
+
+
+class UsedKey(Struct, frozen=True):
+    """A key with its usage, its warnings and the state of its copy.
+
+    `week` is the number of requests on each of the last 7 days (Thailand time), oldest first.
+    """
+
+    key: Key
+    last_used: int | None
+    week: list[int]
+    errors: int
+    warnings: list[str]
+    copy: CopySummary
+
+
+def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKey]:
+    """Return all keys with their usage. `shops` returns the loaded shops, which are needed if a key has a copy."""
+    span = days_until(thai_day(now), WEEK)
+    days, copies = reads.days(span[0], span[-1]), reads.all_copies()
+    last_used, last_disclosed = reads.last_used(), reads.last_disclosed()
+    loaded = shops() if copies else None
+    found = []
+    for key in reads.keys():  # noqa: SIM118 - not a dictionary
+        of_key = {day.day: day for day in days if day.key_id == key.key_id}
+        week = [of_key[day].requests if day in of_key else 0 for day in span]
+        use = KeyUse(
+            last_used=last_used.get(key.key_id), last_disclosed=last_disclosed.get(key.key_id), requests_today=week[-1]
+        )
+        # A revoked key cannot read anything, so the state of its copy does not matter.
+        read = copies.get(key.lineage, []) if not key.is_revoked(now) else []
+        rows = copy_rows(key, read, loaded, now) if read else []
+        warnings = [warning.value for warning in key_warnings(key, use, now)]
+        errors = sum(day.errors for day in of_key.values())
+        found.append(UsedKey(key, use.last_used, week, errors, warnings, summary(rows)))
+    return found
+
+
+# The columns of a key's usage.
+USAGE: Sequence[ListColumn[UsedKey]] = (
+    ListColumn("", lambda used: used.key.key_id, page="key", csv=""),
+    ListColumn("", lambda used: used.key.scope.id, page="keys.scope", csv=""),
+    ListColumn("copy", page="keys.copy", csv=""),
+    ListColumn("lastUsed", kind="time", page="keys.last_used"),
+    ListColumn("week", csv=""),
+    ListColumn("", lambda used: used.week[-1], csv="requests_today"),
+    ListColumn("", lambda used: sum(used.week), "number", page="keys.week", csv="requests_7_days"),
+    ListColumn("errors", kind="number", page="keys.errors", csv="errors_7_days"),
+    ListColumn("", lambda used: used.key.per_day, "number", page="keys.quota", csv=""),
+    ListColumn("warnings", page="state"),
+    ListColumn("", lambda used: used.copy.state, csv="copy"),
+)
+
+
+def columns_with_usage(now: int) -> Sequence[ListColumn[UsedKey]]:
+    return (*within(columns(now), lambda used: used.key), *USAGE)
+
+
+class KeyDay(Struct, frozen=True, rename="camel"):
+    """The requests of a key on one day in Thailand time. `DayOfKey` explains the counts."""
+
+    day: date
+    requests: int = 0
+    errors: int = 0
+    rate_limited: int = 0
+    over_quota: int = 0
+    refused: int = 0
+
+
+def key_days(found: Iterable[DayOfKey], days: Sequence[date]) -> list[KeyDay]:
+    """Return one element for each of `days`, including days on which the key made no requests."""
+    by_day = {
+        day.day: KeyDay(day.day, day.requests, day.errors, day.rate_limited, day.over_quota, day.refused)
+        for day in found
+    }
+    return [by_day.get(day) or KeyDay(day) for day in days]
+
+
+# The errors of a key by route, with what an integrator should do.
+ERRORS: Sequence[ListColumn[ErrorGroup]] = (
+    ListColumn("error", terminal="error", page="error"),
+    ListColumn("route", kind="code", terminal="route", page="route"),
+    ListColumn("count", kind="number", terminal="count", page="count"),
+    ListColumn("lastAt", kind="time", terminal="last", page="last", text=lambda group: minute(group.last_at)),
+    ListColumn("action", lambda group: str(what_to_do(group.error)), page="errors.action"),
+)

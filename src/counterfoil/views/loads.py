@@ -1,0 +1,49 @@
+"""Loads: their source, progress and state, and the lines that one of them rejected."""
+
+from collections.abc import Mapping, Sequence
+
+from counterfoil.domain.calendar import THAI_TIME, from_ms
+from counterfoil.domain.intake import RejectedLine
+from counterfoil.operator_reads import LoadRow, OperatorReads, load_state
+from counterfoil.views.columns import ListColumn
+
+# The store remembers this many loads, and this many rejected lines of each. The rejects file has all of them.
+MOST_LOADS, MOST_REJECTS = 100, 1_000
+
+
+def find(reads: OperatorReads, number: int) -> LoadRow | None:
+    return next((load for load in reads.loads(MOST_LOADS) if load.number == number), None)
+
+
+def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
+    return (
+        ListColumn("number", kind="number", terminal="load"),
+        ListColumn(
+            "startedAt",
+            kind="time",
+            terminal="started (Thailand time)",
+            page="load.started",
+            text=lambda load: f"{from_ms(load.started_at, THAI_TIME):%Y-%m-%d %H:%M:%S}",
+        ),
+        ListColumn("seenAt", kind="time", csv=""),
+        ListColumn("finishedAt", kind="time"),
+        ListColumn("source", terminal="source", page="load.source"),
+        ListColumn("state", lambda load: load_state(load, now), terminal="state", page="state"),
+        ListColumn("", lambda load: (load.finished_at or load.seen_at) - load.started_at, "number", page="load.took"),
+        ListColumn("lines", kind="number", terminal="lines", page="load.lines"),
+        ListColumn("changed", kind="number", terminal="changed", page="load.changed"),
+        ListColumn("rejected", kind="number", terminal="rejected", page="load.rejected"),
+        ListColumn("reasons", csv=""),
+        ListColumn("rejectsFile", csv=""),
+    )
+
+
+def rejects(meanings: Mapping[str, object]) -> Sequence[ListColumn[RejectedLine]]:
+    """Return the columns of rejected lines. Their text may contain personal data, so only the rejects file has it."""
+    return (
+        ListColumn("source", terminal="source", page="load.source"),
+        ListColumn("line", kind="number", terminal="line", page="load.line"),
+        ListColumn("reason", terminal="reason", page="load.reason"),
+        ListColumn("", lambda reject: meanings.get(reject.reason), csv="meaning"),
+        ListColumn("fields", lambda reject: list(reject.fields), terminal="fields", page="load.fields"),
+    )

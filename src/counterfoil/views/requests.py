@@ -1,0 +1,96 @@
+"""Recorded requests, and among them the disclosures of personal data."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+
+from msgspec.structs import replace
+
+from counterfoil.domain.calendar import from_ms
+from counterfoil.operator_reads import OperatorReads, RecordedRequest, RecordPosition, RequestFilter
+from counterfoil.views.columns import ListColumn
+
+PER_QUERY = 1_000
+
+
+def find(
+    reads: OperatorReads, wanted: RequestFilter, limit: int
+) -> tuple[list[RecordedRequest], RecordPosition | None]:
+    """Return up to `limit` requests, from as many pages as needed, and the position after which older ones follow.
+
+    A page may have only a few matches, or none.
+    """
+    page = reads.requests(wanted, min(limit, PER_QUERY))
+    found = list(page.requests)
+    while page.next and len(found) < limit:
+        page = reads.requests(replace(wanted, before=page.next), min(limit - len(found), PER_QUERY))
+        found += page.requests
+    return found, page.next
+
+
+def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[RecordedRequest]]:
+    """Return the columns. `labels` are the labels of the keys, if they were read."""
+    return (
+        ListColumn(
+            "at",
+            kind="time",
+            terminal="time (UTC)",
+            page="time",
+            csv="time_utc",
+            text=lambda request: f"{from_ms(request.at, UTC):%Y-%m-%d %H:%M:%S}.{request.at % 1000:03}",
+        ),
+        ListColumn("requestId", terminal="request ID", page="requests.request_id"),
+        ListColumn("keyId", kind="code", terminal="key ID", page="key"),
+        *_label(labels),
+        ListColumn("route", kind="code", terminal="route", page="route"),
+        ListColumn("status", terminal="status", page="status"),
+        ListColumn("error", terminal="error"),
+        ListColumn("tookUs", csv="", console=""),
+        ListColumn(
+            "",
+            lambda request: request.took_us / 1000,
+            "number",
+            terminal="ms",
+            page="took",
+            csv="took_ms",
+            console="tookMs",
+            text=lambda request: f"{request.took_us / 1000:,.1f}",
+        ),
+        ListColumn("providerId", lambda request: request.personal_base, csv="personal_base", console="personalBase"),
+        ListColumn(
+            "members", lambda request: request.personal_members, csv="personal_members", console="personalMembers"
+        ),
+    )
+
+
+def disclosures(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[RecordedRequest]]:
+    """Return the columns of requests that were answered with personal data."""
+    return (
+        ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
+        ListColumn("keyId", kind="code", terminal="key ID", page="key"),
+        *_label(labels),
+        ListColumn("route", kind="code", terminal="route", page="route"),
+        ListColumn(
+            "providerId",
+            lambda request: request.personal_base or "",
+            "code",
+            terminal="base",
+            page="base",
+            csv="base",
+            console="base",
+        ),
+        ListColumn(
+            "members",
+            lambda request: request.personal_members,
+            "number",
+            terminal="members in response",
+            page="personal.members",
+            csv="members_in_response",
+        ),
+        ListColumn("requestId", page="requests.request_id"),
+    )
+
+
+def _label(labels: Mapping[str, str] | None) -> Sequence[ListColumn[RecordedRequest]]:
+    if labels is None:
+        return ()
+    return (ListColumn("", lambda request: labels.get(request.key_id, ""), csv="label", console="label"),)

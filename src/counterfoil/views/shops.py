@@ -1,0 +1,75 @@
+"""The loaded shops: how busy they are today, and when each had its last bill."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity
+from counterfoil.domain.calendar import THAI_TIME, days_until, from_ms, thai_day
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.views.columns import ListColumn
+
+DAYS = 14
+# The names of the states in a terminal. A shop in the normal state, `open`, gets a dash.
+STATES = {
+    "silent": "silent",
+    "few": "fewer than usual",
+    "open": "-",
+    "learning": "learning",
+    "closed": "closed",
+    "empty": "no bills",
+}
+
+Days = Mapping[str, Sequence[int]]
+
+
+def bills_per_day(reads: OperatorReads, shops: Sequence[ShopActivity], now: int) -> tuple[date, Days]:
+    """Return the first of the last 14 days (Thailand time), and the number of bills of each shop on each of them."""
+    span = days_until(thai_day(now), DAYS)
+    found = {(of_day.shop_id, of_day.day): of_day.bills for of_day in reads.bills(span[0], span[-1])}
+    return span[0], {shop.shop_id: [found.get((shop.shop_id, day), 0) for day in span] for shop in shops}
+
+
+def state_text(shop: ShopActivity) -> str:
+    known = f", {shop.days_known} of {LEARNING_DAYS} days" if shop.state == "learning" else ""
+    return STATES[shop.state] + known
+
+
+def last_bill(shop: ShopActivity) -> str:
+    return "-" if shop.last_bill_at is None else f"{from_ms(shop.last_bill_at, THAI_TIME):%Y-%m-%d %H:%M}"
+
+
+def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
+    """Return the columns. `days` are the bills of each shop per day, if they were read."""
+    of_days: tuple[ListColumn[ShopActivity], ...] = ()
+    if days is not None:
+        of_days = (
+            ListColumn("", lambda shop: days[shop.shop_id], csv="", console="days"),
+            ListColumn("", lambda shop: sum(days[shop.shop_id]), "number", page="shops.days", csv="bills_14_days"),
+        )
+    return (
+        ListColumn("shopId", terminal="shop ID", page="shop"),
+        ListColumn("shopName", lambda shop: shop.name, terminal="name", csv="name", console="name"),
+        ListColumn("franchiseId", terminal="franchise"),
+        ListColumn("providerId", terminal="base", csv="base", console="base"),
+        ListColumn("bills", kind="number", terminal="bills", csv="", console=""),
+        ListColumn("daysKnown", csv=""),
+        ListColumn("state", terminal="state", page="state", text=state_text),
+        ListColumn("silent", lambda shop: shop.is_silent, csv=""),
+        ListColumn(
+            "lastBillAt", kind="time", terminal="last bill (Thailand time)", page="shops.last_bill", text=last_bill
+        ),
+        ListColumn(
+            "usualSinceLastBill",
+            lambda shop: shop.usual_since_last,
+            "number",
+            terminal="usual since last bill",
+            page="shops.usual_since",
+            console="usualSinceLast",
+        ),
+        ListColumn(
+            "billsToday", lambda shop: shop.today, "number", terminal="today", page="shops.today", console="today"
+        ),
+        ListColumn("usualByNow", kind="number", terminal="usual", page="shops.usual"),
+        *of_days,
+        ListColumn("", lambda shop: (shop.franchise_id, shop.provider_id), page="shops.franchise_and_base", csv=""),
+    )
