@@ -1,7 +1,8 @@
 """The questions that an assistant can ask, and the queries that answer them.
 
 Revenue is `net` minus tips, without void bills, as in docs/pull.md.
-Days are `bill_date`, the calendar day in the shop's time zone, except in the group `business_day`.
+Days are `bill_date`, the calendar day in the shop's time zone. If sales are grouped by `business_day`, the first and
+the last day are business days too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,10 @@ GROUPS: dict[str, dict[str, str]] = {
     "channel": {"channel": "b.channel_code", "channelName": "b.channel_name"},
     "service_type": {"serviceType": "b.service_type"},
 }
+# Result columns that are not sorted by their own value.
+_ORDER = {"weekday": "isodow(b.bill_date)"}
+# Result columns that are periods of time. If rows are left out, they are the oldest ones.
+_PERIODS = ("day", "businessDay", "month")
 _BILLS = "bills AS b LEFT JOIN shops AS s ON s.shop_id = b.shop_id"
 _SALES = {
     "bills": "count(*) FILTER (b.status <> 'void')",
@@ -45,16 +50,39 @@ _MIX = {
     "total": "coalesce(sum(i.line_total), 0)",
     "bills": "count(DISTINCT (i.shop_id, i.bill_id))",
 }
-# The ways to group products: the tables to read, and the result columns. A bill line in several categories counts in
-# each of them.
-PRODUCT_GROUPS: dict[str, tuple[str, dict[str, str]]] = {
-    "product": (_LINES, {"productId": "i.product_id", "name": "max(i.name)"}),
-    "master_product": (_LINES, {"rootId": "i.root_id", "name": "max(i.name)"}),
-    "category": (
-        """(SELECT i.*, unnest(i.category) AS category_id FROM bill_items AS i) AS i
-        JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id
-        LEFT JOIN categories AS c ON c.shop_id = i.shop_id AND c.id = i.category_id""",
-        {"categoryId": "i.category_id", "name": "max(c.name)"},
+
+
+class ProductGroup(Struct, frozen=True):
+    """A way to group products: the tables, the result columns, the keys, and the rule to tell the assistant."""
+
+    source: str
+    columns: dict[str, str]
+    keys: str
+    rule: str
+
+
+def _by_product(id_name: str, column: str) -> ProductGroup:
+    return ProductGroup(
+        _LINES,
+        {id_name: column, "name": "max(i.name)"},
+        f"{column}, CASE WHEN {column} IS NULL THEN i.name END",
+        f"Every bill line counts once. Products without {id_name} are told apart by their name.",
+    )
+
+
+PRODUCT_GROUPS = {
+    "product": _by_product("productId", "i.product_id"),
+    "master_product": _by_product("rootId", "i.root_id"),
+    "category": ProductGroup(
+        # A category is identified by its ID within a shop. The list of a shop could contain an ID twice.
+        f"""{_LINES} LEFT JOIN (
+            SELECT shop_id, id, max(name) AS name, max(parent_id) AS parent_id FROM categories GROUP BY shop_id, id
+        ) AS c ON c.shop_id = i.shop_id AND c.id = i.category[-1]""",
+        # The categories of a line are ordered from the top level to the most specific one.
+        {"categoryId": "i.category[-1]", "name": "c.name", "parentId": "c.parent_id"},
+        "i.category[-1], c.name, c.parent_id",
+        "Every bill line counts once, in its most specific category. The figures of a parent do not include its "
+        "subcategories: for the whole, add those with its ID as parentId. Null: lines without a category.",
     ),
 }
 _SHOPS = """
@@ -92,13 +120,13 @@ class Period(Struct, frozen=True):
     last_day: date | None = None
     shop_ids: Sequence[str] = ()
 
-    def conditions(self) -> tuple[list[str], list[Any]]:
+    def conditions(self, day_column: str = "bill_date") -> tuple[list[str], list[Any]]:
         """Return conditions on `bills AS b`, and their values."""
         conditions: list[str] = []
         values: list[Any] = []
         for operator, day in ((">=", self.first_day), ("<=", self.last_day)):
             if day is not None:
-                conditions.append(f"b.bill_date {operator} ?")
+                conditions.append(f"b.{day_column} {operator} ?")
                 values.append(day)
         if self.shop_ids:
             conditions.append("list_contains(?, b.shop_id)")
@@ -121,6 +149,7 @@ class Questions:
         tables: dict[str, list[str]] = {}
         for table, column, kind in snapshot.rows(_TABLES):
             tables.setdefault(table, []).append(f"{column} {kind}")
+        as_of, removed = snapshot.progress.feed.as_of, _removed_shops(snapshot)
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
         return {
             **_freshness(snapshot, note),
@@ -128,75 +157,97 @@ class Questions:
             "firstDay": json_value(first),
             "lastDay": json_value(last),
             "billsWithoutDate": undated,
-            "shopsAsOf": dict.fromkeys(shop_ids, snapshot.progress.feed.as_of),
+            "shopsAsOf": {shop_id: removed.get(shop_id, as_of) for shop_id in shop_ids},
             **_members_freshness(snapshot, "membersAsOf"),
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
 
     def list_shops(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
-        return _answer(_freshness(snapshot, note), "shops", objects(_SHOP_NAMES, snapshot.rows(_SHOPS)), limit)
+        shops = objects(_SHOP_NAMES, snapshot.rows(_SHOPS))
+        return _answer(_freshness(snapshot, note), "shops", shops, limit, "the shops with the last IDs")
 
     def sales(self, group_by: Sequence[str], period: Period, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         _require_shops(snapshot, period.shop_ids)
-        conditions, values = period.conditions()
+        is_business = "business_day" in group_by
+        conditions, values = period.conditions("business_date" if is_business else "bill_date")
         groups = {name: sql for group in dict.fromkeys(group_by) for name, sql in GROUPS[group].items()}
         sums = ", ".join(_SALES.values())
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         totals = snapshot.rows(f"SELECT {sums} FROM {_BILLS} {where}", values)
-        answer = _freshness(snapshot, note, period.shop_ids) | {"totals": objects(list(_SALES), totals)[0]}
+        answer = _freshness(snapshot, note, period.shop_ids)
+        answer |= {"days": "business days" if is_business else "calendar days"}
+        answer |= {"totals": objects(list(_SALES), totals)[0]}
         if not groups:
             return answer
         keys = ", ".join(groups.values())
-        order = ", ".join(f"{number} NULLS LAST" for number in range(1, len(groups) + 1))
-        rows = snapshot.rows(f"SELECT {keys}, {sums} FROM {_BILLS} {where} GROUP BY {keys} ORDER BY {order}", values)
-        return _answer(answer, "groups", objects([*groups, *_SALES], rows), limit)
+        ordered = [_ORDER.get(name, sql) for name, sql in groups.items()]
+        order = ", ".join(f"{sql} NULLS LAST" for sql in ordered)
+        rows = snapshot.rows(
+            f"SELECT {keys}, {sums} FROM {_BILLS} {where} GROUP BY {keys}, {', '.join(ordered)} ORDER BY {order}",
+            values,
+        )
+        found = objects([*groups, *_SALES], rows)
+        for column in _PERIODS:
+            if column in groups:
+                return answer | _newest(found, column, limit)
+        return _answer(answer, "groups", found, limit, "the last groups in this order")
 
     def product_mix(self, group_by: str, period: Period, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         _require_shops(snapshot, period.shop_ids)
         conditions, values = period.conditions()
-        source, groups = PRODUCT_GROUPS[group_by]
-        [key, *_] = groups.values()
+        group = PRODUCT_GROUPS[group_by]
         rows = snapshot.rows(
-            f"SELECT {', '.join([*groups.values(), *_MIX.values()])} FROM {source} "
-            f"WHERE {' AND '.join([_SOLD, *conditions])} GROUP BY {key} ORDER BY 4 DESC, 1 NULLS LAST",
+            f"SELECT {', '.join([*group.columns.values(), *_MIX.values()])} FROM {group.source} "
+            f"WHERE {' AND '.join([_SOLD, *conditions])} GROUP BY {group.keys} "
+            f"ORDER BY {_MIX['total']} DESC, 1 NULLS LAST, 2",
             values,
         )
-        return _answer(_freshness(snapshot, note, period.shop_ids), "products", objects([*groups, *_MIX], rows), limit)
+        answer = _freshness(snapshot, note, period.shop_ids) | {"rule": group.rule}
+        products = objects([*group.columns, *_MIX], rows)
+        return _answer(answer, "products", products, limit, "those with the lowest totals")
 
-    def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_id: str | None) -> Json:
+    def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_ids: Sequence[str] = ()) -> Json:
         if not bill_id and not receipt_number:
             raise QueryRefused("Set bill_id or receipt_number.")
         snapshot, note = self._reader.snapshot()
-        wanted = {"id": bill_id, "receipt_number": receipt_number, "shop_id": shop_id}
-        given = {name: value for name, value in wanted.items() if value}
-        conditions = " AND ".join(f"{name} = ?" for name in given)
-        result = snapshot.result(f"SELECT * FROM bills WHERE {conditions} ORDER BY updated_at DESC", [*given.values()])
+        _require_shops(snapshot, shop_ids)
+        conditions, values = Period(shop_ids=shop_ids).conditions()
+        for name, value in {"id": bill_id, "receipt_number": receipt_number}.items():
+            if value:
+                conditions.append(f"b.{name} = ?")
+                values.append(value)
+        result = snapshot.result(
+            f"SELECT * FROM bills AS b WHERE {' AND '.join(conditions)} ORDER BY updated_at DESC", values
+        )
         bills = objects(result.names, result.rows[:MAX_BILLS])
         for bill in bills:
             bill |= {part: _part_of_bill(snapshot, part, bill) for part in _PARTS_OF_BILL}
-        answer = _freshness(snapshot, note, sorted({bill["shop_id"] for bill in bills}))
-        return answer | {"bills": within_budget(bills), "total": len(result.rows)}
+        answer = _freshness(snapshot, note, shop_ids or sorted({bill["shop_id"] for bill in bills}))
+        return answer | _kept("bills", within_budget(bills), len(result.rows), "the bills that changed earliest")
 
     def member_summary(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         answer = _members_freshness(snapshot, "asOf") | _selection_and_note(snapshot, note)
-        return _answer(answer, "ranks", objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS)), limit)
+        ranks = objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS))
+        return _answer(answer, "ranks", ranks, limit, "the ranks of the last bases")
 
     def query(self, sql: str, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         result = snapshot.query(sql, limit)
         rows = [list(row) for row in result.rows]
         kept = within_budget(rows)
+        is_truncated = result.has_more or len(kept) < len(rows)
         return {
             **_freshness(snapshot, note),
             # The statement may read the members, and a pull reads them less often than the bills.
             **_members_freshness(snapshot, "membersAsOf"),
             "columns": result.names,
             "rows": kept,
-            "truncated": result.has_more or len(kept) < len(rows),
+            "truncated": is_truncated,
+            **({"leftOut": "all rows after these"} if is_truncated else {}),
         }
 
 
@@ -210,9 +261,30 @@ def _part_of_bill(snapshot: Snapshot, part: str, bill: Json) -> list[Json]:
     return objects(names, rows)
 
 
-def _answer(answer: Json, name: str, rows: list[Json], limit: int) -> Json:
-    kept = within_budget(rows[:limit])
-    return answer | {name: kept, "total": len(rows), "truncated": len(kept) < len(rows)}
+def _answer(answer: Json, name: str, rows: list[Json], limit: int, left_out: str) -> Json:
+    """Add as many of the first rows as the limits allow. `left_out` describes the others."""
+    return answer | _kept(name, within_budget(rows[:limit]), len(rows), left_out)
+
+
+def _kept(name: str, kept: list[Json], total: int, left_out: str) -> Json:
+    is_truncated = len(kept) < total
+    return {name: kept, "total": total, "truncated": is_truncated} | ({"leftOut": left_out} if is_truncated else {})
+
+
+def _newest(rows: list[Json], period: str, limit: int) -> Json:
+    """Return the newest groups in their order, without a period of which only some groups fit."""
+
+    def age(row: Json) -> str:
+        return row[period] or ""  # Groups without a date count as the oldest ones.
+
+    newest_first = sorted(rows, key=age, reverse=True)
+    kept = within_budget(newest_first[:limit])
+    if len(kept) == len(rows):
+        return _kept("groups", rows, len(rows), "")
+    oldest = age(newest_first[len(kept)])
+    if complete := [row for row in rows if age(row) > oldest]:
+        return _kept("groups", complete, len(rows), f"groups with {period} {oldest or 'null'} and all older ones")
+    return _kept("groups", kept, len(rows), f"some groups with {period} {oldest or 'null'}, and all older ones")
 
 
 def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
@@ -225,11 +297,23 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
     """Return how current and complete a result is.
 
     `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
-    ended have no such instant and are listed in `incompleteShops`.
+    ended have no such instant and are listed in `incompleteShops`. Removed shops are listed with an instant of their
+    own, because a shop that has left the key's scope is not updated any more. `asOf` is about them only if the result
+    is about no other shop.
     """
-    concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
-    marks = dict.fromkeys(concerned, snapshot.progress.feed.as_of)
-    return _earliest_and_incomplete(marks, "asOf", "incompleteShops") | _selection_and_note(snapshot, note)
+    concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops")]
+    removed = {shop_id: at for shop_id, at in _removed_shops(snapshot).items() if shop_id in set(concerned)}
+    marks = {shop_id: snapshot.progress.feed.as_of for shop_id in concerned if shop_id not in removed} or removed
+    answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
+    if removed:
+        answer["removedShops"] = dict(sorted(removed.items())[:MAX_ROWS])
+    return answer | _selection_and_note(snapshot, note)
+
+
+def _removed_shops(snapshot: Snapshot) -> dict[str, str | None]:
+    """Return the shops that the service no longer lists, and the instant when the pull learnt of it."""
+    rows = snapshot.rows("SELECT shop_id, removed_at FROM shops WHERE removed_at IS NOT NULL")
+    return {shop_id: json_value(removed_at) for shop_id, removed_at in rows}
 
 
 def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:

@@ -1,6 +1,8 @@
 """The tools of the MCP server, over standard input and output. Only this module imports the MCP SDK."""
 
+import difflib
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -10,18 +12,30 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
+from msgspec.structs import asdict
 from pydantic import Field
 
 from counterfoil import __version__
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
-from counterfoil.mcp.sources import CopyError, CopyReader, Json, QueryRefused, is_sqlite, limit_process_memory
+from counterfoil.mcp.sources import (
+    CopyError,
+    CopyReader,
+    Json,
+    QueryRefused,
+    is_sqlite,
+    json_value,
+    limit_process_memory,
+)
 
 INSTRUCTIONS = """\
 Sales of a restaurant group, from a copy that is refreshed by `counterfoil pull`. Read-only.
 Every result has `asOf`: the result includes all changes up to that instant. Tell the user this time.
+Every result repeats in `filters` what it is limited to; null means no limit. Check them before you give a figure.
+`removedShops` are no longer listed by the service, and the instants since when: later changes to them may be missing.
+If `truncated` is true, `leftOut` says which rows are missing; `totals` of `sales` include them.
 Shops in `incompleteShops` and bases in `incompleteBases` are not fully copied yet, so their figures are too low.
 In results of `query`, `asOf` is about shops and bills, and `membersAsOf` is about members.
 `copyContainsOnly` says which days or shops the copy was limited to.
@@ -36,6 +50,47 @@ ShopIds = Annotated[list[str] | None, Field(description="IDs of shops. If omitte
 Limit = Annotated[int, Field(description="Maximum number of rows.", ge=1, le=MAX_ROWS)]
 SalesGroup = Literal["day", "business_day", "month", "weekday", "hour", "shop", "channel", "service_type"]
 ProductGroup = Literal["product", "master_product", "category"]
+# Other names for an argument. The names of arguments are the same in all tools.
+SYNONYMS = {
+    "shop_ids": {"shop", "shops", "shop_id", "branch", "branches", "branch_id", "store", "store_id"},
+    "first_day": {"from", "from_day", "since", "start", "start_day", "date", "day", "from_date", "start_date"},
+    "last_day": {"to", "to_day", "until", "end", "end_day", "to_date", "end_date"},
+    "group_by": {"by", "group", "groups", "grouping"},
+    "limit": {"rows", "top", "count", "max_rows"},
+    "bill_id": {"id", "bill"},
+    "receipt_number": {"receipt", "number"},
+    "sql": {"query", "statement"},
+}
+
+
+class Server(MCPServer[Any]):
+    """Refuses unknown arguments. The SDK would ignore them, and the result would be about everything."""
+
+    async def list_tools(self) -> list[Tool]:
+        tools = await super().list_tools()
+        return [
+            tool.model_copy(update={"input_schema": tool.input_schema | {"additionalProperties": False}})
+            for tool in tools
+        ]
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        for tool in await super().list_tools():
+            if tool.name == name:
+                known = list(tool.input_schema.get("properties", {}))
+                if unknown := [argument for argument in arguments if argument not in known]:
+                    raise ToolError(_unknown_argument(name, unknown[0], known))
+        return await super().call_tool(name, arguments, context)
+
+
+def _unknown_argument(tool: str, argument: str, known: list[str]) -> str:
+    snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", argument).lower()
+    meant = [name for name in known if snake_case in SYNONYMS.get(name, ())]
+    meant = meant or difflib.get_close_matches(snake_case, known, 1)
+    hint = f" Did you mean `{meant[0]}`?" if meant else ""
+    takes = f"Its arguments are {', '.join(known)}." if known else "It has no arguments."
+    return f"{tool} has no argument `{argument}`.{hint} {takes}"
 
 
 def run(path: Path) -> None:
@@ -56,17 +111,15 @@ def run(path: Path) -> None:
         make_server(Questions(reader)).run()
 
 
-def make_server(questions: Questions) -> MCPServer[Any]:
-    server: MCPServer[Any] = MCPServer(
-        "counterfoil", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
+def make_server(questions: Questions) -> Server:
+    server = Server("counterfoil", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     # The SDK runs tools in several threads, but a snapshot must not be replaced while another thread reads it.
     turn = threading.Lock()
 
-    def ask(question: Callable[[], Json]) -> Json:
+    def ask(question: Callable[[], Json], **filters: Any) -> Json:
         with turn:
             try:
-                return question()
+                return {"filters": {name: json_value(value) or None for name, value in filters.items()}} | question()
             except (CopyError, QueryRefused) as error:
                 raise ToolError(str(error)) from error
 
@@ -78,7 +131,7 @@ def make_server(questions: Questions) -> MCPServer[Any]:
     @server.tool(annotations=READ_ONLY)
     def list_shops(limit: Limit = 100) -> Json:
         """The shops, with their time zone, their number of bills, and the days of their first and last bill."""
-        return ask(lambda: questions.list_shops(limit))
+        return ask(lambda: questions.list_shops(limit), limit=limit)
 
     @server.tool(annotations=READ_ONLY)
     def sales(
@@ -90,9 +143,11 @@ def make_server(questions: Questions) -> MCPServer[Any]:
     ) -> Json:
         """Sales: overall totals, and totals per group for up to 4 criteria, such as day, hour, shop and channel.
 
-        Hours are in the shop's time zone. Void bills are counted in `voids` only.
+        Hours are in the shop's time zone. Void bills are counted in `voids` only. With the group business_day,
+        first_day and last_day are business days, otherwise calendar days.
         """
-        return ask(lambda: questions.sales(group_by or (), Period(first_day, last_day, shop_ids or ()), limit))
+        period = Period(first_day, last_day, shop_ids or ())
+        return ask(lambda: questions.sales(group_by or (), period, limit), **asdict(period), limit=limit)
 
     @server.tool(annotations=READ_ONLY)
     def product_mix(
@@ -102,18 +157,27 @@ def make_server(questions: Questions) -> MCPServer[Any]:
         shop_ids: ShopIds = None,
         limit: Limit = 50,
     ) -> Json:
-        """Products or categories sold, the highest total first. Void bills, cancelled lines and tips are left out."""
-        return ask(lambda: questions.product_mix(group_by, Period(first_day, last_day, shop_ids or ()), limit))
+        """Products or categories sold, the highest total first. Void bills, cancelled lines and tips are left out.
+
+        Every line counts once. The figures of a category do not include its subcategories.
+        """
+        period = Period(first_day, last_day, shop_ids or ())
+        return ask(lambda: questions.product_mix(group_by, period, limit), **asdict(period), limit=limit)
 
     @server.tool(annotations=READ_ONLY)
-    def find_bill(bill_id: str | None = None, receipt_number: str | None = None, shop_id: str | None = None) -> Json:
+    def find_bill(bill_id: str | None = None, receipt_number: str | None = None, shop_ids: ShopIds = None) -> Json:
         """Bills by ID or receipt number, with their lines, options, payments and promotions. Returns at most five."""
-        return ask(lambda: questions.find_bill(bill_id, receipt_number, shop_id))
+        return ask(
+            lambda: questions.find_bill(bill_id, receipt_number, shop_ids or ()),
+            bill_id=bill_id,
+            receipt_number=receipt_number,
+            shop_ids=shop_ids,
+        )
 
     @server.tool(annotations=READ_ONLY)
     def member_summary(limit: Limit = 100) -> Json:
         """Number of members and their total points, credit and visits, per base and rank. No individual members."""
-        return ask(lambda: questions.member_summary(limit))
+        return ask(lambda: questions.member_summary(limit), limit=limit)
 
     @server.tool(annotations=READ_ONLY)
     def query(sql: Annotated[str, Field(max_length=10_000)], limit: Limit = 100) -> Json:
@@ -121,6 +185,6 @@ def make_server(questions: Questions) -> MCPServer[Any]:
 
         Times are in UTC. Bills are identified by shop_id and id together. Exclude status = 'void' from revenue.
         """
-        return ask(lambda: questions.query(sql, limit))
+        return ask(lambda: questions.query(sql, limit), limit=limit)
 
     return server

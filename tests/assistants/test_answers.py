@@ -1,0 +1,187 @@
+"""Tests that an answer of `counterfoil mcp` is about what was asked, is right, and says what it leaves out."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import records as r
+from assistants.assistant import Assistant, Refused, with_assistant
+from client.pulled_copy import PLENTY, Copy
+from client.targets import duckdb_target
+from counterfoil.mcp.questions import Period, Questions
+from counterfoil.mcp.sources import CopyReader
+from running_service import RunningService, backend_settings
+
+FRANCHISE = "franchise-of-the-answers"
+TREE = [
+    {"id": "c-food", "name": "Food", "level": 1},
+    {"id": "c-soups", "name": "Soups", "level": 2, "parentId": "c-food"},
+]
+# The days of January 2026 on which both shops sold something. The first is a Thursday.
+DAYS = range(1, 11)
+
+
+def pulled(service: RunningService, folder: Path) -> tuple[Copy, list[r.Record]]:
+    """Return a pulled copy of two shops, and the shops."""
+    shops = [r.branch(franchiseId=FRANCHISE, name=name, categories=TREE) for name in ("Riverside", "Hill")]
+    food = {"categoryIds": ["c-food"], "productId": "p-rice", "rootId": None, "name": "Rice", "total": 50}
+    soup = {"categoryIds": ["c-food", "c-soups"], "total": 60}
+    daily = [
+        r.bill(shop, closedAt=f"2026-01-{day:02}T12:00:00+07:00", lines=[r.line(**soup), r.line(**food)])
+        for shop in shops
+        for day in DAYS
+    ]
+    without_id = [
+        r.line(productId=None, rootId=None, name=name, total=total, categoryIds=[])
+        for name, total in (("Corkage", 700), ("Cake", 700), ("Cake", 300))
+    ]
+    after_midnight = r.bill(shops[0], id="late", closedAt="2026-01-11T01:00:00+07:00", amounts={"net": 5})
+    service.load(*shops, *daily, r.bill(shops[0], closedAt=None, lines=without_id), after_midnight)
+    service.clock.advance(60)
+    service.ledger.advance_horizon()
+    copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), duckdb_target(folder))
+    copy.pull()
+    return copy, shops
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("answers")
+    with backend_settings("sqlite") as place, closing(RunningService(folder, **place)) as service:
+        pulled(service, folder)
+    return folder / "copy.duckdb"
+
+
+@pytest.fixture(scope="module")
+def ask(file: Path) -> Iterator[Questions]:
+    with closing(CopyReader(file)) as reader:
+        yield Questions(reader)
+
+
+# --- what was asked ------------------------------------------------------------------
+
+
+def test_an_unknown_argument_is_refused_and_the_error_names_the_right_one(file: Path) -> None:
+    mistakes = [
+        ("sales", "shop_id", "shop_ids"),
+        ("sales", "shopIds", "shop_ids"),
+        ("sales", "from", "first_day"),
+        ("sales", "to", "last_day"),
+        ("sales", "by", "group_by"),
+        ("sales", "frist_day", "first_day"),
+        ("product_mix", "shop_id", "shop_ids"),
+        ("find_bill", "shop_id", "shop_ids"),
+        ("query", "statement", "sql"),
+        ("member_summary", "shop_ids", "limit"),
+        ("copy_state", "shop_ids", "no arguments"),
+    ]
+
+    async def talk(assistant: Assistant) -> None:
+        for tool, argument, right in mistakes:
+            with pytest.raises(Refused, match=f"`{argument}`.*{right}"):
+                await assistant.ask(tool, **{argument: "2026-01-01"})
+        schemas = [tool.input_schema for tool in (await assistant.client.list_tools()).tools]
+        assert all(schema["additionalProperties"] is False for schema in schemas)
+
+    with_assistant(file, talk)
+
+
+@pytest.mark.programs
+def test_every_answer_repeats_its_filters(file: Path, ask: Questions) -> None:
+    shop_id = ask.list_shops(1)["shops"][0]["shopId"]
+    days = {"first_day": "2026-01-02", "last_day": "2026-01-03"}
+
+    async def talk(assistant: Assistant) -> None:
+        sales = await assistant.ask("sales", shop_ids=[shop_id], **days)
+        assert sales["filters"] == {**days, "shop_ids": [shop_id], "limit": 100}
+        assert sales["totals"]["bills"] == 2
+        everything = {"first_day": None, "last_day": None, "shop_ids": None}
+        assert (await assistant.ask("product_mix", limit=3))["filters"] == {**everything, "limit": 3}
+        found = await assistant.ask("find_bill", bill_id="late", shop_ids=[shop_id])
+        assert found["filters"] == {"bill_id": "late", "receipt_number": None, "shop_ids": [shop_id]}
+        for tool in ("list_shops", "member_summary"):
+            assert (await assistant.ask(tool))["filters"] == {"limit": 100}
+        assert (await assistant.ask("query", sql="SELECT 1", limit=2))["filters"] == {"limit": 2}
+        assert (await assistant.ask("copy_state"))["filters"] == {}
+
+    with_assistant(file, talk)
+
+
+def test_with_business_days_the_first_and_the_last_day_are_business_days(ask: Questions) -> None:
+    tenth = Period(date(2026, 1, 10), date(2026, 1, 10))
+    business = ask.sales(["business_day"], tenth, 10)
+    assert [(row["businessDay"], row["bills"]) for row in business["groups"]] == [("2026-01-10", 3)]
+    assert business["days"] == "business days"
+    calendar = ask.sales(["day"], tenth, 10)
+    assert [(row["day"], row["bills"]) for row in calendar["groups"]] == [("2026-01-10", 2)]
+    assert calendar["days"] == "calendar days"
+
+
+# --- figures -------------------------------------------------------------------------
+
+
+def test_products_without_an_id_are_told_apart_by_name(ask: Questions) -> None:
+    for group, id_name in (("product", "productId"), ("master_product", "rootId")):
+        rows = ask.product_mix(group, Period(), 100)["products"]
+        found = [(row["name"], row["total"]) for row in rows if row[id_name] is None and row["name"] != "Rice"]
+        assert found == [("Cake", "1000.00"), ("Corkage", "700.00")]
+
+
+def test_a_line_counts_in_one_category_only_and_the_answer_states_the_rule(ask: Questions) -> None:
+    categories = ask.product_mix("category", Period(), 10)
+    assert [(row["name"], row["parentId"], row["total"]) for row in categories["products"]] == [
+        (None, None, "1700.00"),
+        ("Soups", "c-food", "1320.00"),
+        ("Food", None, "1000.00"),
+    ]
+    assert "most specific" in categories["rule"]
+
+
+def test_the_newest_days_are_kept_when_an_answer_is_cut_and_it_says_so(ask: Questions) -> None:
+    answer = ask.sales(["day"], Period(), 3)
+    assert [row["day"] for row in answer["groups"]] == ["2026-01-09", "2026-01-10", "2026-01-11"]
+    assert (answer["total"], answer["truncated"]) == (12, True)
+    assert "2026-01-08" in answer["leftOut"]
+    for groups in (["day", "shop"], ["shop", "day"]):
+        answer = ask.sales(groups, Period(), 4)
+        assert {row["day"] for row in answer["groups"]} == {"2026-01-10", "2026-01-11"}
+        assert len(answer["groups"]) == 3, "a day is shown with only some of its shops"
+        assert "2026-01-09" in answer["leftOut"]
+    assert len(ask.sales(["month", "shop", "service_type"], Period(), 1)["groups"]) == 1
+    complete = ask.sales(["day"], Period(), 100)
+    assert "leftOut" not in complete
+    assert [row["day"] for row in complete["groups"]] == [*(f"2026-01-{day:02}" for day in (*DAYS, 11)), None]
+
+
+def test_weekdays_are_in_the_order_of_the_calendar(ask: Questions) -> None:
+    weekdays = [row["weekday"] for row in ask.sales(["weekday"], Period(), 100)["groups"]]
+    assert weekdays == ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", None]
+
+
+# --- shops that have left -------------------------------------------------------------
+
+
+def test_the_time_of_a_shop_that_has_left_stands_still(service: RunningService, tmp_path: Path) -> None:
+    copy, [staying, leaving] = pulled(service, tmp_path)
+    service.clock.advance(60)
+    service.load(leaving | {"franchiseId": "another-franchise"})
+    service.ledger.advance_horizon()
+    copy.pull()
+    with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
+        ask = Questions(reader)
+        left_at = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)["asOf"]
+        for _ in range(2):
+            service.clock.advance(3600)
+            service.ledger.advance_horizon()
+            copy.pull()
+            now = ask.sales((), Period(shop_ids=[staying["id"]]), 1)
+            assert now["asOf"] > left_at
+            assert "removedShops" not in now
+            answer = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)
+            assert (answer["asOf"], answer["removedShops"]) == (left_at, {leaving["id"]: left_at})
+            everything = ask.sales((), Period(), 1)
+            assert (everything["asOf"], everything["removedShops"]) == (now["asOf"], {leaving["id"]: left_at})
+            assert ask.copy_state()["shopsAsOf"] == {staying["id"]: now["asOf"], leaving["id"]: left_at}
