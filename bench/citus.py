@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from citus.cluster import cluster
-from counterfoil.backends.postgres.migrate import migrate
+from counterfoil.backends.postgres.administration import migrate
 from records import EVER, Record, base, bills, branch, member
 from running_service import RunningService
 

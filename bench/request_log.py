@@ -24,7 +24,7 @@ import psycopg
 
 import servers
 from counterfoil.backends.postgres.addresses import SCHEMA
-from counterfoil.backends.postgres.migrate import migrate
+from counterfoil.backends.postgres.administration import migrate
 from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.sqlite.files import path_of, read_write
 from counterfoil.backends.sqlite.reads import SqliteReads

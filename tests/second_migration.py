@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.backends.postgres import migrate as postgres_migrate
+from counterfoil.backends.postgres import administration as postgres_migrate
 from counterfoil.backends.postgres import schema as postgres_schema
 from counterfoil.backends.sqlite import schema as sqlite_schema
 

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 import psycopg
 
-from counterfoil.backends.postgres.migrate import migrate
+from counterfoil.backends.postgres.administration import migrate
 from waiting import until
 
 PATIENCE_SEC = 20.0

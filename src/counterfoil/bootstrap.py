@@ -32,15 +32,13 @@ if TYPE_CHECKING:
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
-    from counterfoil.backends.sqlite.backup import BackupManifest
-    from counterfoil.backends.sqlite.cursors import SqliteCursors
+    from counterfoil.backends.sqlite.backup import BackupManifest, Restored
     from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyStore
     from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
-    from counterfoil.backends.sqlite.restore import Restored
     from counterfoil.backends.sqlite.schema import Name
     from counterfoil.backends.sqlite.store import SqliteStore
-    from counterfoil.backends.sqlite.usage import SqliteUsage
+    from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
     from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.wire import StaticPage
@@ -198,16 +196,16 @@ def share(settings: Settings) -> None:
 
 def distribute(settings: Settings) -> list[str]:
     """Distribute the large tables over the workers of a Citus cluster; return the names of newly distributed tables."""
-    from counterfoil.backends.postgres import citus_layout
+    from counterfoil.backends.postgres import citus
 
-    return citus_layout.distribute(settings.database)
+    return citus.distribute(settings.database)
 
 
 def make_roles(settings: Settings, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Create the roles of a database and grant their permissions; return their names."""
-    from counterfoil.backends.postgres import migrate
+    from counterfoil.backends.postgres import administration
 
-    return migrate.make_roles(settings.database, describe)
+    return administration.make_roles(settings.database, describe)
 
 
 def run_statement(database: str, text: str) -> None:
@@ -244,7 +242,7 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
 
 def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
     """Restore a backup to the store's folder. If no secret is set and no secret file exists, restore the secret too."""
-    from counterfoil.backends.sqlite import restore as restoring
+    from counterfoil.backends.sqlite import backup as restoring
 
     now_ms = (clock or SystemClock()).now_ms()
     secret = restoring.SecretPlace(settings.secret, settings.secret_file)

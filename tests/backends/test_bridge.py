@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import pytest
 
 import servers
-from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.postgres.usage import PostgresCursors, PostgresUsage
 from counterfoil.backends.redis.bridge import Bridge
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.machine.clock import SystemClock

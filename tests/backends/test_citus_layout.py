@@ -3,7 +3,7 @@
 import pytest
 
 import servers
-from counterfoil.backends.postgres.citus_layout import DISTRIBUTED, distribute
+from counterfoil.backends.postgres.citus import DISTRIBUTED, distribute
 from counterfoil.ports import StoreMismatch
 
 _UNIQUE = """

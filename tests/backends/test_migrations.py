@@ -11,7 +11,7 @@ import pytest
 import servers
 from cli.command import SHOPS, Command
 from counterfoil.backends.postgres.admin_connections import check_version, connect
-from counterfoil.backends.postgres.migrate import make_roles, migrate
+from counterfoil.backends.postgres.administration import make_roles, migrate
 from counterfoil.backends.postgres.schema import scripts as server_scripts
 from counterfoil.backends.sqlite.backup import MANIFEST
 from counterfoil.backends.sqlite.files import path_of, read_only, read_write

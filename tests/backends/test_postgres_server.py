@@ -21,7 +21,7 @@ import servers
 from counterfoil import bootstrap, settings
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.admin_connections import check_version, checked_connection, connect
-from counterfoil.backends.postgres.migrate import ROLES, make_roles, migrate
+from counterfoil.backends.postgres.administration import ROLES, make_roles, migrate
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
 from counterfoil.backends.postgres.schema import oldest_for, scripts
 from counterfoil.cli.main import program

@@ -10,8 +10,7 @@ import pytest
 
 from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.reads import SqliteReads
-from counterfoil.backends.sqlite.request_records import MOVED_AT_ONCE
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.backends.sqlite.usage import MOVED_AT_ONCE, SqliteUsage
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.operator_reads import RequestFilter
@@ -94,7 +93,7 @@ def test_the_supervisor_moves_few_records_per_transaction(
 def test_old_records_are_deleted_a_few_per_transaction(
     usage: SqliteUsage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterfoil.backends.sqlite.request_records.PRUNE_ROWS", 100)
+    monkeypatch.setattr("counterfoil.backends.sqlite.usage.PRUNE_ROWS", 100)
     served(usage, 250)
     usage.flush()
     left: list[int] = []

@@ -19,7 +19,7 @@ import pytest
 import servers
 from counterfoil.backends.postgres import books
 from counterfoil.backends.postgres.addresses import ConnectionLimits
-from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus import DISTRIBUTED
 from counterfoil.backends.postgres.pool import Pool, open_connection
 from records import EVER, NEW_YEAR, Record, base, bills, branch, member
 from running_service import RunningService

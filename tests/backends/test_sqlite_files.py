@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.backends.sqlite import files
-from counterfoil.backends.sqlite.file_problems import cannot_be_read
-from counterfoil.backends.sqlite.files import checkpoint, path_of, read_write, writing
+from counterfoil.backends.sqlite.files import cannot_be_read, checkpoint, path_of, read_write, writing
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import StoreMismatch
 

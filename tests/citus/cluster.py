@@ -20,8 +20,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 import servers
-from counterfoil.backends.postgres.citus_layout import DISTRIBUTED, distribute
-from counterfoil.backends.postgres.migrate import migrate
+from counterfoil.backends.postgres.administration import migrate
+from counterfoil.backends.postgres.citus import DISTRIBUTED, distribute
 from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")

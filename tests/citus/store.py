@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from citus.cluster import cluster
-from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
-from counterfoil.backends.postgres.citus_ledger import open_ledger
+from counterfoil.backends.postgres.citus import DISTRIBUTED, open_ledger
 from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusServers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.machine.clock import SystemClock

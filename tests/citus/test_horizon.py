@@ -11,7 +11,7 @@ import pytest
 
 from citus.cluster import Node, cluster
 from citus.store import CitusStore
-from counterfoil.backends.postgres.citus_ledger import DistributedLedger
+from counterfoil.backends.postgres.citus import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.domain.changes import BillRow, Outcome, PutMember
 from counterfoil.machine.clock import SystemClock

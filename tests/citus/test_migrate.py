@@ -9,8 +9,7 @@ import pytest
 
 from citus.cluster import cluster
 from cli.command import Command
-from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
-from counterfoil.backends.postgres.citus_ledger import DistributedLedger, open_ledger
+from counterfoil.backends.postgres.citus import DISTRIBUTED, DistributedLedger, open_ledger
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from ports.open_store import PSEUDONYMS
 from records import EVER, Record, base, bills, branch, member

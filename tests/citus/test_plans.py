@@ -13,7 +13,7 @@ from backends.test_shards import Group
 from citus.cluster import SHARDS, cluster
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.books import PostgresBooks
-from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus import DISTRIBUTED
 from counterfoil.backends.postgres.citus_reads import CitusBooks, SplitStatement
 from counterfoil.backends.postgres.pool import open_connection
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import servers
 from cli.command import Command
-from counterfoil.backends.postgres.migrate import ROLES
+from counterfoil.backends.postgres.administration import ROLES
 from counterfoil.backends.postgres.schema import scripts
 from counterfoil.cli.main import program
 from counterfoil.settings import SettingsError, display_value, load

@@ -12,7 +12,7 @@ import pytest
 import servers
 from cost.counting_worker import plan_of, statements_run
 from counterfoil import bootstrap
-from counterfoil.backends.postgres import books, change_feed, cursors, day_totals
+from counterfoil.backends.postgres import books, change_feed, usage
 from counterfoil.backends.postgres.admin_connections import ReconnectingConnection
 from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
@@ -175,7 +175,7 @@ def _constants() -> dict[str, str]:
     """Return the parameterized statements, except inserts, that requests run on PostgreSQL, keyed by name."""
     named = [
         (f"{module.__name__.rpartition('.')[2]}.{name}", value)
-        for module in (cursors, books, change_feed, day_totals)
+        for module in (usage, books, change_feed)
         for name, value in vars(module).items()
     ]
     each = [pair for name, value in named for pair in _each(name, value)]

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 import servers
-from counterfoil.backends.postgres.migrate import migrate
+from counterfoil.backends.postgres.administration import migrate
 from running_service import free_port
 from servers import Server
 from waiting import until

@@ -9,8 +9,7 @@ import pytest
 
 from counterfoil import bootstrap, settings
 from counterfoil.backends.sqlite.files import path_of, read_write, writing
-from counterfoil.backends.sqlite.request_records import has_recent, write_recent
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.backends.sqlite.usage import SqliteUsage, has_recent, write_recent
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.observe import Event
 from counterfoil.serving.supervisor import Chores

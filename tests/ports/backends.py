@@ -23,20 +23,18 @@ from counterfoil.backends.postgres.administration import (
     PostgresUsageAdmin,
 )
 from counterfoil.backends.postgres.books import PostgresBooks
-from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.postgres.usage import PostgresCursors, PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Event

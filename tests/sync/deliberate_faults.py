@@ -4,9 +4,9 @@ from datetime import datetime
 from pathlib import Path
 
 from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.usage import SqliteCursors
 from counterfoil.client.pull import Puller
 from counterfoil.client.pull_state import State
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast

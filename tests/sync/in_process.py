@@ -15,10 +15,9 @@ import msgspec
 
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate, RequestHeaders
 from counterfoil.http.wire import EntityTags

@@ -210,7 +210,7 @@ def test_an_interrupted_correction_is_made_again(world: World, tmp_path: Path, m
     world.change()
     world.client.follow_feed(world.service)
     with monkeypatch.context() as patched:
-        patched.setattr("counterfoil.backends.sqlite.restore.append", _fail)
+        patched.setattr("counterfoil.backends.sqlite.backup.append", _fail)
         with pytest.raises(StoreUnavailable, match="killed"):
             world.replace(("usage",), tmp_path / "older")
     world.service = RunningService(world.folder, clock=world.service.clock)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from msgspec import json
 
-from counterfoil.backends.postgres import day_totals
+from counterfoil.backends.postgres import change_feed
 from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.backends.postgres.servers import Servers
@@ -272,7 +272,7 @@ class PostgresBooks:
         asked = _clean(shop_id) if shop_id is not None else None
 
         async def ask(pool: Pool) -> list[Any]:
-            return [await day_totals.read_page(pool, scope, asked, days, after, limit, reached)]
+            return [await change_feed.digest_page(pool, scope, asked, days, after, limit, reached)]
 
         ((page, _),) = await self._servers.found_by(ask, reached)
         return page  # type: ignore[no-any-return]

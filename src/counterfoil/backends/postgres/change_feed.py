@@ -1,6 +1,6 @@
-"""Reads pages of the change feed, from a server that is up to date.
+"""Reads pages of the change feed and of digests, from a server that is up to date.
 
-All statements of a page go to the same server. The first statement finds the
+All statements of a page of the feed go to the same server. The first statement finds the
 shops that the pass has to read, or the first of them if there are many. It also
 returns the server's horizon, and the page is read only if that horizon has
 reached the upper bound of the pass. The other statements find further shops,
@@ -23,6 +23,7 @@ from counterfoil.domain.change_feed import (
     Section,
     Window,
 )
+from counterfoil.domain.day_totals import DayTotal, DigestPage, ShopDay, day_total, element, may_compute
 
 # Returns the shops that a pass has to read, the oldest valid mark, and the horizon. If nothing in a franchise has
 # changed, this reads only one index entry and the few rows of shops that have ever left the franchise.
@@ -150,3 +151,49 @@ class FeedReader:
         columns = [[getattr(section, name) for section in sections] for name in ("part", "stamp", "id")]
         numbers = [section.shop.number for section in sections]
         return await self._pool.rows(ROWS_OF, numbers, *columns, self._window.until, most)
+
+
+# --- digests: the totals of each shop's bills per day -----------------------
+
+_DAYS = """
+    SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+        SELECT id, bill_day, number, stale, bills, voids, net, tip, latest, hash
+        FROM shops JOIN day_totals ON shop = number
+        WHERE {within} AND ($2::text IS NULL OR id = $2) AND id >= $3 AND (id > $3 OR bill_day > $4)
+            AND bill_day BETWEEN $5 AND $6
+        ORDER BY id, bill_day LIMIT $7
+    ) AS page ON true ORDER BY page.id, page.bill_day
+"""
+DAYS_OF = {"shop": _DAYS.format(within="id = $1"), "franchise": _DAYS.format(within="franchise_id = $1")}
+BILLS = "SELECT updated_at, body FROM bills WHERE shop = $1 AND bill_day = $2"
+
+
+async def digest_page(
+    pool: Pool,
+    scope: Scope,
+    shop_id: str | None,
+    days: tuple[int, int],
+    after: ShopDay | None,
+    limit: int,
+    reached: int,
+) -> tuple[DigestPage | None, int]:
+    """Return a page and the server's horizon. The page is None if that horizon is below `reached`."""
+    start = after or ShopDay("")
+    scope_id = scope.id if is_storable(scope.id) else None
+    values = (scope_id, shop_id, start.shop_id, start.day, *days, limit)
+    rows: list[Any] = await pool.rows(DAYS_OF[scope.kind], *values)
+    horizon = rows[0][-1]
+    if horizon < reached:
+        return None, horizon
+    elements: list[bytes] = []
+    computed = 0
+    found = [row for row in rows if row[0] is not None]
+    for found_id, day, number, stale, *stored, _ in found:
+        if stale and not may_compute(computed):
+            return DigestPage(elements, start), horizon
+        total = day_total(await pool.rows(BILLS, number, day)) if stale else DayTotal(*stored)
+        computed += stale
+        start = ShopDay(found_id, day)
+        if total.bills:
+            elements.append(element(start, total))
+    return DigestPage(elements, start if len(found) == limit else None), horizon

@@ -17,7 +17,7 @@ from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
-from counterfoil.backends.postgres import derived_rows
+from counterfoil.backends.postgres import written_rows
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
     ReconnectingConnection,
@@ -25,7 +25,7 @@ from counterfoil.backends.postgres.admin_connections import (
     fingerprint_of,
     translated,
 )
-from counterfoil.backends.postgres.values import bigints, blobs, integers, loaded, rev_text, texts
+from counterfoil.backends.postgres.written_rows import bigints, blobs, columns, integers, loaded, rev_text, texts
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import (
     BaseRow,
@@ -279,8 +279,8 @@ class PostgresLedger:
             found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
             outdated = [OutdatedBill(*row[1:]) for row in found]
             bills = [rewritten(bill, number, known, stamp) for bill in outdated]
-            derived_rows.touch(self._line(), [number], stamp)
-            derived_rows.mark_stale(self._line(), rewritten_days(outdated, bills))
+            written_rows.touch(self._line(), [number], stamp)
+            written_rows.mark_stale(self._line(), rewritten_days(outdated, bills))
             self._put_bills([bill for bill in bills if bill.body is not None])
             self._settle_facts([bill for bill in bills if bill.body is None])
             self._publish(stamp)
@@ -298,17 +298,17 @@ class PostgresLedger:
 
     def prune_removals(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            return derived_rows.prune(connection)
+            return written_rows.prune(connection)
 
     def compute_totals(self, most: int) -> int:
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
-            if not derived_rows.has_stale(connection):
+            if not written_rows.has_stale(connection):
                 return 0
         with translated(), self._line.within(STATEMENT_SEC), self._writing():
             self._begin()
-            return derived_rows.compute(self._line(), most)
+            return written_rows.compute(self._line(), most)
 
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
@@ -374,8 +374,8 @@ class PostgresLedger:
         self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
         self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
         self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
-        derived_rows.record(self._line(), batch)
-        derived_rows.mark_stale(self._line(), batch.stale_days())
+        written_rows.record(self._line(), batch)
+        written_rows.mark_stale(self._line(), batch.stale_days())
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)
@@ -449,7 +449,3 @@ def all_rows(cursor: Cursor[Any] | None) -> list[Row]:
 def only(cursor: Cursor[Any]) -> Any:
     (row,) = cursor.fetchall()
     return row
-
-
-def columns(rows: Sequence[Row]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]

@@ -13,7 +13,7 @@ from psycopg.errors import LockNotAvailable
 from counterfoil.backends.postgres.admin_connections import FILLING, ReconnectingConnection, row_of, translated
 from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
-from counterfoil.backends.postgres.values import rev_of
+from counterfoil.backends.postgres.written_rows import rev_of
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
 from counterfoil.moving import REQUESTS, TABLES, MovedTable, MoveRefused, Row

@@ -61,7 +61,7 @@ class PostgresStore:
         return PostgresReads(self._url)
 
     def ledger(self) -> PostgresLedger:
-        from counterfoil.backends.postgres.citus_ledger import open_ledger
+        from counterfoil.backends.postgres.citus import open_ledger
 
         return open_ledger(self._url, self._fingerprint(), self._test_clock.now_ms if self._test_clock else None)
 
@@ -87,9 +87,8 @@ class PostgresStore:
 
     def serving_ports(self, observe: Callable[[Event], None]) -> ServingPorts:
         from counterfoil.backends.postgres.citus_reads import open_books, open_servers
-        from counterfoil.backends.postgres.cursors import PostgresCursors
         from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
-        from counterfoil.backends.postgres.usage import PostgresUsage
+        from counterfoil.backends.postgres.usage import PostgresCursors, PostgresUsage
 
         now_ms, instant = (self._clock.now_ms, self._instant) if self._test_clock else (None, None)
         servers = open_servers(self._url, self._clock, self._replica_lag_ms, observe, now_ms, self._limits)
@@ -132,9 +131,9 @@ class PostgresStore:
         return []
 
     def migrate(self, describe: Callable[[list[str]], AuditEntry] | None) -> list[str]:
-        from counterfoil.backends.postgres import migrate
+        from counterfoil.backends.postgres import administration
 
-        return migrate.migrate(self._url, describe)
+        return administration.migrate(self._url, describe)
 
     def exists(self) -> bool:
         """Return whether the database was initialised."""

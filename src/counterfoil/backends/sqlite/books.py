@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import json
 
-from counterfoil.backends.sqlite import change_feed, day_totals
+from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import read_only, row, rows
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
@@ -232,7 +232,7 @@ class SqliteBooks:
         limit: int,
         reached: int = 0,  # noqa: ARG002
     ) -> FeedPage:
-        return change_feed.page(self._connection, scope, window, after, limit)
+        return change_feed.feed_page(self._connection, scope, window, after, limit)
 
     async def digests(
         self,
@@ -243,7 +243,7 @@ class SqliteBooks:
         limit: int,
         reached: int = 0,  # noqa: ARG002
     ) -> DigestPage:
-        return day_totals.page(self._connection, scope, shop_id, days, after, limit)
+        return change_feed.digest_page(self._connection, scope, shop_id, days, after, limit)
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:  # noqa: ARG002
         found = row(self._connection, _BILL_OF[scope.kind], (bill_id, scope.id))

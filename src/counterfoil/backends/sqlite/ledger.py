@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import json
 
-from counterfoil.backends.sqlite import change_feed, day_totals
+from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.backends.sqlite.positions import PositionExchange
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
@@ -209,7 +209,7 @@ class SqliteLedger:
             self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
             self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
             change_feed.touch(self._connection, number, stamp)
-            day_totals.mark_stale(self._connection, rewritten_days(outdated, bills))
+            change_feed.mark_stale(self._connection, rewritten_days(outdated, bills))
             if len(rows) < most:
                 self._connection.execute(_REWRITTEN, (version, number))
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
@@ -234,10 +234,10 @@ class SqliteLedger:
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated():
             # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
-            if not day_totals.has_stale(self._connection):
+            if not change_feed.has_stale(self._connection):
                 return 0
             with writing(self._connection, WAIT_SEC["books"]):
-                return day_totals.compute(self._connection, most)
+                return change_feed.compute_totals(self._connection, most)
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
@@ -299,7 +299,7 @@ class SqliteLedger:
         self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
         change_feed.record(self._connection, batch)
-        day_totals.mark_stale(self._connection, batch.stale_days())
+        change_feed.mark_stale(self._connection, batch.stale_days())
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))

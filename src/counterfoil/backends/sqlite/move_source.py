@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from counterfoil.backends.sqlite import request_records
+from counterfoil.backends.sqlite import usage
 from counterfoil.backends.sqlite.files import (
     MOVED_TO,
     WAIT_SEC,
@@ -141,7 +141,7 @@ class SqliteMoveSource:
                     connection = self._connections[name]
                     connection.execute(f"PRAGMA busy_timeout = {WAIT_SEC[name] * 1000:.0f}")
                     connection.execute("BEGIN IMMEDIATE")
-                request_records.move(self._connections["usage"], request_records.EVERYTHING)
+                usage.move(self._connections["usage"], usage.EVERYTHING)
                 self._settle_shift()
                 yield self._horizon()
             finally:

@@ -9,11 +9,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from counterfoil.backends.sqlite.file_problems import DAMAGED, TRUNCATED, cannot_be_read, is_damage
 from counterfoil.backends.sqlite.files import (
+    DAMAGED,
     STORE_MOVED,
+    TRUNCATED,
     OpenFiles,
+    cannot_be_read,
     has_schema,
+    is_damage,
     lost,
     moved,
     path_of,

@@ -4,15 +4,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from counterfoil.backends.sqlite import files, positions, restore
+from counterfoil.backends.sqlite import backup, files, positions
 from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import OpenFiles
 from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.schema import Name
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Event
@@ -92,4 +91,4 @@ class SqliteStore:
 
 def settle_older_files(folder: Path, clock: Clock) -> list[Name]:
     """Return the names of files that were replaced with older copies, after doing what clients of the store need."""
-    return restore.settle_older_files(folder, clock.now_ms()) if positions.older_files(folder) else []
+    return backup.settle_older_files(folder, clock.now_ms()) if positions.older_files(folder) else []

@@ -6,24 +6,25 @@ killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
-from counterfoil.backends.sqlite import request_records
 from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
+    PAUSE_SEC,
     WAIT_SEC,
     checkpoint,
     read_write,
     retry_while_locked,
+    row,
     translated,
     writing,
 )
-from counterfoil.backends.sqlite.request_records import MOVED_AT_ONCE
 from counterfoil.domain.access import (
     DAILY_TOTAL_DAYS,
     REQUEST_RECORD_DAYS,
@@ -35,11 +36,122 @@ from counterfoil.domain.access import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally, merge_texts
 from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     import asyncio
+
+
+# --- request records --------------------------------------------------------
+#
+# Adding a record to `requests` changes a page in each of three to five indexes. So an admission writes the records of
+# finished requests to `recent_requests`, which has no index, and they are moved to `requests` later, several at a
+# time: by the worker if it has few, and otherwise by the supervisor.
+
+# A transaction moves at most this many records, which takes about half a millisecond. One call of `move_in_parts` runs
+# such transactions for at most MOVING_SEC.
+MOVED_AT_ONCE = 128
+MOVING_SEC = 0.25
+EVERYTHING = 1 << 62
+# Old records are deleted this many at a time, in transactions that take a few milliseconds each.
+PRUNE_ROWS = 500
+
+# Two of the parameters are "" instead of None: see `_values`.
+_RECORD = """
+    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    VALUES (?, ?, ?, ?, nullif(?, ''), ?, nullif(?, ''), ?, ?)
+"""
+_RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
+_OLDEST_RECENT = "SELECT min(rowid) FROM recent_requests"
+# The parameter is the row number of the first record that is not moved.
+_MOVE_RECENT = """
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
+    FROM recent_requests WHERE rowid < ? ORDER BY rowid
+"""
+_DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
+_PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
+
+
+# --- functions that need the write lock --------------------------------------
+
+
+def write_recent(connection: sqlite3.Connection, records: Iterable[RequestRecord]) -> None:
+    connection.executemany(_RECORD_RECENT, map(_values, records))
+
+
+def write_indexed(connection: sqlite3.Connection, records: Iterable[RequestRecord]) -> None:
+    connection.executemany(_RECORD_NOW, map(_values, records))
+
+
+def move(connection: sqlite3.Connection, most: int) -> int:
+    """Move up to `most` recent records to `requests`, the oldest first; return the number of records moved."""
+    oldest = _oldest_recent(connection)
+    if oldest is None:
+        return 0
+    moved = connection.execute(_MOVE_RECENT, (oldest + most,)).rowcount
+    connection.execute(_DELETE_MOVED, (oldest + most,))
+    return moved
+
+
+# --- functions that take the write lock themselves ---------------------------
+
+
+def has_recent(connection: sqlite3.Connection) -> bool:
+    with translated():
+        return _oldest_recent(connection) is not None
+
+
+def move_in_parts(connection: sqlite3.Connection) -> None:
+    """Move recent records to `requests`, in short transactions, so that requests do not wait long for the lock."""
+    stop = time.monotonic() + MOVING_SEC
+    while has_recent(connection) and time.monotonic() < stop:
+        with translated(), writing(connection, WAIT_SEC["usage"]):
+            moved = move(connection, MOVED_AT_ONCE)
+        if moved < MOVED_AT_ONCE:
+            return
+        # Pause while the lock is free, so that waiting requests can take it.
+        time.sleep(PAUSE_SEC)
+
+
+def delete_before(connection: sqlite3.Connection, at: int) -> int:
+    """Delete the records of requests before this instant; return the number of records deleted."""
+    records = 0
+    while True:
+        with translated(), writing(connection, WAIT_SEC["usage"]):
+            deleted = connection.execute(_PRUNE_REQUESTS, (at, PRUNE_ROWS)).rowcount
+        records += deleted
+        if deleted < PRUNE_ROWS:
+            return records
+        # Pause while the lock is free, so that waiting requests can take it.
+        time.sleep(PAUSE_SEC)
+
+
+def _oldest_recent(connection: sqlite3.Connection) -> int | None:
+    row: tuple[int | None] = connection.execute(_OLDEST_RECENT).fetchone()
+    return row[0]
+
+
+def _values(record: RequestRecord) -> tuple[object, ...]:
+    """Return the parameters of `_RECORD`.
+
+    For None, Python's `sqlite3` would look for an adapter, which takes a
+    microsecond, so "" stands for None.
+    """
+    return (
+        record.at,
+        record.key_id,
+        record.route,
+        record.status,
+        record.error or "",
+        record.took_us,
+        record.personal_base or "",
+        record.personal_members,
+        record.request_id,
+    )
+
 
 # Pending records and counts are written after this time. An admission may write the records earlier.
 RECORDS_SEC = 0.25
@@ -168,7 +280,7 @@ class SqliteUsage:
             verdicts = [self._admit_one(key, now, today, day) for key in keys]
             written = len(self._records)
             if written:
-                request_records.write_recent(self._connection, self._records)
+                write_recent(self._connection, self._records)
         del self._records[:written]
         self._recent += written
         return verdicts
@@ -255,21 +367,21 @@ class SqliteUsage:
 
     def flush(self) -> None:
         """Write pending records and counts, and move all recent records to `requests`. On failure, nothing changes."""
-        self._save(WAIT_SEC["usage"], moved=request_records.EVERYTHING)
+        self._save(WAIT_SEC["usage"], moved=EVERYTHING)
 
     def move_recent(self) -> None:
         """Move recent records to `requests`, in short transactions."""
-        request_records.move_in_parts(self._connection)
+        move_in_parts(self._connection)
 
     def _save(self, wait_sec: float, *, moved: int) -> None:
         """Move up to `moved` recent records to `requests`, and write pending records and counts."""
-        if not self._records and not self._tally and not (moved and request_records.has_recent(self._connection)):
+        if not self._records and not self._tally and not (moved and has_recent(self._connection)):
             return
         with translated(), writing(self._connection, wait_sec):
             if moved:
-                request_records.move(self._connection, moved)
+                move(self._connection, moved)
             written = len(self._records)
-            request_records.write_indexed(self._connection, self._records)
+            write_indexed(self._connection, self._records)
             self._write_tally()
         del self._records[:written]
         self._tally = RequestTally()
@@ -304,7 +416,7 @@ class SqliteUsage:
         Return the number of records and the number of daily totals deleted.
         """
         now = self._clock.now_ms()
-        records = request_records.delete_before(self._connection, now - REQUEST_RECORD_DAYS * DAY_MS)
+        records = delete_before(self._connection, now - REQUEST_RECORD_DAYS * DAY_MS)
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
@@ -325,3 +437,115 @@ def _fail(waiting: Sequence[_Waiting], error: StoreUnavailable) -> None:
     for _, verdict in waiting:
         if not verdict.done():
             verdict.set_exception(error)
+
+
+# --- cursors that were handed out -------------------------------------------
+
+PRUNE_CURSORS = 5_000
+
+_FIND = """
+    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
+    WHERE lineage = ? AND resource = ? AND query = ? AND cursor = ? AND ends_at > ? AND NOT expired
+"""
+_EXTEND = """
+    UPDATE cursors SET ends_at = max(ends_at, ?5)
+    WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
+"""
+# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
+# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
+# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
+# if that cursor has expired: see docs/decisions/0014.
+_HAND_OUT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
+        SELECT coalesce(
+            (
+                SELECT cursor FROM cursors
+                WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
+                    AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
+                ORDER BY earliest DESC LIMIT 1
+            ),
+            CASE
+                WHEN EXISTS (
+                    SELECT 1 FROM cursors WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
+                ) THEN ?12
+                ELSE ?4
+            END
+        ) AS chosen
+    ) WHERE chosen IS NOT NULL
+    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
+        earliest = min(earliest, excluded.earliest),
+        latest = max(latest, excluded.latest),
+        ends_at = max(ends_at, excluded.ends_at)
+    WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
+        AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
+    RETURNING cursor
+"""
+# The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
+# cursors may expire too early, but their rows are not deleted right away.
+_DELETE = """
+    DELETE FROM cursors WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
+"""
+_EXPIRE = """
+    UPDATE cursors SET expired = 1, ends_at = ?1 + ?3
+    WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND NOT expired LIMIT ?2)
+"""
+
+
+class SqliteCursors:
+    """Stores cursors in the table `cursors`.
+
+    A worker passes its meter as `beside` to share the meter's connection: with
+    two connections, a write on one would invalidate the page cache of the other.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
+        self._clock = clock
+        self._connection: sqlite3.Connection = beside.connection if beside else read_write(folder, "usage")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
+        now = self._clock.now_ms()
+        found = row(self._connection, _FIND, (*_key(listing), cursor, now))
+        if not found:
+            return None
+        row_id, major, minor, earliest, latest, ends_at = found
+        if ends_at + EXTEND_MS <= now + LIFETIME_MS:
+            await retry_while_locked(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
+        return StoredCursor(Position(major, minor, row_id), earliest, latest)
+
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
+        position, now = held.position, self._clock.now_ms()
+        where = (position.id, position.major, position.minor)
+        terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
+        values = (*_key(listing), *where, *terms)
+        handed_out = await retry_while_locked(lambda: self._write(_HAND_OUT, values))
+        return str(handed_out[0]) if handed_out else None
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+        """Run one statement in a transaction and return its first row."""
+        with translated(), writing(self._connection, BRIEFLY_SEC):
+            found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+            return found
+
+    def prune(self) -> int:
+        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
+        now = self._clock.now_ms()
+        self._in_portions(_DELETE, now)
+        return self._in_portions(_EXPIRE, now, RESERVED_MS)
+
+    def _in_portions(self, statement: str, now: int, *values: int) -> int:
+        """Run a statement in batches, so that requests can write in between. Return the number of rows changed."""
+        total = 0
+        while True:
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                changed = self._connection.execute(statement, (now, PRUNE_CURSORS, *values)).rowcount
+            total += changed
+            if changed < PRUNE_CURSORS:
+                return total
+
+
+def _key(listing: Listing) -> tuple[str, str, str]:
+    return listing.lineage, listing.resource, listing.query

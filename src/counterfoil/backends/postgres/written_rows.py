@@ -1,12 +1,117 @@
-"""What a ledger writes besides the records of a batch: rows for the change feed, and day totals."""
+"""What a ledger writes: arrays of many rows, revisions with all their digits, rows of the feed, day totals."""
 
+from collections.abc import Sequence
+from decimal import Decimal
+from struct import Struct as Layout
 from typing import Any
 
-from psycopg import Connection
+import psycopg
+from psycopg import Connection, pq
+from psycopg.adapt import Dumper
 
 from counterfoil.domain.batch import Batch
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.domain.changes import Row
 from counterfoil.domain.day_totals import day_total
+
+# --- arrays -------------------------------------------------------------------------
+
+# Array header: number of dimensions, NULL flag, OID of the element type, number of elements, first index.
+_HEAD = Layout("!iiIii")
+_LENGTH = Layout("!i")
+_INTEGER, _BIGINT = Layout("!ii"), Layout("!iq")
+_NULL = _LENGTH.pack(-1)
+
+
+class _Array(bytes):
+    """An array in PostgreSQL's binary format."""
+
+
+class _Integers(_Array):
+    oid = psycopg.postgres.types["int4"].array_oid
+
+
+class _Bigints(_Array):
+    oid = psycopg.postgres.types["int8"].array_oid
+
+
+class _Texts(_Array):
+    oid = psycopg.postgres.types["text"].array_oid
+
+
+class _Blobs(_Array):
+    oid = psycopg.postgres.types["bytea"].array_oid
+
+
+def integers(values: Sequence[int | None]) -> _Array:
+    pack = _INTEGER.pack
+    return _Integers(_joined("int4", [_NULL if value is None else pack(4, value) for value in values]))
+
+
+def bigints(values: Sequence[int | None]) -> _Array:
+    pack = _BIGINT.pack
+    return _Bigints(_joined("int8", [_NULL if value is None else pack(8, value) for value in values]))
+
+
+def texts(values: Sequence[str | None]) -> _Array:
+    encoded = [None if value is None else value.encode() for value in values]
+    return _Texts(_joined("text", _with_lengths(encoded), len(values)))
+
+
+def blobs(values: Sequence[bytes | None]) -> _Array:
+    return _Blobs(_joined("bytea", _with_lengths(values), len(values)))
+
+
+def _with_lengths(values: Sequence[bytes | None]) -> list[bytes]:
+    parts: list[bytes] = []
+    pack = _LENGTH.pack
+    for value in values:
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (pack(len(value)), value)
+    return parts
+
+
+def _joined(type_name: str, parts: list[bytes], count: int | None = None) -> bytes:
+    head = _HEAD.pack(1, 1, psycopg.postgres.types[type_name].oid, len(parts) if count is None else count, 1)
+    return b"".join([head, *parts])
+
+
+class _ArrayDumper(Dumper):
+    format = pq.Format.BINARY
+
+    def dump(self, obj: Any) -> bytes:
+        return bytes(obj)
+
+
+def _register() -> None:
+    for kind in (_Integers, _Bigints, _Texts, _Blobs):
+        dumper = type(f"{kind.__name__}Dumper", (_ArrayDumper,), {"oid": kind.oid})
+        psycopg.adapters.register_dumper(kind, dumper)
+
+
+_register()
+
+
+# --- revisions ----------------------------------------------------------------------
+
+
+def rev_of(kept: Decimal | None) -> float | None:
+    """Return a revision as it was loaded: an integer if it is a whole number, otherwise a float."""
+    if kept is None:
+        return None
+    return int(kept) if kept == kept.to_integral_value() else float(kept)
+
+
+def loaded(row: Row) -> Row:
+    """Return a row with its revision converted by `rev_of`. No other value in a row is a Decimal."""
+    return tuple([rev_of(value) if isinstance(value, Decimal) else value for value in row])
+
+
+def rev_text(rev: float | None) -> str | None:
+    return None if rev is None else repr(rev)
+
 
 # --- the change feed ----------------------------------------------------------------
 
@@ -51,9 +156,9 @@ def record(connection: Connection[Any], batch: Batch) -> None:
         numbers, franchises = [row.number for row in relisted], [row.franchise_id for row in relisted]
         connection.execute(_RELIST, {"stamp": stamp, "numbers": numbers, "franchises": franchises})
     if departures:
-        connection.execute(_DEPART, (stamp, *_columns(departures)))
+        connection.execute(_DEPART, (stamp, *columns(departures)))
     if removed:
-        connection.execute(_REMOVE, (stamp, *_columns(removed)))
+        connection.execute(_REMOVE, (stamp, *columns(removed)))
     touch(connection, batch.touched_shops(), stamp)
 
 
@@ -73,7 +178,7 @@ def prune(connection: Connection[Any]) -> int:
     return int(row[0]) if row else 0
 
 
-def _columns(rows: list[Any]) -> list[list[Any]]:
+def columns(rows: Sequence[Row]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
