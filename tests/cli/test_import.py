@@ -52,23 +52,57 @@ def test_an_import_is_loaded_and_the_same_import_again_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("format_name", "files"),
+    ("files", "added"),
     [
-        ("loyverse", ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")),
-        ("square", ("square-orders.json",)),
-        ("foodics", ("foodics-orders.json",)),
+        (("loyverse-receipts.csv", "loyverse-receipts-by-item.csv"), 4),
+        (("loyverse-receipts.json",), 4),
+        (("square-orders.json",), 4),
+        (("square-transactions.csv", "square-items.csv"), 4),
+        (("foodics-orders.json",), 4),
+        (("toast-items.csv",), 4),
+        (("toast-payments.csv",), 3),
+        (("clover-orders.json",), 4),
+        (("foodstory-orders.csv",), 5),
+        (("grabfood-transactions.csv",), 4),
     ],
 )
 def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_without_changes(
-    counterfoil: Command, tmp_path: Path, format_name: str, files: tuple[str, ...]
+    counterfoil: Command, tmp_path: Path, files: tuple[str, ...], added: int
 ) -> None:
     records = tmp_path / "records.ndjson"
-    paths = [EXAMPLES / name for name in files]
-    counterfoil.bare("import", "--format", format_name, *paths, "--with-shops", "-o", records)
+    currency = "USD" if files == ("clover-orders.json",) else "THB"
+    arguments = ["import", *(EXAMPLES / name for name in files), "--with-shops", "--currency", currency, "-o", records]
+    counterfoil.bare(*arguments)
     loaded = counterfoil.json("load", records, "--strict")
-    assert (loaded["added"], loaded["rejected"], loaded["unknownFields"]) == (4, 0, [])
-    counterfoil.bare("import", "--format", format_name, *paths, "--with-shops", "-o", records)
-    assert counterfoil.json("load", records, "--strict")["unchanged"] == 4
+    assert (loaded["added"], loaded["rejected"], loaded["unknownFields"]) == (added, 0, [])
+    counterfoil.bare(*arguments)
+    assert counterfoil.json("load", records, "--strict")["unchanged"] == added
+
+
+def test_an_import_says_what_it_recognised(counterfoil: Command) -> None:
+    items = EXAMPLES / "square-items.csv"
+    shown = counterfoil("import", items, "--check")
+    assert "Recognised: Square item details" in shown.stderr
+    assert "note: Item details do not show tips" in shown.stderr
+    named = counterfoil("import", "--format", "square", items, "--check")
+    assert "Recognised" not in named.stderr
+    assert counterfoil.json("import", items, "--check")["recognised"] == {"square-items.csv": "Square item details"}
+
+
+def test_a_folder_of_the_operator_s_mappings_recognises_files(
+    counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "till.toml").write_text(f'[recognise]\nname = "Our till"\ncolumns = ["Bill"]\n{MAPPING}', "utf-8")
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    assert "Recognised: Our till" in counterfoil("import", file, "--check", "--mappings", tmp_path).stderr
+    assert "--infer" in counterfoil("import", file, "--check", status=1).stderr
+    monkeypatch.setenv("COUNTERFOIL_IMPORT_MAPPINGS", str(tmp_path))
+    assert counterfoil.json("import", file, "--check")["bills"] == 1
+
+
+def test_a_mapping_needs_no_format(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    assert counterfoil.json("import", "--mapping", mapping, file, "--check")["bills"] == 1
 
 
 def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) -> None:
@@ -196,7 +230,7 @@ def test_a_proposed_mapping_that_cannot_be_written_is_named_and_does_not_remain(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("bills.csv",), "Missing option '--format'"),
+        ((), "Missing argument 'FILE...'"),
         (("--format", "csv", "bills.csv"), "`counterfoil import --infer FILE` proposes one"),
         (("--format", "square"), "Missing argument 'FILE...'"),
         (("--format", "square", "bills.csv", "--load", "-o", "x"), "Use --load or --output, not both."),

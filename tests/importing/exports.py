@@ -1,10 +1,11 @@
 """Writes made-up exports and imports them."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from counterfoil.importing.formats import import_files
+from counterfoil.importing.formats import open_export
 from counterfoil.importing.results import ExportTotals, Imported, ImportedRecord, RejectedRow, SkippedRow
 from counterfoil.importing.tables import ImportOptions
 
@@ -29,9 +30,11 @@ HEADING = "Bill,Date,Item,Qty,Amount,Total\n"
 
 
 class Outcome:
-    """The result of an import: bills, shops, rejected and skipped rows, and the totals that the export states."""
+    """The result of an import: bills, shops, rejected and skipped rows, and the export's own totals."""
 
-    def __init__(self, found: list[Imported]) -> None:
+    def __init__(self, found: list[Imported], note: str = "", titles: Sequence[str] = ()) -> None:
+        self.note = note
+        self.titles = list(titles)
         records = [one.record for one in found if isinstance(one, ImportedRecord)]
         self.bills = [record for record in records if record["kind"] == "bill"]
         self.shops = [record for record in records if record["kind"] == "shop"]
@@ -50,17 +53,25 @@ class Outcome:
 
 
 def imported(
-    format_name: str,
+    format_name: str | None,
     *files: Path,
     mapping: str = "",
     lines: tuple[Path, ...] = (),
     payments: tuple[Path, ...] = (),
+    own_mappings: Path | None = None,
     **options: Any,
 ) -> Outcome:
-    found = import_files(
-        format_name, files, lines, payments, tomllib.loads(mapping), "mapping.toml", ImportOptions(**options)
+    export = open_export(
+        format_name,
+        files,
+        lines,
+        payments,
+        tomllib.loads(mapping),
+        "mapping.toml",
+        ImportOptions(**options),
+        own_mappings,
     )
-    return Outcome(list(found))
+    return Outcome(list(export.records()), export.note, [file.title for file in export.files])
 
 
 def written(folder: Path, text: str, name: str = "export.csv", encoding: str = "utf-8") -> Path:

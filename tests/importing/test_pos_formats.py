@@ -1,4 +1,4 @@
-"""Tests for exports from Loyverse, Square and Foodics: sales, refunds, voids, open orders and exact amounts."""
+"""Tests for Loyverse, and for the orders of APIs: sales, refunds, voids, open orders and exact amounts."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,7 @@ RECEIPTS = EXAMPLES / "loyverse-receipts.csv"
 ITEMS = EXAMPLES / "loyverse-receipts-by-item.csv"
 SQUARE = EXAMPLES / "square-orders.json"
 FOODICS = EXAMPLES / "foodics-orders.json"
+CLOVER = EXAMPLES / "clover-orders.json"
 
 
 @pytest.mark.parametrize("files", [(RECEIPTS, ITEMS), (ITEMS, RECEIPTS)])
@@ -79,7 +80,7 @@ def test_loyverse_exports_without_a_store_need_the_shop_to_be_named(tmp_path: Pa
 
 
 def test_a_file_that_is_not_from_loyverse_is_refused() -> None:
-    with pytest.raises(ImportFailed, match="is not a Loyverse export of receipts"):
+    with pytest.raises(ImportFailed, match="Loyverse receipts by item, Loyverse receipts"):
         imported("loyverse", EXAMPLES / "bills.csv")
 
 
@@ -166,9 +167,14 @@ def test_an_order_in_another_currency_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
-        ({"id": "x", "location_id": "L", "state": "WHATEVER"}, "not_an_order"),
-        ({"id": "", "location_id": "L", "state": "COMPLETED"}, "no_id"),
+        ({"id": "x", "location_id": "L", "state": "WHATEVER"}, "unknown_status"),
+        ({"id": "", "location_id": "L", "state": "CANCELED", "closed_at": "2026-11-14T11:05:00Z"}, "no_id"),
         ({"id": "x", "state": "COMPLETED"}, "no_shop"),
+        (
+            {"id": "x", "location_id": "L", "state": "COMPLETED", "total_money": {"amount": 1, "currency": "THB"}},
+            "no_time",
+        ),
+        ({"id": "x", "location_id": "L", "state": "COMPLETED", "closed_at": "2026-11-14T11:05:00Z"}, "no_amount"),
     ],
 )
 def test_an_object_that_is_not_a_square_order_is_rejected(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
@@ -235,6 +241,209 @@ def test_shops_are_written_once_before_their_first_bill() -> None:
             "timezone": "Asia/Riyadh",
         }
     ]
+
+
+@pytest.mark.parametrize(
+    "amount", [12345, "12345", "12345n", pytest.param(12345.0, id="a float"), pytest.param(10**6, id="a million")]
+)
+def test_orders_of_an_sdk_in_camel_case_are_read(tmp_path: Path, amount: object) -> None:
+    order = {
+        "id": "o1",
+        "locationId": "L",
+        "state": "COMPLETED",
+        "closedAt": "2026-11-14T11:05:00Z",
+        "lineItems": [{"name": "Tea", "quantity": "1", "grossSalesMoney": {"amount": amount, "currency": "THB"}}],
+        "totalMoney": {"amount": amount, "currency": "THB"},
+    }
+    for page in ({"orders": [order]}, {"order": order}, order, [order]):
+        bill = imported("square", json_file(tmp_path, page)).bill
+        assert bill["amounts"]["net"] == bill["lines"][0]["total"]
+        assert bill["amounts"]["net"] == ("10000.00" if amount == 10**6 else "123.45")
+
+
+@pytest.mark.parametrize("amount", ["123.45", 1e400, "1e400", "12x", True, 10**20])
+def test_an_amount_that_is_not_a_number_of_the_smallest_unit_rejects_the_order(tmp_path: Path, amount: object) -> None:
+    order = square_order(total_money={"amount": amount, "currency": "THB"})
+    path = tmp_path / "orders.json"
+    path.write_text(json.dumps({"orders": [order]}).replace("Infinity", "1e400"), "utf-8")
+    assert [one.reason for one in imported("square", path).rejected] == ["unreadable_value"]
+
+
+def test_a_return_of_square_without_net_amounts_is_rejected(tmp_path: Path) -> None:
+    order = square_order(total_money={"amount": 0, "currency": "THB"}, returns=[{"return_line_items": []}])
+    assert [one.reason for one in imported("square", json_file(tmp_path, {"order": order})).rejected] == ["no_amount"]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda order: {"data": order}, lambda order: {"event": "order.updated", "order": order}]
+)
+def test_a_single_order_of_foodics_and_a_webhook_are_read(tmp_path: Path, wrap: Any) -> None:
+    order = json.loads(FOODICS.read_text("utf-8"))["data"][0]
+    assert imported("foodics", json_file(tmp_path, wrap(order))).bill["amounts"]["net"] == "257.5"
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason", "named"),
+    [
+        ("branch", "no_shop", "include=branch"),
+        ("payments", "no_amount", "payments"),
+        ("products", "no_amount", "products"),
+        ("total_price", "no_amount", "total"),
+        ("closed_at", "no_time", "time"),
+    ],
+)
+def test_an_order_of_foodics_with_a_missing_part_is_rejected_whole(
+    tmp_path: Path, missing: str, reason: str, named: str
+) -> None:
+    order = json.loads(FOODICS.read_text("utf-8"))["data"][0]
+    del order[missing]
+    found = imported("foodics", json_file(tmp_path, {"data": [order]}))
+    assert found.bills == []
+    assert [one.reason for one in found.rejected] == [reason]
+    assert named in found.rejected[0].detail
+
+
+def test_a_receipt_of_loyverse_has_its_tip_in_the_net() -> None:
+    found = imported("loyverse", EXAMPLES / "loyverse-receipts.json")
+    assert found.rejected == []
+    sale, cancelled, refund = found.bills
+    assert (sale["id"], sale["closedAt"], sale["channel"]) == ("1-0003", "2026-11-14T11:05:00.000Z", "counter")
+    assert sale["amounts"] == {
+        "subtotal": "250",
+        "discountTotal": "10",
+        "cardSurcharge": "0",
+        "vat": "15.70",
+        "vatType": "Include",
+        "tip": "20",
+        "net": "260",
+    }
+    assert [line["total"] for line in sale["lines"]] == ["200", "50"]
+    assert sale["payments"] == [{"name": "Cash", "amount": "100"}, {"name": "Card", "amount": "160"}]
+    assert cancelled["void"] is True
+    assert (refund["amounts"]["net"], refund["lines"][0]["qty"], refund["orderIds"]) == (
+        "-95",
+        "-1",
+        ["1-0005", "1-0003"],
+    )
+
+
+@pytest.mark.parametrize(("paid", "net"), [(240, "240"), (260, "260")])
+def test_payments_show_whether_the_total_of_a_receipt_includes_the_tip(tmp_path: Path, paid: int, net: str) -> None:
+    found = imported(
+        "loyverse", json_file(tmp_path, loyverse_receipt(payments=[{"name": "Cash", "money_amount": paid}]))
+    )
+    assert found.bill["amounts"]["net"] == net
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"payments": [{"name": "Cash", "money_amount": 250}]}, "unreadable_value"),
+        ({"receipt_type": "EXCHANGE"}, "unknown_status"),
+        ({"receipt_date": None}, "no_time"),
+        ({"total_money": None}, "no_amount"),
+        ({"store_id": None}, "no_shop"),
+    ],
+)
+def test_a_receipt_that_is_not_clear_is_rejected(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+    found = imported("loyverse", json_file(tmp_path, {"receipts": [loyverse_receipt(**fields)]}))
+    assert [one.reason for one in found.rejected] == [reason]
+
+
+def test_an_order_of_clover_is_what_its_successful_payments_and_tips_add_up_to() -> None:
+    found = imported("clover", CLOVER, currency="USD")
+    assert found.rejected == []
+    bill = found.bills[0]
+    assert (bill["id"], bill["shopId"], bill["rev"]) == ("CLVORDER00001", "MRIVERSIDE001", 1794681000000)
+    assert bill["closedAt"] == "2026-11-14T18:29:55.000+00:00"
+    assert bill["amounts"] == {
+        "subtotal": "57.00",
+        "discountTotal": "3.00",
+        "vat": "4.86",
+        "vatType": "Exclude",
+        "tip": "10.00",
+        "net": "68.86",
+    }
+    assert [(line["name"], line["qty"], line["total"], line.get("cancelled")) for line in bill["lines"]] == [
+        ("Khao soi", "1", "26.00", None),
+        ("Khao soi", "1", "25.00", None),
+        ("Mango", "0.75", "6.00", None),
+        ("Iced tea", "1", "5.00", True),
+    ]
+    assert bill["payments"] == [
+        {"name": "Credit Card", "amount": "48.86"},
+        {"name": "Cash", "amount": "50.00", "change": "30.00"},
+    ]
+
+
+def test_a_refund_of_clover_is_a_bill_of_its_own_and_an_open_order_is_skipped() -> None:
+    found = imported("clover", CLOVER, currency="USD")
+    _, sale, refund = found.bills
+    assert (sale["amounts"]["net"], sale["amounts"]["vatType"], sale["lines"]) == ("13.08", "Include", [])
+    assert (refund["id"], refund["orderIds"]) == ("R1", ["CLVORDER00002"])
+    assert refund["closedAt"] > sale["closedAt"]
+    assert refund["amounts"] == {"vat": "-0.41", "net": "-5.00"}
+    assert [one.reason for one in found.skipped] == ["the order is still open"]
+
+
+def test_the_smallest_unit_of_clover_depends_on_the_currency(tmp_path: Path) -> None:
+    found = imported("clover", json_file(tmp_path, clover_order(currency="JPY")), currency="JPY", shop="sh_1")
+    assert found.bill["amounts"]["net"] == "1100"
+    assert imported("clover", json_file(tmp_path, clover_order()), shop="sh_1").rejected[0].reason == "other_currency"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "named"),
+    [
+        ({"payments": None}, "no_amount", "expand"),
+        ({"payments": {"elements": []}}, "no_amount", "expand"),
+        ({"paymentState": "REFUNDED"}, "no_amount", "refunds"),
+        (
+            {"lineItems": {"elements": [{"id": "L1", "name": "Tea", "price": 1000, "refunded": True}]}},
+            "no_amount",
+            "refunds",
+        ),
+        ({"paymentState": "UNKNOWN"}, "unknown_status", "UNKNOWN"),
+        ({"payments": {"elements": [{"amount": 1000, "result": "AUTH"}]}}, "unknown_status", "AUTH"),
+        ({"createdTime": None}, "no_time", "time"),
+        ({"createdTime": 10**18}, "unreadable_value", "createdTime"),
+    ],
+)
+def test_an_order_of_clover_that_is_not_clear_is_rejected(
+    tmp_path: Path, fields: dict[str, Any], reason: str, named: str
+) -> None:
+    order = {
+        name: value for name, value in clover_order(**fields).items() if value is not None or name == "createdTime"
+    }
+    found = imported("clover", json_file(tmp_path, {"elements": [order]}), currency="USD", shop="sh_1")
+    assert [one.reason for one in found.rejected] == [reason]
+    assert named in found.rejected[0].detail
+
+
+def clover_order(**fields: Any) -> dict[str, Any]:
+    return {
+        "id": "c1",
+        "currency": "USD",
+        "total": 1000,
+        "paymentState": "PAID",
+        "state": "locked",
+        "createdTime": 1794679500000,
+        "payments": {"elements": [{"amount": 1000, "tipAmount": 100, "result": "SUCCESS"}]},
+        **fields,
+    }
+
+
+def loyverse_receipt(**fields: Any) -> dict[str, Any]:
+    return {
+        "receipt_number": "1-1",
+        "receipt_type": "SALE",
+        "receipt_date": "2026-11-14T11:05:00.000Z",
+        "store_id": "s1",
+        "total_money": 240,
+        "tip": 20,
+        "payments": [{"name": "Cash", "money_amount": 260}],
+        **fields,
+    }
 
 
 def square_order(**fields: Any) -> dict[str, Any]:

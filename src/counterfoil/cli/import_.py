@@ -14,9 +14,9 @@ from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
 from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
-from counterfoil.cli.terminal import print_note
+from counterfoil.cli.terminal import echo, print_note
 from counterfoil.domain.calendar import zone_named
-from counterfoil.importing.formats import CSV, DATABASE, FORMATS, import_files
+from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
 from counterfoil.importing.mapping import merged, read_mapping
 from counterfoil.importing.results import Imported
 from counterfoil.importing.tables import ImportOptions
@@ -34,6 +34,7 @@ class ImportRequest(Struct, kw_only=True):
     files: tuple[Path, ...]
     format_name: str | None
     mapping: Path | None
+    mappings: Path | None
     line_files: tuple[Path, ...]
     payment_files: tuple[Path, ...]
     shop: str | None
@@ -55,8 +56,8 @@ class ImportRequest(Struct, kw_only=True):
     as_json: bool
 
     @property
-    def mapping_name(self) -> str:
-        return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
+    def mapping_name(self) -> str | None:
+        return self.mapping.name if self.mapping else None
 
     def content(self) -> dict[str, Any]:
         """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
@@ -72,13 +73,13 @@ class ImportRequest(Struct, kw_only=True):
 
 
 class FilesReading:
-    """An import of files. It has no state to save, so `commit` does nothing."""
+    """An import of files, which can be read again. It has no state to save, so `commit` does nothing."""
 
-    def __init__(self, found: Iterator[Imported]) -> None:
-        self._found = found
+    def __init__(self, export: Export) -> None:
+        self.export = export
 
     def records(self) -> Iterator[Imported]:
-        return self._found
+        return self.export.records()
 
     def commit(self) -> None:
         pass
@@ -86,12 +87,25 @@ class FilesReading:
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), help="Format of the export.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(FORMATS),
+    help="Format of the export. [default: csv with --mapping, otherwise recognised from the file]",
+)
 @click.option(
     "--mapping",
     type=_existing_file,
     metavar="FILE",
     help="TOML file that says which column fills which field. Required for csv and database.",
+)
+@click.option(
+    "--mappings",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    envvar="COUNTERFOIL_IMPORT_MAPPINGS",
+    show_envvar=True,
+    metavar="FOLDER",
+    help="Folder of your own mappings whose [recognise] says which files they are for.",
 )
 @click.option(
     "--lines",
@@ -122,7 +136,7 @@ class FilesReading:
     default="THB",
     show_default=True,
     metavar="CODE",
-    help="Currency of Square orders; orders in another currency are rejected.",
+    help="Currency of Square and Clover orders; orders in another currency are rejected.",
 )
 @click.option(
     "-o",
@@ -166,9 +180,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """Convert POS exports (CSV, or JSON from a POS API), or bills in a POS database, into source records.
 
     \b
+    counterfoil import receipts.csv receipts-by-item.csv --load
     counterfoil import --infer export.csv -o mapping.toml
-    counterfoil import --format csv --mapping mapping.toml export.csv | counterfoil load -
-    counterfoil import --format loyverse receipts.csv receipts-by-item.csv --load
+    counterfoil import --mapping mapping.toml export.csv | counterfoil load -
+
+    Exports of Loyverse, Square, Foodics, Toast, Clover, FoodStory and GrabFood
+    are recognised, and need no mapping.
 
     Importing the same export again changes nothing. Exit status: 0 if
     no rows were rejected, 3 if some were, 6 (only with --load) if
@@ -185,6 +202,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     _require_distinct_files(ctx, request)
     tally = ImportTally(rejects_file=request.rejects)
     with ImportRejects(request.rejects) as rejects, _opened(request) as reading:
+        _say_what_was_recognised(request, reading, tally)
         if request.is_load:
             status = _load(ctx, request, reading, tally, rejects)
         else:
@@ -195,6 +213,21 @@ def command(ctx: click.Context, /, **given: Any) -> None:
                 write_records(records, request.output, tally, as_json=request.as_json)
             status = SOME_REJECTED if tally.rejected else 0
     raise click.exceptions.Exit(status)
+
+
+def _say_what_was_recognised(request: ImportRequest, reading: Any, tally: ImportTally) -> None:
+    """Say which formats the files have, unless the operator named it, and what such files do not show."""
+    if not isinstance(reading, FilesReading):
+        return
+    files, note = reading.export.files, reading.export.note
+    tally.recognised = {file.path.name: file.title for file in files}
+    if request.as_json:
+        return
+    if request.format_name is None:
+        for title in dict.fromkeys(file.title for file in files):
+            echo(f"Recognised: {title}", err=True)
+    if note:
+        print_note(note)
 
 
 def _load(ctx: click.Context, request: ImportRequest, reading: Any, tally: ImportTally, rejects: ImportRejects) -> int:
@@ -238,8 +271,6 @@ def _check_options(ctx: click.Context, request: ImportRequest) -> None:
     """Refuse options that are invalid or cannot be used together."""
     if not request.output:
         raise click.UsageError("--output needs a file name.", ctx)
-    if request.format_name is None:
-        raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
     if request.timezone is not None and zone_named(request.timezone) is None:
         raise click.UsageError(f"{request.timezone!r} is not a valid time zone. Use a name such as Asia/Bangkok.", ctx)
     _check_destination(ctx, request)
@@ -282,21 +313,22 @@ def _opened(request: ImportRequest) -> AbstractContextManager[Any]:
         return open_database(
             request.url or "",
             request.content(),
-            request.mapping_name,
+            request.mapping_name or DATABASE,
             request.options(),
             request.state,
             full=request.full,
         )
     return nullcontext(
         FilesReading(
-            import_files(
-                request.format_name or "",
+            open_export(
+                request.format_name,
                 _files(request),
                 request.line_files,
                 request.payment_files,
                 request.content(),
                 request.mapping_name,
                 request.options(),
+                request.mappings,
             )
         )
     )

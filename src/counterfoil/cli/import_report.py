@@ -27,6 +27,8 @@ class ImportTally(Struct):
     rejected: Counter[str] = field(default_factory=Counter)
     first_rejects: list[RejectedRow] = []
     rejects_file: Path | None = None
+    recognised: dict[str, str] = {}
+    """What each file was recognised as, by its name."""
 
 
 class ImportRejects:
@@ -117,6 +119,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
 def tally_view(tally: ImportTally) -> dict[str, object]:
     """Return the tally as `--json` prints it."""
     return {
+        "recognised": tally.recognised,
         "bills": tally.bills,
         "shops": tally.shops,
         "skipped": dict(tally.skipped),

@@ -1,4 +1,4 @@
-"""Foodics: orders as returned by the list and single-order endpoints of its API.
+"""Foodics: orders as the list, a single request and webhooks of its API return them.
 
 A closed order becomes a bill, and a void order becomes a voided bill. A returned
 order (status 5) is a separate order, with positive amounts and a reference to the
@@ -7,29 +7,24 @@ joined and draft orders are skipped. Times are in UTC.
 """
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
+from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.orders import (
+    STILL_OPEN,
     Order,
     OrderFormat,
     as_object,
     as_objects,
     only_known,
+    signed,
     text_of,
     total_of,
     written_number,
 )
-from counterfoil.importing.results import NOT_AN_ORDER, UNREADABLE_VALUE, RowProblem
+from counterfoil.importing.results import NO_AMOUNT, UNREADABLE_VALUE, RowProblem
 from counterfoil.importing.values import DateFormat, UnreadableCell, decimal_text, read_day, read_time
 
-CLOSED, RETURNED, VOID = "4", "5", "7"
-SKIPPED = {
-    "1": "the order is still open",
-    "2": "the order is still open",
-    "3": "the order was declined",
-    "6": "the order was joined with another one",
-    "8": "the order is a draft",
-}
 PRODUCT_VOID = "5"
 DINE_IN, PICK_UP, DELIVERY, DRIVE_THROUGH = "1", "2", "3", "4"
 CHANNELS: dict[str, dict[str, str] | str] = {
@@ -45,15 +40,21 @@ UTC_TIMES = DateFormat("ymd", "UTC")
 class FoodicsOrders(OrderFormat):
     """Converts Foodics orders."""
 
-    list_names = ("data",)
+    title = "Foodics orders"
+    list_names = ("data", "order")
+    marks = frozenset({"business_date", "status", "type"})
+    request = "Request the orders with include=branch,payments.payment_method,products.product"
+    statuses: ClassVar = {"4": SALE, "5": REFUND, "7": VOID}
+    skipped: ClassVar = {
+        "1": STILL_OPEN,
+        "2": STILL_OPEN,
+        "3": "the order was declined",
+        "6": "the order was joined with another one",
+        "8": "the order is a draft",
+    }
 
-    def skip_reason(self, order: Order) -> str | None:
-        status = text_of(order.get("status"))
-        if status in (CLOSED, RETURNED, VOID):
-            return None
-        if status not in SKIPPED:
-            raise RowProblem(NOT_AN_ORDER, "has no valid Foodics order status")
-        return SKIPPED[status]
+    def status_of(self, order: Order) -> str:
+        return text_of(order.get("status"))
 
     def shop_of(self, order: Order) -> str:
         return text_of(as_object(order.get("branch")).get("id") or order.get("branch_id"))
@@ -61,13 +62,20 @@ class FoodicsOrders(OrderFormat):
     def shop_name(self, order: Order) -> str:
         return text_of(as_object(order.get("branch")).get("name")) or self.shop_of(order)
 
-    def record(self, order: Order) -> dict[str, Any]:
-        status, sign = text_of(order.get("status")), -1 if text_of(order.get("status")) == RETURNED else 1
+    def without_shop(self) -> str:
+        return "Request the orders with include=branch, or use --shop"
+
+    def bills(self, order: Order, meaning: str) -> list[dict[str, Any]]:
+        for name in ("payments", "products") if meaning != VOID else ():
+            # Without its payments, the order does not show the tip.
+            if name not in order:
+                raise RowProblem(NO_AMOUNT, f"has no {name}. {self.request}")
+        sign = -1 if meaning == REFUND else 1
         original = text_of(as_object(order.get("original_order")).get("id"))
         products = self._products(order)
-        return only_known(
+        fields = only_known(
             {
-                "closedAt": _utc(order.get("closed_at") or order.get("updated_at")),
+                "closedAt": _utc(order.get("closed_at") or (order.get("updated_at") if meaning == VOID else None)),
                 "tradingDay": _day(order.get("business_date")),
                 "orderIds": [one for one in (text_of(order.get("id")), original) if one],
                 "receiptNumber": text_of(order.get("reference") or order.get("check_number")),
@@ -80,9 +88,10 @@ class FoodicsOrders(OrderFormat):
                 "lines": [_line(product, sign) for product in products],
                 "amounts": self._amounts(order, products, sign),
                 "payments": [_payment(one, sign) for one in as_objects(order.get("payments"))],
-                "void": _void(order, products) if status == VOID else None,
+                "void": _void(order, products) if meaning == VOID else None,
             }
         )
+        return [fields]
 
     def _products(self, order: Order) -> list[Order]:
         """Return the products of an order, including those within combos."""
@@ -101,7 +110,7 @@ class FoodicsOrders(OrderFormat):
     def _amounts(self, order: Order, products: list[Order], sign: int) -> dict[str, Any]:
         discount = _number(order, "discount_amount")
         coupon, promotion = as_object(order.get("coupon")), as_object(order.get("promotion"))
-        by_name = {True: [Decimal(0)][:0], False: [Decimal(0)][:0]}
+        by_name: dict[bool, list[Decimal]] = {True: [], False: []}
         for charge in as_objects(order.get("charges")):
             name = text_of(as_object(charge.get("charge")).get("name")).lower()
             amount = _number(charge, "amount")
@@ -113,17 +122,17 @@ class FoodicsOrders(OrderFormat):
         is_manual = not coupon and not promotion and text_of(order.get("discount_type")) != COUPON_DISCOUNT
         return only_known(
             {
-                "subtotal": _signed(_number(order, "subtotal_price"), sign),
-                "discount": _signed(discount, sign) if is_manual else None,
-                "discountTotal": _signed(discount, sign),
+                "subtotal": signed(_number(order, "subtotal_price"), sign),
+                "discount": signed(discount, sign) if is_manual else None,
+                "discountTotal": signed(discount, sign),
                 "coupons": [_promotion(coupon, discount, sign)] if coupon else None,
                 "campaigns": [_promotion(promotion, discount, sign)] if promotion and not coupon else None,
-                "serviceCharge": _signed(total_of(by_name[False]), sign),
-                "deliveryFee": _signed(total_of(by_name[True]), sign),
-                "vat": _signed(_taxes(order, products), sign),
-                "rounding": _signed(_number(order, "rounding_amount"), sign),
-                "tip": _signed(tips, sign),
-                "net": _signed(net, sign),
+                "serviceCharge": signed(total_of(by_name[False]), sign),
+                "deliveryFee": signed(total_of(by_name[True]), sign),
+                "vat": signed(_taxes(order, products), sign),
+                "rounding": signed(_number(order, "rounding_amount"), sign),
+                "tip": signed(tips, sign),
+                "net": signed(net, sign),
             }
         )
 
@@ -136,11 +145,11 @@ def _line(product: Order, sign: int) -> dict[str, Any]:
         {
             "productId": text_of(details.get("id")),
             "name": text_of(details.get("name")),
-            "qty": _signed(_number(product, "quantity"), sign),
+            "qty": signed(_number(product, "quantity"), sign),
             # With options, `unit_price` is not what was charged per unit. It is left out, and `load` computes the unit
             # price from the total.
-            "unitPrice": None if options else _signed(_number(product, "unit_price"), 1),
-            "total": _signed(total, sign),
+            "unitPrice": None if options else signed(_number(product, "unit_price"), 1),
+            "total": signed(total, sign),
             "options": [_option(one) for one in options],
             "categoryIds": [category] if category else None,
             "cancelled": text_of(product.get("status")) == PRODUCT_VOID,
@@ -169,7 +178,7 @@ def _payment(payment: Order, sign: int) -> dict[str, Any]:
     return only_known(
         {
             "name": text_of(as_object(payment.get("payment_method")).get("name")),
-            "amount": None if paid is None else _signed(paid + change, sign),
+            "amount": None if paid is None else signed(paid + change, sign),
             "change": decimal_text(change) if change else None,
         }
     )
@@ -196,7 +205,7 @@ def _void(order: Order, products: list[Order]) -> dict[str, str] | bool:
 
 def _promotion(promotion: Order, amount: Decimal | None, sign: int) -> dict[str, Any]:
     return only_known(
-        {"id": text_of(promotion.get("id")), "name": promotion.get("name"), "amount": _signed(amount, sign)}
+        {"id": text_of(promotion.get("id")), "name": promotion.get("name"), "amount": signed(amount, sign)}
     )
 
 
@@ -207,10 +216,6 @@ def _table(order: Order) -> dict[str, str] | None:
 
 def _number(part: Order, name: str) -> Decimal | None:
     return written_number(part.get(name), name)
-
-
-def _signed(number: Decimal | None, sign: int) -> str | None:
-    return None if number is None else decimal_text(number * sign)
 
 
 def _utc(value: object) -> str | None:

@@ -1,42 +1,222 @@
-"""The formats that can be imported, by name."""
+"""The formats that can be imported, by name, and how a file of one of them is recognised.
 
-from collections.abc import Iterator, Sequence
+The orders of an API are recognised by their fields, and a table by its headings:
+each file in `mappings/` says which headings it is for. An operator may have a
+folder of such files too.
+"""
+
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
+from importlib import resources
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from msgspec import Struct
+
+from counterfoil.importing.clover import CloverOrders
+from counterfoil.importing.documents import JsonOrder, read_orders
 from counterfoil.importing.foodics import FoodicsOrders
-from counterfoil.importing.loyverse import loyverse_mapping, sort_files
-from counterfoil.importing.mapping import merged, parse_mapping
-from counterfoil.importing.orders import OrderFormat
+from counterfoil.importing.loyverse import LoyverseReceipts
+from counterfoil.importing.mapping import FileLayout, ImportMapping, Recognition, merged, parse_mapping, read_mapping
+from counterfoil.importing.orders import OrderFormat, in_snake_case
 from counterfoil.importing.results import Imported, ImportFailed
+from counterfoil.importing.sheets import open_table
 from counterfoil.importing.square import SquareOrders
 from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
 
-CSV, LOYVERSE, SQUARE, FOODICS, DATABASE = "csv", "loyverse", "square", "foodics", "database"
-FORMATS = (CSV, LOYVERSE, SQUARE, FOODICS, DATABASE)
-JSON_FORMATS: dict[str, type[OrderFormat]] = {SQUARE: SquareOrders, FOODICS: FoodicsOrders}
+CSV, DATABASE = "csv", "database"
+FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", DATABASE)
+JSON_FORMATS: dict[str, type[OrderFormat]] = {
+    "loyverse": LoyverseReceipts,
+    "square": SquareOrders,
+    "foodics": FoodicsOrders,
+    "clover": CloverOrders,
+}
+LIST_NAMES = frozenset(name for api in JSON_FORMATS.values() for name in api.list_names)
+# The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
+OBJECTS_TRIED = 20
+START_BYTES = 4096
 
 
-def import_files(
-    format_name: str,
+class KnownTable(Struct, frozen=True):
+    """A table that is recognised by its headings, and the mapping for it."""
+
+    format_name: str
+    content: dict[str, Any]
+    recognition: Recognition
+    headings: dict[str, str]
+    """The heading in the mapping for each heading that a file may have instead, in another language."""
+
+    @classmethod
+    def read(cls, format_name: str, content: dict[str, Any], name: str) -> Self:
+        mapping = parse_mapping(content, name)
+        if mapping.recognition is None:
+            raise ImportFailed(f"{name} has no section [recognise], so no file is recognised by it.")
+        return cls(format_name, content, mapping.recognition, mapping.file.headings)
+
+    def fits(self, headings: Collection[str]) -> bool:
+        return self.recognition.fits({self.headings.get(name, name) for name in headings})
+
+
+class RecognisedFile(Struct, frozen=True):
+    """A file of a known format: orders of an API, or a table."""
+
+    path: Path
+    format_name: str
+    title: str
+    table: KnownTable | None = None
+
+
+class Export(Struct, frozen=True):
+    """An export that is ready to be read, as often as needed."""
+
+    files: list[RecognisedFile]
+    note: str
+    """What this export does not show, or an empty string."""
+    records: Callable[[], Iterator[Imported]]
+    """Opens the files; returns their records, rejected rows, skipped rows and totals."""
+
+
+def open_export(
+    format_name: str | None,
     bills: Sequence[Path],
     lines: Sequence[Path],
     payments: Sequence[Path],
     mapping: dict[str, Any],
-    mapping_name: str,
+    mapping_name: str | None,
     options: ImportOptions,
-) -> Iterator[Imported]:
-    """Import files in one of the file formats; return the records, rejected rows and skipped rows."""
-    if format_name in JSON_FORMATS:
-        if lines or payments:
+    own_mappings: Path | None = None,
+) -> Export:
+    """Open the files of an export. Without a format, a mapping that is complete is used, or the files are recognised.
+
+    A mapping that has no bill ID is not complete: its entries replace those of the recognised format.
+    """
+    if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
+        checked = parse_mapping(mapping, mapping_name or CSV)
+        return Export([], "", partial(_table_records, checked, options, bills, lines, payments))
+    if payments or (lines and format_name in JSON_FORMATS):
+        raise ImportFailed(
+            "--lines and --payments are for --format csv. Name all files of a known format without options."
+        )
+    files = [recognised(path, format_name, own_mappings) for path in (*bills, *lines)]
+    first = files[0]
+    for other in files[1:]:
+        if (other.format_name, other.table is None) != (first.format_name, first.table is None):
             raise ImportFailed(
-                f"--lines and --payments cannot be used with --format {format_name}, because its orders include both."
+                f"{first.path.name} has {first.title}, but {other.path.name} has {other.title}. Import them separately."
             )
-        return JSON_FORMATS[format_name](parse_mapping(mapping, mapping_name), options).records(bills)
-    if format_name == LOYVERSE:
-        receipts, items = sort_files([*bills, *lines])
-        below = loyverse_mapping(has_receipts=bool(receipts), has_items=bool(items))
-        mapping = merged(below, mapping)
-        bills, lines = receipts or items, items if receipts else []
-    checked = parse_mapping(mapping, mapping_name)
-    return TableImport(checked, table_inputs(checked, bills, lines, payments), options).records()
+    mapping_name = mapping_name or f"{first.format_name} (built in)"
+    if first.table is None:
+        api = JSON_FORMATS[first.format_name](parse_mapping(mapping, mapping_name), options)
+        return Export(files, "", partial(api.records, [one.path for one in files]))
+    return _open_tables(files, mapping, mapping_name, options)
+
+
+def recognised(path: Path, format_name: str | None = None, own_mappings: Path | None = None) -> RecognisedFile:
+    """Return what a file contains. If the format is given, the file must have it."""
+    if is_json(path):
+        return _recognised_orders(path, format_name)
+    own = own_tables(own_mappings)
+    wanted = [one for one in (*own, *built_in_tables()) if format_name in (None, one.format_name)]
+    columns = open_table(path, FileLayout(), lambda names: any(one.fits(names) for one in wanted)).sheet.columns
+    # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
+    fitting = [one for one in wanted if one.fits(columns)]
+    if not fitting:
+        known = ", ".join(one.recognition.name for one in wanted)
+        raise ImportFailed(
+            f"{path.name} is not recognised by its headings as one of: {known}. "
+            f"Propose a mapping with `counterfoil import --infer {path.name}`."
+        )
+    is_own = {id(one) for one in own}
+    table = max(fitting, key=lambda one: (id(one) in is_own, len(one.recognition.columns)))
+    return RecognisedFile(path, table.format_name, table.recognition.name, table)
+
+
+def is_json(path: Path) -> bool:
+    """Return whether a file begins with a JSON object or list."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(START_BYTES)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+    return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
+    if format_name in JSON_FORMATS:
+        return RecognisedFile(path, format_name, JSON_FORMATS[format_name].title)
+    known = ", ".join(f"{api.title} ({name})" for name, api in JSON_FORMATS.items())
+    if format_name is not None:
+        raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
+    for order in islice(read_orders(path, LIST_NAMES), OBJECTS_TRIED):
+        fields = in_snake_case(order.content) if isinstance(order, JsonOrder) else {}
+        for name, api in JSON_FORMATS.items():
+            if api.fits(fields):
+                return RecognisedFile(path, name, api.title)
+    raise ImportFailed(
+        f"{path.name} is JSON, but has no orders of a known format. Known are: {known}. If it is one of them, name it "
+        "with --format."
+    )
+
+
+def _open_tables(
+    files: Sequence[RecognisedFile], mapping: dict[str, Any], mapping_name: str, options: ImportOptions
+) -> Export:
+    """Open the tables of one format: bills, lines, or both."""
+    tables: dict[str, dict[str, KnownTable]] = {"bills": {}, "lines": {}}
+    paths: dict[str, list[Path]] = {"bills": [], "lines": []}
+    for file in files:
+        if file.table:
+            role = file.table.recognition.role
+            tables[role][file.title] = file.table
+            paths[role].append(file.path)
+    for same_role in tables.values():
+        if len(same_role) > 1:
+            raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
+    if all(tables.values()):
+        (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
+        note, content = "", _joined(bills.content, lines.content)
+    else:
+        # Lines alone are imported as a file in which each row is a line of a bill.
+        (known,) = (table for same_role in tables.values() for table in same_role.values())
+        note, content = known.recognition.note, known.content
+        paths = {"bills": [*paths["bills"], *paths["lines"]], "lines": []}
+    checked = parse_mapping(merged(content, mapping), mapping_name)
+    return Export(list(files), note, partial(_table_records, checked, options, paths["bills"], paths["lines"], []))
+
+
+def _table_records(
+    mapping: ImportMapping,
+    options: ImportOptions,
+    bills: Sequence[Path],
+    lines: Sequence[Path],
+    payments: Sequence[Path],
+) -> Iterator[Imported]:
+    return TableImport(mapping, table_inputs(mapping, bills, lines, payments), options).records()
+
+
+def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:
+    """Return the mapping of a table of bills, with the lines of another table."""
+    headings = merged(lines.get("headings", {}), bills.get("headings", {}))
+    return {**bills, "line": lines["line"], "headings": headings}
+
+
+@cache
+def built_in_tables() -> list[KnownTable]:
+    """Return the tables that are recognised without a mapping of the operator."""
+    folder = resources.files("counterfoil.importing") / "mappings"
+    found = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name)
+    return [
+        KnownTable.read(one.name.partition("-")[0], tomllib.loads(one.read_text("utf-8")), one.name) for one in found
+    ]
+
+
+def own_tables(folder: Path | None) -> list[KnownTable]:
+    """Return the tables of the operator's folder of mappings. They take precedence over the built-in ones."""
+    if folder is None:
+        return []
+    if not folder.is_dir():
+        raise ImportFailed(f"{folder}, the folder of mappings, does not exist.")
+    return [KnownTable.read(path.stem, read_mapping(path), path.name) for path in sorted(folder.glob("*.toml"))]

@@ -5,7 +5,6 @@ from collections.abc import Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
 from difflib import get_close_matches
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,15 @@ from counterfoil.importing.values import AUTO, DATE_ORDERS, DateFormat, NumberFo
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", ",": ",", ";": ";", "\t": "\t", "|": "|"}
 ENCODINGS = ("utf-8", "utf-8-sig", "cp874", "tis-620", "windows-1252", "utf-16")
 SECTIONS = (
-    *("recognise", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
-    *("refund", "skip", "status", "totals", "database"),
+    *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
+    *("refund", "skip", "status", "reject", "totals", "database"),
 )
 SHOP_FIELDS = ("id", "name", "franchiseId", "providerId", "timezone", "closingTime")
 # A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
 PLAIN_SOURCES = ("column", "columns", "any", "constant")
 COMPUTED_SOURCES = ("add", "multiply", "sum")
 SOURCES = (*PLAIN_SOURCES, *COMPUTED_SOURCES)
-NUMBER_KEYS = ("negate", "absolute", "decimal")
+NUMBER_KEYS = ("negate", "absolute", "decimal", "over")
 CELL_KEYS = (*SOURCES, "values", "default", "separator", "split", "optional", *NUMBER_KEYS)
 # What a status can mean for a bill. If several columns have a status, the strongest one counts.
 SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
@@ -44,11 +43,13 @@ class CellSource(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     constant: str | None = None
-    terms: tuple[str, ...] = ()
+    terms: "tuple[str | CellSource, ...]" = ()
     """Columns that are added; one that begins with `-` is subtracted, unless a column has that very name."""
-    factors: tuple[str, ...] = ()
+    factors: "tuple[str | CellSource, ...]" = ()
     total_of: "CellSource | None" = None
     """What is summed over the lines of a bill."""
+    over_rows: bool = False
+    """Whether the sum is over the rows of the bills file, even if the lines are in another file."""
     values: dict[str, str] = {}
     default: str = ""
     separator: str | None = None
@@ -60,7 +61,9 @@ class CellSource(Struct, frozen=True, kw_only=True):
 
     def names(self) -> tuple[str, ...]:
         """Return the columns of the row itself, without those that are summed over the lines."""
-        return (*self.columns, *self.any_of, *self.terms, *self.factors)
+        parts = (*self.terms, *self.factors)
+        computed = (name for part in parts for name in ((part,) if isinstance(part, str) else part.names()))
+        return (*self.columns, *self.any_of, *computed)
 
 
 class TableMapping(Struct, frozen=True):
@@ -79,11 +82,17 @@ class RowRule(Struct, frozen=True):
 
 
 class StatusRule(Struct, frozen=True):
-    """What the values of a column say about a bill. The keys of `values` are in lower case."""
+    """What the values of a column, or of several joined with a hyphen, say about a bill. `values` has lower case."""
+
+    source: CellSource
+    values: dict[str, str]
+
+
+class RejectRule(Struct, frozen=True):
+    """Rejects bills that have a number other than 0 in a column, because the export does not show what it means."""
 
     column: str
-    values: dict[str, str]
-    optional: bool = False
+    reason: str
 
 
 class TotalsRule(Struct, frozen=True):
@@ -100,6 +109,8 @@ class Recognition(Struct, frozen=True):
     columns: tuple[str, ...]
     without: tuple[str, ...] = ()
     role: str = "bills"
+    note: str = ""
+    """What such a file does not show."""
 
     def fits(self, headings: Collection[str]) -> bool:
         return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)
@@ -113,6 +124,8 @@ class FileLayout(Struct, frozen=True):
     heading_line: int | None = None
     sheet: str | None = None
     fill_down: tuple[str, ...] = ()
+    headings: dict[str, str] = {}
+    """The heading that the mapping uses for each heading that a file may have instead, such as in another language."""
 
 
 class DatabaseMapping(Struct, frozen=True, kw_only=True):
@@ -142,6 +155,7 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     refund: RowRule | None = None
     skip: RowRule | None = None
     statuses: tuple[StatusRule, ...] = ()
+    rejects: tuple[RejectRule, ...] = ()
     totals: TotalsRule | None = None
     database: DatabaseMapping | None = None
 
@@ -154,11 +168,6 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise ImportFailed(f"cannot read the mapping {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ImportFailed(f"the mapping {path} is not valid TOML: {error}") from error
-
-
-def built_in_mapping(name: str) -> dict[str, Any]:
-    text = (resources.files("counterfoil.importing") / "mappings" / f"{name}.toml").read_text("utf-8")
-    return tomllib.loads(text)
 
 
 def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
@@ -179,7 +188,7 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     return ImportMapping(
         name=name,
         recognition=parser.recognition(content.get("recognise")),
-        file=parser.file(parser.table(content, "file")),
+        file=parser.file(parser.table(content, "file"), parser.table(content, "headings")),
         numbers=parser.numbers(parser.table(content, "numbers")),
         dates=parser.dates(parser.table(content, "dates")),
         shops=parser.shops(content.get("shop")),
@@ -190,6 +199,7 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
         refund=parser.rule(content.get("refund"), "refund"),
         skip=parser.rule(content.get("skip"), "skip"),
         statuses=parser.statuses(content.get("status")),
+        rejects=parser.rejects(content.get("reject")),
         totals=parser.totals(content.get("totals")),
         database=parser.database(content.get("database")),
     )
@@ -241,7 +251,7 @@ class _Parser:
             raise self.fail(f"{within}.{name}", "must be true or false")
         return value
 
-    def file(self, table: Table[str, Any]) -> FileLayout:
+    def file(self, table: Table[str, Any], headings: Table[str, Any]) -> FileLayout:
         self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown"), "file")
         heading_line = table.get("headingLine")
         if heading_line is not None and (type(heading_line) is not int or heading_line < 1):
@@ -255,6 +265,7 @@ class _Parser:
             heading_line,
             sheet,
             self.names(table, "fillDown", "file"),
+            {other: heading for heading in headings for other in self.names(headings, heading, "headings")},
         )
 
     def recognition(self, value: object) -> Recognition | None:
@@ -262,12 +273,13 @@ class _Parser:
             return None
         if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value.get("columns"):
             raise self.fail("recognise", "must have a name and columns")
-        self.known(value, ("name", "columns", "without", "role"), "recognise")
+        self.known(value, ("name", "columns", "without", "role", "note"), "recognise")
         return Recognition(
             value["name"],
             self.names(value, "columns", "recognise"),
             self.names(value, "without", "recognise"),
             self.choice(value, "role", ROLES, "recognise") or "bills",
+            str(value.get("note", "")),
         )
 
     def numbers(self, table: Table[str, Any]) -> NumberFormat:
@@ -322,15 +334,25 @@ class _Parser:
     def statuses(self, value: object) -> tuple[StatusRule, ...]:
         found = []
         for table in self.tables(value, "status"):
-            self.known(table, ("column", "values", "optional"), "status")
+            self.known(table, ("column", "columns", "values", "optional"), "status")
             values = table.get("values")
-            if not isinstance(table.get("column"), str) or not isinstance(values, dict) or not values:
+            if ("column" in table) == ("columns" in table) or not isinstance(values, dict) or not values:
                 raise self.fail("status", "must have a column, and values such as { Paid = 'sale' }")
             for word in values:
                 if self.choice(values, word, STATUSES, "status.values") is None:
                     raise self.fail(f"status.values.{word}", f"must be one of: {' '.join(STATUSES)}")
             meanings = {word.casefold(): meaning for word, meaning in values.items()}
-            found.append(StatusRule(table["column"], meanings, self.flag(table, "optional", "status")))
+            source = {name: value for name, value in table.items() if name != "values"}
+            found.append(StatusRule(self.cell(source, "status", TEXT), meanings))
+        return tuple(found)
+
+    def rejects(self, value: object) -> tuple[RejectRule, ...]:
+        found = []
+        for table in self.tables(value, "reject"):
+            self.known(table, ("column", "reason"), "reject")
+            if not isinstance(table.get("column"), str) or not isinstance(table.get("reason"), str):
+                raise self.fail("reject", "must have a column and a reason")
+            found.append(RejectRule(table["column"], table["reason"]))
         return tuple(found)
 
     def totals(self, value: object) -> TotalsRule | None:
@@ -371,8 +393,8 @@ class _Parser:
             columns=(value["column"],) if "column" in value else self.names(value, "columns", entry),
             any_of=self.names(value, "any", entry),
             constant=None if constant is None else _as_text(constant),
-            terms=self.names(value, "add", entry),
-            factors=self.names(value, "multiply", entry),
+            terms=self.terms(value, "add", entry),
+            factors=self.terms(value, "multiply", entry),
             total_of=self.cell(value["sum"], f"{entry}.sum", NUMBER, is_summed=True) if "sum" in value else None,
             values={str(key).casefold(): _as_text(one) for key, one in values.items()},
             default=_as_text(value.get("default", "")),
@@ -381,6 +403,7 @@ class _Parser:
             optional=self.flag(value, "optional", entry),
             negate=self.flag(value, "negate", entry),
             absolute=self.flag(value, "absolute", entry),
+            over_rows=self.choice(value, "over", ("rows",), entry) is not None,
             numbers=NumberFormat(decimal, "," if decimal == "." else ".") if decimal else None,
         )
 
@@ -401,6 +424,16 @@ class _Parser:
         for name in ("default", "separator", "split", "column"):
             if isinstance(value.get(name), dict | list):
                 raise self.fail(f"{entry}.{name}", "must be a single value")
+
+    def terms(self, table: Table[str, Any], name: str, within: str) -> tuple[str | CellSource, ...]:
+        """Return the parts of a sum or a product: columns, and tables that are computed first."""
+        parts = table.get(name, [])
+        if not isinstance(parts, list) or not all(isinstance(part, str | dict) for part in parts):
+            raise self.fail(f"{within}.{name}", "must be a list of columns")
+        return tuple(
+            part if isinstance(part, str) else self.cell(part, f"{within}.{name}", NUMBER, is_summed=True)
+            for part in parts
+        )
 
     def database(self, value: object) -> DatabaseMapping | None:
         if value is None:

@@ -12,7 +12,9 @@ BAD_ROW = "bad_row"
 NO_ID = "no_id"
 NO_SHOP = "no_shop"
 NO_TIME = "no_time"
+NO_AMOUNT = "no_amount"
 UNREADABLE_VALUE = "unreadable_value"
+DOUBTFUL_VALUE = "doubtful_value"
 UNKNOWN_STATUS = "unknown_status"
 NO_BILL = "no_bill"
 REPEATED_BILL = "repeated_bill"
@@ -25,7 +27,9 @@ REJECT_REASONS = {
     NO_ID: "has no valid bill ID",
     NO_SHOP: "does not say which shop the bill belongs to",
     NO_TIME: "has no bill time",
+    NO_AMOUNT: "has no total",
     UNREADABLE_VALUE: "has a value that is not in the expected format",
+    DOUBTFUL_VALUE: "has a value, and the export does not show what it means",
     UNKNOWN_STATUS: "has a status that the mapping does not list",
     NO_BILL: "belongs to a bill that is not in the bills file",
     REPEATED_BILL: "repeats the ID of an earlier bill in the same file",

@@ -85,6 +85,7 @@ class CsvFile:
         separator = _SEPARATOR_LINE.fullmatch(lines[0])
         self._lines_to_skip = 1 if separator else 0
         self.delimiter = layout.delimiter or (separator[1] if separator else delimiter_of(lines, layout.heading_line))
+        self._headings = layout.headings
         self.heading_line, names = self._heading(layout.heading_line, fits)
         self.sheet = Sheet(self._name, numbered(names, self._name))
 
@@ -148,7 +149,7 @@ class CsvFile:
             for row_number, record in enumerate(self._records(text)):
                 if isinstance(record, RowProblem):
                     continue
-                line, names = record[0], [clean(cell) for cell in record[1]]
+                line, names = record[0], [self._headings.get(name, name) for name in map(clean, record[1])]
                 while names and not names[-1]:
                     names.pop()
                 if wanted is not None and line >= wanted:

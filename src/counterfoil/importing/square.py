@@ -1,4 +1,4 @@
-"""Square: orders as SearchOrders and BatchRetrieveOrders return them.
+"""Square: orders as SearchOrders, BatchRetrieveOrders, RetrieveOrder and the SDKs return them.
 
 A sale becomes a bill. In Square, a return is a separate order; it becomes a
 separate bill with negative quantities and amounts. A cancelled order becomes a
@@ -7,27 +7,23 @@ voided bill. Open orders and drafts are skipped.
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
+from counterfoil.importing.mapping import SALE, VOID
 from counterfoil.importing.orders import (
+    STILL_OPEN,
     Order,
     OrderFormat,
     as_object,
     as_objects,
     only_known,
+    signed,
     text_of,
     total_of,
     written_number,
 )
-from counterfoil.importing.results import NOT_AN_ORDER, OTHER_CURRENCY, RowProblem
-from counterfoil.importing.values import decimal_text
+from counterfoil.importing.results import NO_AMOUNT, NOT_AN_ORDER, RowProblem
 
-NOT_CLOSED = "the order is still open"
-# Square writes amounts in the smallest unit of the currency, which is a hundredth except for the currencies below.
-NO_DECIMALS = frozenset(
-    {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
-)
-THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
 TENDERS = {
     "CARD": "Card",
     "CASH": "Cash",
@@ -48,40 +44,41 @@ VAT_TYPES = {"INCLUSIVE": "Include", "ADDITIVE": "Exclude"}
 class SquareOrders(OrderFormat):
     """Converts Square orders."""
 
+    title = "Square orders"
     # With return_entries, SearchOrders returns only the IDs of the orders, in the list order_entries. They are read, so
     # that they are rejected with advice.
-    list_names = ("orders", "order_entries")
+    list_names = ("orders", "order", "order_entries", "orderEntries")
+    marks = frozenset({"location_id"})
+    request = "Request complete orders from the Orders API"
+    statuses: ClassVar = {"COMPLETED": SALE, "CANCELED": VOID}
+    skipped: ClassVar = {"OPEN": STILL_OPEN, "DRAFT": STILL_OPEN}
 
-    def skip_reason(self, order: Order) -> str | None:
+    def status_of(self, order: Order) -> str:
         if "order_id" in order and "id" not in order:
             raise RowProblem(
                 NOT_AN_ORDER, "is an order entry. Request the orders again with return_entries set to false"
             )
-        state = order.get("state")
-        if state in ("OPEN", "DRAFT"):
-            return NOT_CLOSED
-        if state not in ("COMPLETED", "CANCELED"):
-            raise RowProblem(NOT_AN_ORDER, "has no valid Square order state")
-        return None
+        return text_of(order.get("state"))
 
     def shop_of(self, order: Order) -> str:
         return text_of(order.get("location_id"))
 
-    def record(self, order: Order) -> dict[str, Any]:
-        return only_known(
-            {
-                "rev": order.get("version"),
-                "closedAt": order.get("closed_at") or order.get("updated_at"),
-                "orderIds": [text_of(order.get("id"))],
-                "receiptNumber": order.get("reference_id"),
-                "channel": self._channel(order),
-                "memberId": order.get("customer_id"),
-                "lines": [*self._lines(order), *self._returned_lines(order)],
-                "amounts": self._amounts(order),
-                "payments": [*self._payments(order), *self._refunds(order)],
-                "void": True if order.get("state") == "CANCELED" else None,
-            }
-        )
+    def bills(self, order: Order, meaning: str) -> list[dict[str, Any]]:
+        # Only a cancelled order may have no time at which it was closed.
+        closed_at = order.get("closed_at") or (order.get("updated_at") if meaning == VOID else None)
+        fields = {
+            "rev": order.get("version"),
+            "closedAt": closed_at,
+            "orderIds": [self.id_of(order)],
+            "receiptNumber": order.get("reference_id"),
+            "channel": self._channel(order),
+            "memberId": order.get("customer_id"),
+            "lines": [*self._lines(order), *self._returned_lines(order)],
+            "amounts": self._amounts(order),
+            "payments": [*self._payments(order), *self._refunds(order)],
+            "void": True if meaning == VOID else None,
+        }
+        return [only_known(fields)]
 
     def _channel(self, order: Order) -> str | None:
         kinds = [text_of(one.get("type")) for one in as_objects(order.get("fulfillments"))]
@@ -106,11 +103,11 @@ class SquareOrders(OrderFormat):
             {
                 "productId": item.get("catalog_object_id"),
                 "name": f"{name} ({variation})" if name and variation else name or variation,
-                "qty": None if qty is None else decimal_text(qty * sign),
+                "qty": signed(qty, sign),
                 # With modifiers, the base price is not what was charged per unit. It is left out, and `load` computes
                 # the unit price from the total.
                 "unitPrice": None if options else self.written(item.get("base_price_money")),
-                "total": None if total is None else decimal_text(total * sign),
+                "total": signed(total, sign),
                 "options": [
                     only_known(
                         {
@@ -137,8 +134,8 @@ class SquareOrders(OrderFormat):
         manual, campaigns = self._discounts(order)
         return only_known(
             {
-                "subtotal": None if subtotal is None else decimal_text(subtotal),
-                "discount": None if manual is None else decimal_text(manual),
+                "subtotal": signed(subtotal),
+                "discount": signed(manual),
                 "discountTotal": self.written(net.get("discount_money") or order.get("total_discount_money")),
                 "campaigns": campaigns or None,
                 "serviceCharge": self.written(
@@ -148,7 +145,7 @@ class SquareOrders(OrderFormat):
                 "vatType": self._vat_type(order),
                 "rounding": self.written(as_object(order.get("rounding_adjustment")).get("amount_money")),
                 "tip": self.written(net.get("tip_money") or order.get("total_tip_money")),
-                "net": self.written(net.get("total_money") or order.get("total_money")),
+                "net": self._net(order, net),
             }
         )
 
@@ -199,23 +196,21 @@ class SquareOrders(OrderFormat):
             one for one in as_objects(order.get("refunds")) if one.get("status") not in FAILED_REFUNDS
         ]
         amounts = [self.money(one.get("amount_money")) for one in refunds]
-        return [{"name": "Refund", "amount": decimal_text(-amount)} for amount in amounts if amount is not None]
+        return [{"name": "Refund", "amount": signed(amount, -1)} for amount in amounts if amount is not None]
+
+    def _net(self, order: Order, net: Order) -> str | None:
+        """Return what the customer paid or, if it is negative, got back. `total_money` does not include returns."""
+        if net.get("total_money"):
+            return self.written(net["total_money"])
+        if order.get("returns"):
+            raise RowProblem(NO_AMOUNT, f"has returns, but no net_amounts. {self.request}")
+        return self.written(order.get("total_money"))
 
     def written(self, money: object) -> str | None:
-        amount = self.money(money)
-        return None if amount is None else decimal_text(amount)
+        return signed(self.money(money))
 
     def money(self, money: object) -> Decimal | None:
         """Return a Square amount in the main unit of the currency, such as baht."""
-        if not isinstance(money, dict) or money.get("amount") is None:
+        if not isinstance(money, dict):
             return None
-        currency = text_of(money.get("currency"))
-        if currency != self.options.currency:
-            raise RowProblem(
-                OTHER_CURRENCY,
-                f"has amounts in {currency}, but {self.options.currency} is expected. Use --currency {currency} if "
-                "all shops use it",
-            )
-        places = 0 if currency in NO_DECIMALS else 3 if currency in THREE_DECIMALS else 2
-        number = written_number(money["amount"], "amount")
-        return None if number is None else number.scaleb(-places)
+        return self.minor_units(money.get("amount"), text_of(money.get("currency")), "amount")

@@ -34,6 +34,7 @@ from counterfoil.importing.mapping import (
 )
 from counterfoil.importing.results import (
     DIFFERENT_ROWS,
+    DOUBTFUL_VALUE,
     NO_ID,
     NO_SHOP,
     NO_TIME,
@@ -71,8 +72,10 @@ def missing_columns(columns: Collection[str], sources: Iterable[CellSource]) -> 
     for source in sources:
         if source.optional:
             continue
-        missing += [name for name in (*source.columns, *source.factors) if name not in columns]
-        missing += [name for name in source.terms if term_of(name, columns)[0] not in columns]
+        parts = (*source.terms, *source.factors)
+        missing += missing_columns(columns, [part for part in parts if isinstance(part, CellSource)])
+        names = [term_of(part, columns)[0] for part in parts if isinstance(part, str)]
+        missing += [name for name in (*source.columns, *names) if name not in columns]
         if source.any_of and not any(name in columns for name in source.any_of):
             missing.append(" or ".join(source.any_of))
     return list(dict.fromkeys(missing))
@@ -94,8 +97,9 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
     if source.constant is not None:
         return source.constant
     columns = row.sheet.columns
-    names = source.columns or tuple(name for name in source.any_of if name in columns)[:1]
-    cells = [row.cells[columns[name]] for name in names if name in columns]
+    cells = [row.cells[columns[name]] for name in (*source.columns, *source.any_of) if name in columns]
+    if source.any_of:
+        cells = [next(filter(None, cells), "")]
     if len(cells) == 1:
         text = cells[0]
     else:
@@ -143,14 +147,13 @@ class TableBillConverter:
         """Return what the columns of a row say about the status of its bill."""
         found = {SALE, REFUND} if matches(self._mapping.refund, row) else {SALE}
         for rule in self._mapping.statuses:
-            if rule.column not in row.sheet.columns:
+            if not positions_of(rule.source, row.sheet):
                 continue
-            word = row.cells[row.sheet.columns[rule.column]]
+            word = cell_text(rule.source, row)
             status = rule.values.get(word.casefold())
             if status is None:
-                detail = (
-                    f"has {shown(word)} in the column {shown(rule.column)}, which the mapping does not list as a status"
-                )
+                column = " and ".join(map(shown, rule.source.columns))
+                detail = f"has {shown(word)} in the column {column}, which the mapping does not list as a status"
                 raise RowProblem(UNKNOWN_STATUS, detail, row.line, row.sheet.name)
             found.add(status)
         if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", FLAG, row):
@@ -163,6 +166,7 @@ class TableBillConverter:
         record: dict[str, Any] = {"kind": "bill", "id": self._id(first), "shopId": self.shop_of(first)}
         if "removed" in bill.fields and self._value(bill, "removed", FLAG, first):
             return record | {"removed": True}
+        self._check_doubtful(rows)
         self._zone = self._zone_of(first)
         is_refund = REFUND in statuses
         line_rows = rows if self._is_flat else _one_file(group.lines, "lines")
@@ -171,12 +175,14 @@ class TableBillConverter:
         for name, source in bill.fields.items():
             if name in _NOT_WRITTEN:
                 continue
-            value = self._value(bill, name, BILL_FIELDS[name], first, summed)
+            value = self._value(bill, name, BILL_FIELDS[name], first, rows if source.over_rows else summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
                 raise RowProblem(NO_TIME, "has no bill time (closedAt)", first.line, first.sheet.name)
-        self._put_void(record, first, is_void=VOID in statuses)
+        # A bill is void, too, if all its lines were cancelled.
+        is_void = VOID in statuses or (bool(line_rows) and all(map(self.is_cancelled, line_rows)))
+        self._put_void(record, first, is_void=is_void)
         if self._mapping.line:
             record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
         payment_rows = _one_file(group.payments, "payments")
@@ -223,6 +229,15 @@ class TableBillConverter:
             raise RowProblem(UNREADABLE_VALUE, detail, row.line, row.sheet.name)
         return zone
 
+    def _check_doubtful(self, rows: Sequence[TableRow]) -> None:
+        """Raise `RowProblem` if a row has a number that the mapping says must not be there."""
+        for rule in self._mapping.rejects:
+            table = TableMapping({rule.column: CellSource(columns=(rule.column,))})
+            for row in rows:
+                if rule.column in row.sheet.columns and (number := self._value(table, rule.column, NUMBER, row)):
+                    detail = f"has {decimal_text(number)} in the column {shown(rule.column)}. {rule.reason}"
+                    raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
         """Raise `RowProblem` if the rows of a bill differ in the bill's own fields, or if a file repeats the bill."""
         first = rows[0]
@@ -249,9 +264,10 @@ class TableBillConverter:
         for table in self._mapping.payments:
             if self._is_flat and not table.key:
                 yield from ((f"payment.{name}", source) for name, source in table.fields.items())
-        for rule in (*self._mapping.statuses, self._mapping.refund):
-            if rule:
-                yield f"the column {rule.column}", CellSource(columns=(rule.column,))
+        for rule in self._mapping.statuses:
+            yield f"the column {' and '.join(rule.source.columns)}", rule.source
+        if self._mapping.refund:
+            yield f"the column {self._mapping.refund.column}", CellSource(columns=(self._mapping.refund.column,))
 
     def _positions(self, sheet: Sheet) -> list[int]:
         """Return the positions of the columns that belong to the bill itself."""
@@ -297,9 +313,12 @@ class TableBillConverter:
     def _computed(self, source: CellSource, row: TableRow) -> Decimal | None:
         """Return the sum or the product of columns of a row, or None if the row has no values for it."""
         columns, written = row.sheet.columns, source.numbers or self._mapping.numbers
-        signed = [term_of(name, columns) for name in source.terms] or [(name, 1) for name in source.factors]
-        numbers = []
-        for name, sign in signed:
+        numbers: list[Decimal | None] = []
+        for part in source.terms or source.factors:
+            if isinstance(part, CellSource):
+                numbers.append(self._number("", part, row, ()))
+                continue
+            name, sign = term_of(part, columns) if source.terms else (part, 1)
             number = read_decimal(row.cells[columns[name]], written) if name in columns else None
             numbers.append(number if number is None or sign > 0 else number.copy_negate())
         known = [number for number in numbers if number is not None]

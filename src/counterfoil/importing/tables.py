@@ -78,14 +78,15 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
         if table_kind == kind and table.key and not (is_flat and table is mapping.line):
             yield "key", table.key, ""
         for name, source in table.fields.items():
-            if source.total_of and line_kind == kind:
+            if source.total_of and (BILL if source.over_rows else line_kind) == kind:
                 yield name, source.total_of, kinds[name]
             elif not source.total_of and table_kind == kind:
                 yield name, source, kinds[name]
     if kind == BILL:
-        for rule in (mapping.refund, mapping.skip, *mapping.statuses):
+        for rule in (mapping.refund, mapping.skip):
             if rule:
                 yield "", CellSource(columns=(rule.column,), optional=rule.optional), ""
+        yield from (("", rule.source, "") for rule in mapping.statuses)
 
 
 class TableImport:
@@ -245,9 +246,7 @@ class TableImport:
         if matches(self._mapping.skip, row):
             return True
         return not has_id and any(
-            rule.values.get(row.cells[row.sheet.columns[rule.column]].casefold()) == SKIP
-            for rule in self._mapping.statuses
-            if rule.column in row.sheet.columns
+            rule.values.get(cell_text(rule.source, row).casefold()) == SKIP for rule in self._mapping.statuses
         )
 
     def _note_order(self, dated: Sequence[CellSource], row: TableRow) -> None:

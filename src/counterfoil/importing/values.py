@@ -45,7 +45,7 @@ _DAY_OF_NAMED_MONTH = re.compile(r"(\d{1,2})[\s\-/.]*([^\W\d][^\d\s,/-]*)[\s\-/.
 _NAMED_MONTH_FIRST = re.compile(r"([^\W\d][^\d\s,]*)[\s.]*(\d{1,2}),?\s+(\d{4})(?=\D|$)")
 _CLOCK = re.compile(
     r"[T\s,]*(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:[.,](\d{1,9}))?)?\s*"
-    r"(?:([AaPp])\.?[Mm]\.?|น\.)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?",
+    r"(?:([AaPp])\.?[\s\u00a0\u202f]?[Mm]\.?|น\.)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?",
     re.ASCII,
 )
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)

@@ -1,0 +1,119 @@
+"""Tests for how the format of a file is recognised: by its headings, by the fields of its orders, or not at all."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.importing.formats import JSON_FORMATS, built_in_tables, recognised
+from counterfoil.importing.results import ImportFailed
+from importing.exports import EXAMPLES, imported, written
+
+TITLES = {
+    "bills.csv": None,
+    "clover-orders.json": "Clover orders",
+    "foodics-orders.json": "Foodics orders",
+    "foodstory-orders.csv": "FoodStory ordered items",
+    "grabfood-transactions.csv": "GrabFood transactions",
+    "loyverse-items-es.csv": "Loyverse receipts by item",
+    "loyverse-items-th.csv": "Loyverse receipts by item",
+    "loyverse-receipts-by-item.csv": "Loyverse receipts by item",
+    "loyverse-receipts-es.csv": "Loyverse receipts",
+    "loyverse-receipts-th.csv": "Loyverse receipts",
+    "loyverse-receipts.csv": "Loyverse receipts",
+    "loyverse-receipts.json": "Loyverse receipts (API)",
+    "square-items.csv": "Square item details",
+    "square-orders.json": "Square orders",
+    "square-transactions.csv": "Square transactions",
+    "toast-items.csv": "Toast item selections",
+    "toast-orders.csv": "Toast orders",
+    "toast-payments.csv": "Toast payments",
+}
+OWN = """
+[recognise]
+name = "Our till"
+columns = ["Bill No", "Bill Total"]
+[shop]
+id = "riverside"
+[bill]
+id = "Bill No"
+closedAt = ["Date", "Time"]
+amounts.net = "Bill Total"
+[line]
+name = "Item"
+[[status]]
+column = "Status"
+values = { Paid = "sale", Void = "void", Refund = "refund" }
+"""
+
+
+def test_every_example_has_a_title_here() -> None:
+    assert sorted(path.name for path in EXAMPLES.iterdir()) == sorted(TITLES)
+
+
+@pytest.mark.parametrize(("name", "title"), [one for one in TITLES.items() if one[1]])
+def test_each_example_is_recognised_as_what_it_is(name: str, title: str) -> None:
+    assert recognised(EXAMPLES / name).title == title
+
+
+def test_each_known_table_and_api_has_an_example() -> None:
+    known = {one.recognition.name for one in built_in_tables()} | {api.title for api in JSON_FORMATS.values()}
+    assert known == {title for title in TITLES.values() if title}
+
+
+def test_a_table_that_is_not_recognised_is_told_how_to_propose_a_mapping() -> None:
+    with pytest.raises(ImportFailed, match=r"--infer bills\.csv"):
+        imported(None, EXAMPLES / "bills.csv")
+
+
+@pytest.mark.parametrize("content", [{"orders": [{"id": 1}]}, {"weather": "fine"}, [1, 2], {"orders": []}])
+def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: Any) -> None:
+    with pytest.raises(ImportFailed, match=r"Square orders.*Foodics orders.*Clover orders"):
+        imported(None, written(tmp_path, json.dumps(content), "orders.json"))
+
+
+def test_json_for_a_format_that_exports_only_tables_names_the_others() -> None:
+    with pytest.raises(ImportFailed, match="Square orders"):
+        imported("toast", EXAMPLES / "square-orders.json")
+
+
+def test_files_of_different_formats_are_not_mixed() -> None:
+    with pytest.raises(ImportFailed, match="Import them separately"):
+        imported(None, EXAMPLES / "square-orders.json", EXAMPLES / "foodics-orders.json")
+    with pytest.raises(ImportFailed, match="Import them separately"):
+        imported(None, EXAMPLES / "loyverse-receipts.json", EXAMPLES / "loyverse-receipts.csv")
+
+
+def test_orders_of_an_sdk_in_camel_case_are_recognised(tmp_path: Path) -> None:
+    order = {"id": "o1", "locationId": "L", "state": "OPEN"}
+    assert recognised(written(tmp_path, json.dumps({"order": order}), "order.json")).title == "Square orders"
+
+
+def test_a_mapping_without_a_bill_id_completes_what_was_recognised() -> None:
+    found = imported(None, EXAMPLES / "loyverse-receipts.csv", mapping='[shopIds]\nRiverside = "sh_1"')
+    assert {bill["shopId"] for bill in found.bills} == {"sh_1"}
+
+
+def test_a_complete_mapping_is_used_instead_of_the_recognised_format() -> None:
+    mapping = '[bill]\nid = "Receipt number"\nshopId = "Store"\nclosedAt = "Date"\namounts.net = "Net sales"'
+    found = imported(None, EXAMPLES / "loyverse-receipts.csv", mapping=mapping)
+    assert (found.titles, len(found.bills)) == ([], 3)
+
+
+def test_a_mapping_in_the_operator_s_folder_recognises_files_too(tmp_path: Path) -> None:
+    written(tmp_path, OWN, "till.toml")
+    assert recognised(EXAMPLES / "bills.csv", own_mappings=tmp_path).title == "Our till"
+    found = imported(None, EXAMPLES / "bills.csv", own_mappings=tmp_path)
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["240.00", "1120.00", "80.00", "-95.00", "120.00"]
+
+
+def test_the_operator_s_mapping_takes_precedence_over_a_built_in_one(tmp_path: Path) -> None:
+    written(tmp_path, OWN.replace('"Bill No", "Bill Total"', '"Receipt number"'), "till.toml")
+    assert recognised(EXAMPLES / "loyverse-receipts.csv", own_mappings=tmp_path).title == "Our till"
+
+
+def test_a_mapping_in_the_operator_s_folder_must_say_what_it_recognises(tmp_path: Path) -> None:
+    written(tmp_path, '[bill]\nid = "Bill No"', "till.toml")
+    with pytest.raises(ImportFailed, match=r"till\.toml.*\[recognise\]"):
+        recognised(EXAMPLES / "bills.csv", own_mappings=tmp_path)
