@@ -64,10 +64,3 @@ def compared(first: Sequence[int], second: Sequence[int]) -> Comparison:
 def _welch(first: Sequence[int], second: Sequence[int]) -> float:
     spread = sqrt(variance(first) / len(first) + variance(second) / len(second))
     return (fmean(second) - fmean(first)) / spread if spread else 0.0
-
-
-def busy(microseconds: float) -> None:
-    """Busy-wait for this long, to simulate an unnecessary read of a row."""
-    until = time.perf_counter_ns() + round(microseconds * 1000)
-    while time.perf_counter_ns() < until:
-        pass

@@ -20,10 +20,9 @@ from msgspec import json
 import servers
 from counterfoil import bootstrap, settings
 from counterfoil.backends.postgres.addresses import ConnectionLimits
-from counterfoil.backends.postgres.admin_connections import check_version, checked_connection, connect
-from counterfoil.backends.postgres.administration import ROLES, make_roles, migrate
+from counterfoil.backends.postgres.admin_connections import checked_connection, connect
+from counterfoil.backends.postgres.administration import ROLES, make_roles
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
-from counterfoil.backends.postgres.schema import oldest_for, scripts
 from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 from records import EVER, NEW_YEAR, bill, shop
@@ -50,35 +49,6 @@ def own() -> Iterator[Postgres]:
 
 
 # --- the schema ----------------------------------------------------------------
-
-
-def test_an_empty_database_is_refused_with_the_command_that_helps(server: Postgres) -> None:
-    server.command("CREATE DATABASE bare_one")
-    with connect(server.url("bare_one")) as connection, pytest.raises(StoreMismatch, match="counterfoil migrate"):
-        check_version(connection)
-    server.command("DROP DATABASE bare_one")
-
-
-def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
-    server.command("CREATE DATABASE bare_two")
-    url = server.url("bare_two")
-    assert len(migrate(url)) == len(scripts())
-    assert migrate(url) == []
-    server.command("DROP DATABASE bare_two")
-
-
-def test_a_newer_schema_that_declares_support_for_older_programs_is_used(server: Postgres) -> None:
-    """This allows nodes to run different versions of the program during an upgrade."""
-    database, url = server.fresh_database()
-    latest = scripts()[-1].number
-    server.command(f"INSERT INTO counterfoil.migrations VALUES ({latest + 1}, 'next', {latest})", database)  # noqa: S608
-    with connect(url) as connection:
-        check_version(connection)
-
-
-def test_a_migration_declares_which_older_programs_it_supports() -> None:
-    assert oldest_for(7, "-- Adds a column.\n-- Suits programs that know schema 5.\nALTER TABLE ...") == 5
-    assert oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
 
 
 def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
@@ -224,16 +194,6 @@ def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str], role: 
         "ok",
         f"The login a_counterfoil_{role} can {work} and nothing else.",
     )
-
-
-def test_the_doctor_names_both_permissions_of_a_login_that_can_load_and_issue_keys(
-    server: Postgres, shared: dict[str, str]
-) -> None:
-    if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'does_office_work'"):
-        server.command("CREATE ROLE does_office_work LOGIN IN ROLE counterfoil_loading, counterfoil_administration")
-    told = rights_told(shared["loading"].replace("a_counterfoil_loading", "does_office_work"))
-    assert told["status"] == "ok"
-    assert told["message"] == "The login does_office_work can load and issue keys, and nothing else."
 
 
 def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:

@@ -36,48 +36,31 @@ def without(package: str, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 
 @pytest.mark.parametrize(
-    ("package", "command"), [("granian", "serve"), ("prometheus_client", "demo"), ("waitress", "console")]
+    ("package", "extra", "words"),
+    [
+        ("granian", "server", "serve"),
+        ("prometheus_client", "server", "demo"),
+        ("waitress", "server", "console"),
+        ("duckdb", "pull", "pull --url http://127.0.0.1:1 --to copy.duckdb"),
+        ("psycopg", "pull", "pull --url http://127.0.0.1:1 --to postgresql://127.0.0.1/copy"),
+        ("mcp", "mcp", "mcp --copy copy.sqlite"),
+        ("mcp_types", "mcp", "mcp --copy copy.sqlite"),
+        ("pymysql", "mysql", "import --format database --url mysql://127.0.0.1/pos --mapping mapping.toml"),
+    ],
 )
-def test_a_command_without_its_packages_names_the_extra_that_installs_them(package: str, command: str) -> None:
-    done = without(package, command)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")
-    assert f"{sys.executable} -m pip install '.[server]'" in done.stderr
-
-
-@pytest.mark.parametrize(("package", "to"), [("duckdb", "copy.duckdb"), ("psycopg", "postgresql://127.0.0.1/copy")])
-def test_a_copy_without_its_packages_names_the_extra_that_installs_them(
-    package: str, to: str, monkeypatch: pytest.MonkeyPatch
+def test_a_command_without_its_packages_names_the_extra_that_installs_them(
+    package: str, extra: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COUNTERFOIL_KEY", "cf_live_invented")
-    done = without(package, "pull", "--url", "http://127.0.0.1:1", "--to", to)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
+    Path("copy.sqlite").write_bytes(SQLITE_MAGIC)
+    mapping = '[bill]\nid = "no"\n[database]\nbills = "SELECT 1"\nwatermark = "no"\n'
+    Path("mapping.toml").write_text(mapping, "utf-8")
+    done = without(package, *words.split())
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")
-    assert f"{sys.executable} -m pip install '.[pull]'" in done.stderr
-
-
-@pytest.mark.parametrize("package", ["mcp", "mcp_types"])
-def test_the_mcp_server_without_its_packages_names_the_extra_that_installs_them(package: str, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.sqlite"
-    copy.write_bytes(SQLITE_MAGIC)
-    done = without(package, "mcp", "--copy", str(copy))
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")
-    assert "[mcp]'" in done.stderr
-
-
-def test_a_mysql_source_without_its_package_names_the_extra_that_brings_it(tmp_path: Path) -> None:
-    mapping = tmp_path / "mapping.toml"
-    mapping.write_text('[bill]\nid = "no"\n[database]\nbills = "SELECT 1"\nwatermark = "no"\n', "utf-8")
-    done = without(
-        "pymysql", "import", "--format", "database", "--url", "mysql://127.0.0.1/pos", "--mapping", str(mapping)
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("counterfoil: the package pymysql is not installed")
-    assert "[mysql]'" in done.stderr
+    assert f"{sys.executable} -m pip install '.[" in done.stderr
+    assert f"{extra}]'" in done.stderr
 
 
 @pytest.mark.parametrize("package", ["granian", "prometheus_client", "uvloop", "duckdb", "asyncpg", "psycopg", "redis"])

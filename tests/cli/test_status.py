@@ -78,6 +78,7 @@ def test_a_ready_service_on_a_healthy_store_passes(
         assert ("PostgreSQL" if place else "SQLite") in result.stdout
 
 
+@pytest.mark.programs
 def test_a_real_service_is_detected_while_it_runs_and_not_after_its_end(
     loaded: Command, admin_port: int, store: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_service_that_is_not_ready_fails_and_says_why(loaded: Command, admin_p
         assert "usage: the disk is full" in loaded("status", status=1).stdout
 
 
+@pytest.mark.programs
 def test_a_service_that_serves_another_store_is_not_mistaken_for_the_service_of_this_store(
     loaded: Command, admin_port: int, tmp_path: Path
 ) -> None:

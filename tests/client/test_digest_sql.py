@@ -5,9 +5,7 @@ BigQuery and Snowflake are parsed in their dialects, translated, and run in Duck
 """
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,29 +42,14 @@ def test_the_translated_statement_gives_the_digests_of_the_service(
     service: RunningService, branch: r.Record, tmp_path: Path, dialect: str
 ) -> None:
     copy = pulled(service, branch, TARGETS["duckdb"](tmp_path))
-    served = served_digests(copy)
-    assert [_row(*row) for row in copy.rows(in_duckdb_sql(dialect))] == served
-    for correct, wrong in (("'|'", "'-'"), ("1, 15", "1, 14"), ("tip", "net"), ("'void'", "'paid'")):
-        with_error = in_duckdb_sql(dialect, partial(_replaced, correct, wrong))
-        assert [_row(*row) for row in copy.rows(with_error)] != served, wrong
+    assert [_row(*row) for row in copy.rows(in_duckdb_sql(dialect))] == served_digests(copy)
 
 
-@pytest.mark.parametrize("dialect", TRANSLATED)
-def test_a_syntax_error_in_a_statement_is_detected(dialect: str) -> None:
-    with pytest.raises(sqlglot.ParseError):
-        in_duckdb_sql(dialect, lambda sql: sql.replace("COALESCE(SUM(net), 0)", "COALESCE(SUM(net, 0)"))
-
-
-def in_duckdb_sql(dialect: str, change: Callable[[str], str] = str) -> str:
+def in_duckdb_sql(dialect: str) -> str:
     """Parse a statement in its dialect and return it in DuckDB's SQL. Every function in it must be known to sqlglot."""
-    tree = sqlglot.parse_one(change(statement(dialect)), dialect=dialect)
+    tree = sqlglot.parse_one(statement(dialect), dialect=dialect)
     assert not list(tree.find_all(exp.Anonymous, exp.Command))
     return str(tree.transform(_with_wide_numbers).sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE))
-
-
-def _replaced(correct: str, wrong: str, sql: str) -> str:
-    assert correct in sql
-    return sql.replace(correct, wrong)
 
 
 def _with_wide_numbers(node: exp.Expr) -> exp.Expr:

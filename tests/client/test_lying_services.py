@@ -110,8 +110,7 @@ BOMB = b'{"data":[' + b" " * (200 * 1024 * 1024) + b"]}"
 COMPRESSED = {"gzip": gzip.compress(BOMB, 9), "zstd": zstd.compress(BOMB, 19), "identity": BOMB[: 40 * 1024 * 1024]}
 
 
-@pytest.mark.parametrize("path", ["usage", "changes", "members"])
-@pytest.mark.parametrize("encoding", COMPRESSED)
+@pytest.mark.parametrize(("path", "encoding"), [("usage", "gzip"), ("changes", "zstd"), ("members", "identity")])
 def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(path: str, encoding: str) -> None:
     with service(**{path: lambda: (200, {"content-encoding": encoding}, COMPRESSED[encoding])}) as url:
         done = subprocess.run(
@@ -300,7 +299,7 @@ def odd_bodies(route_name: str) -> list[bytes]:
     return [*bodies, b"", b"\xff", b"NaN", b'{"data": NaN}', b"<html>", b'{"data": [' + b"9" * 20_000 + b"]}"]
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [3, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("route_name", HONEST)
 def test_a_response_of_another_form_damages_no_copy(route_name: str, count: int) -> None:
     """Values of a response are replaced by odd ones. The command says so, and the next honest pull repairs all."""
@@ -333,8 +332,13 @@ def copied() -> dict[str, list[Any]]:
         }
 
 
-@pytest.mark.parametrize("status", [204, 206, 301, 302, 304, 307, 404, 418, 500, 503])
-@pytest.mark.parametrize("location", ["", "/elsewhere", "http://[", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [
+        *[(status, "") for status in (204, 206, 304, 404, 418, 503)],
+        *[(301, "/elsewhere"), (302, "file:///etc/passwd"), (307, "http://[")],
+    ],
+)
 def test_an_unexpected_status_or_redirect_is_not_followed(status: int, location: str) -> None:
     headers = {"location": location, "content-type": "text/html", "set-cookie": "a=b"} if location else {}
     asked: list[str] = []

@@ -95,13 +95,6 @@ def test_a_pull_with_a_wrong_key_creates_no_tables(url: str, copy: Copy, service
     assert_equal(copy)
 
 
-def test_a_table_that_a_pull_did_not_create_is_refused_when_the_copy_is_opened(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE bills (id integer)")
-    with pytest.raises(SinkError, match="a table `bills` that was not created by a pull"):
-        PostgresSink(url)
-
-
 def test_an_unavailable_server_is_reported_in_one_sentence() -> None:
     with pytest.raises(SinkError, match="cannot connect to PostgreSQL"):
         PostgresSink(f"postgresql://nobody@127.0.0.1:{free_port()}/none")

@@ -83,15 +83,6 @@ def test_a_gap_is_explained_with_the_request_that_closes_it(
     assert f"updatedSince={iso_utc(mark)}" in page
 
 
-def test_a_gap_ends_when_its_changes_are_read(console: RunningConsole, erp: Integrator) -> None:
-    mark = erp.read(0)
-    console.clock.advance(5 * 24 * HOUR)
-    erp.read(console.clock.now_ms())
-    erp.read(mark)
-    copy = copy_of(console.operator(), erp)
-    assert (copy["state"], copy["gapFrom"], copy["readFrom"]) == ("fresh", None, None)
-
-
 def test_a_gap_is_no_longer_reported_after_400_days(console: RunningConsole, erp: Integrator) -> None:
     erp.read(0)
     console.clock.advance(5 * 24 * HOUR)

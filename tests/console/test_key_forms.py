@@ -43,12 +43,8 @@ def test_a_new_key_works_and_is_audited(console: RunningConsole, alice: Operator
     (stored,) = console.service.key_store.all()
     assert (stored.label, stored.per_day, stored.personal_data) == ("ERP of head office", 1000, True)
     entry = alice.json("/audit.json")["entries"][0]
-    assert (entry["act"], entry["actor"], entry["via"], entry["keyId"]) == (
-        "key_issued",
-        "alice",
-        "console",
-        stored.key_id,
-    )
+    shown = [entry[name] for name in ("act", "actor", "host", "via", "keyId")]
+    assert shown == ["key_issued", "alice", "back-office", "console", stored.key_id]
 
 
 def test_a_new_key_is_shown_only_once(console: RunningConsole, alice: Operator, shop: str) -> None:
@@ -94,7 +90,8 @@ def test_the_form_of_another_session_is_refused(console: RunningConsole, alice: 
         ({"scope": "planet:mars"}, "Choose a shop or a franchise."),
         ({"label": "  "}, "Enter a label"),
         ({"per_min": "0"}, "from 1 to 1,000,000,000"),
-        ({"per_day": "many"}, "from 1 to 1,000,000,000"),
+        ({"per_min": "9" * 5000}, "from 1 to 1,000,000,000"),
+        ({"per_day": "1e3"}, "from 1 to 1,000,000,000"),
         ({"label": "x" * 201}, "must not be longer than 200 characters"),
     ],
 )
@@ -148,22 +145,6 @@ def test_limits_and_permissions_are_changed(console: RunningConsole, alice: Oper
     assert changed
     assert (changed.label, changed.per_min, changed.per_day, changed.messaging_lookup) == ("New", 7, 70, True)
     assert alice.json(f"/audit.json?key={key_id}")["entries"][0]["via"] == "console"
-
-
-def test_a_change_is_refused_if_another_operator_changed_the_key_first(
-    console: RunningConsole, alice: Operator, key_id: str
-) -> None:
-    path = f"/keys/{key_id}"
-    first = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
-    bob = console.operator("bob")
-    second = bob.fill_in(path, f"{path}/change", label="Bob", per_min="2", per_day="2")
-    assert alice.send(f"{path}/change", first).status_code == 200
-    refused = bob.send(f"{path}/change", second)
-    assert refused.status_code == 409
-    assert "This key was changed in the meantime" in refused.text
-    stored = console.service.key_store.find(key_id)
-    assert stored
-    assert stored.label == "Alice"
 
 
 def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
@@ -225,16 +206,6 @@ def test_a_conflict_message_is_a_whole_sentence_if_the_latest_change_is_a_revoca
     refused = alice.send(f"{path}/change", fields)
     assert refused.status_code == 409
     assert message(refused).endswith(sentence)
-
-
-def test_a_change_between_reading_and_writing_a_key_is_noticed(console: RunningConsole, key_id: str) -> None:
-    key_store, now = console.service.key_store, console.clock.now_ms()
-    seen = key_issuing.find(key_store, key_id)
-    alice, bob = Actor("alice", "console", "back-office"), Actor("bob", "cli", "back-office")
-    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(label="Bob"), now, bob)
-    with pytest.raises(key_issuing.KeyConflict):
-        key_issuing.update(key_store, key_id, key_issuing.KeyChanges(label="Alice"), now, alice, seen=seen)
-    assert key_issuing.find(key_store, key_id).label == "Bob"
 
 
 def test_the_command_line_replaces_a_recent_value_of_somebody_else_only_on_request(
@@ -314,19 +285,6 @@ def test_two_operators_who_rotate_at_once_make_one_successor(
     assert len(console.service.key_store.all()) == 2
 
 
-def test_a_rotation_is_refused_if_the_command_line_rotated_the_key_first(
-    console: RunningConsole, alice: Operator, key_id: str
-) -> None:
-    path = f"/keys/{key_id}"
-    fields = alice.fill_in(path, f"{path}/rotate", overlap="keep")
-    successor = Command(console.settings.store).json("keys", "rotate", key_id)["keyId"]
-    refused = alice.send(f"{path}/rotate", fields)
-    assert refused.status_code == 409
-    assert successor in message(refused)
-    assert revealed(refused.text) is None
-    assert len(console.service.key_store.all()) == 2
-
-
 def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(
     console: RunningConsole, alice: Operator, key_id: str
 ) -> None:
@@ -361,13 +319,6 @@ def test_an_id_that_no_shop_can_have_is_refused(console: RunningConsole, alice: 
     answer = alice.issue("other", other_kind="shop", other_id=identifier)
     assert answer.status_code == 422
     assert console.service.key_store.all() == []
-
-
-@pytest.mark.parametrize("number", ["9" * 5000, "9" * 18, "0", "-1", "1e3", "١"])
-def test_a_limit_that_is_not_a_number_in_range_is_refused(alice: Operator, shop: str, number: str) -> None:
-    answer = alice.issue(f"shop:{shop}", per_min=number)
-    assert answer.status_code == 422
-    assert message(answer) == "A limit must be a whole number from 1 to 1,000,000,000."
 
 
 def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alice: Operator, shop: str) -> None:
@@ -425,12 +376,3 @@ def test_keys_that_need_attention_are_counted(console: RunningConsole, shop: str
     assert (later["counts"]["not_rotated"], later["counts"]["never_used"]) == (2, 1)
     shown = console.operator("carol").json("/keys.json?show=never_used")["keys"]
     assert [row["key"]["label"] for row in shown] == ["unused"]
-
-
-def test_the_audit_names_the_operator_who_made_the_link(console: RunningConsole, key_id: str) -> None:
-    bob = console.operator("bob")
-    path = f"/keys/{key_id}"
-    bob.send(f"{path}/revoke", bob.fill_in(path, f"{path}/revoke", confirm=key_id))
-    entry = bob.json(f"/audit.json?key={key_id}")["entries"][0]
-    assert (entry["actor"], entry["host"], entry["via"]) == ("bob", "back-office", "console")
-    assert key_issuing.find(console.service.key_store, key_id).revoked_at

@@ -109,11 +109,6 @@ def test_requests_are_filtered(alice: Operator, used: dict[str, Any], query: str
     assert {row["requestId"] for row in shown} == {used["ids"][name] for name in found}
 
 
-def test_an_invalid_condition_is_named(alice: Operator) -> None:
-    assert alice.json("/requests.json?status=many&since=noon")["ignored"] == ["since", "status"]
-    assert "were ignored: since, status." in alice.page("/requests?status=many&since=noon")
-
-
 def test_pages_of_requests_are_complete_and_do_not_overlap(alice: Operator, used: dict[str, Any]) -> None:
     seen: list[str] = []
     address = "/requests.json?limit=1"
@@ -177,16 +172,6 @@ def test_text_that_a_spreadsheet_reads_as_a_formula_is_exported_as_text(before: 
 @pytest.mark.parametrize("value", [-5, 5, -1.5, True, "-5", "-5.25", "", " ", "a=b", "a\n=b", "2026-01-01", "'=1"])
 def test_numbers_and_other_text_are_exported_unchanged(value: object) -> None:
     assert next(csv.reader(io.StringIO(csv_text([[value, "x"]], "\n"), newline=""))) == [str(value), "x"]
-
-
-def test_a_label_in_an_export_is_not_a_formula(console: RunningConsole, alice: Operator) -> None:
-    shop = branch()
-    console.service.load(shop)
-    key = console.service.key(shop=shop["id"], label="=1+1")
-    console.service.get("shops", key)
-    console.service.restart()
-    (row,) = csv.DictReader(io.StringIO(alice.get("/requests.csv").content.decode("utf-8-sig")))
-    assert row["label"] == "'=1+1"
 
 
 # --- the other pages -----------------------------------------------------------------

@@ -57,14 +57,3 @@ def test_an_id_of_somebody_else_takes_the_database_as_long_as_one_that_does_not_
     with connected(estate.store) as connection:
         found = [compare_in_database(connection, statement, nobodys, theirs, SAMPLES) for _ in range(ATTEMPTS)]
     assert any(not one.differs for one in found), found
-
-
-@pytest.mark.long
-def test_the_index_of_tokens_would_reveal_that_a_member_exists(estate: TwoFranchises) -> None:
-    statement = STATEMENTS["a member"]
-    text = "SELECT provider_id FROM members WHERE provider_id = ANY($1) AND token = $2"
-    nobodys, theirs = estate.nobodys["member"], estate.theirs["member"]
-    with connected(estate.store) as connection:
-        careless = type(statement)(text, statement.scope, statement.scope_type, statement.kind)
-        found = [compare_in_database(connection, careless, nobodys, theirs, SAMPLES) for _ in range(ATTEMPTS)]
-    assert all(one.differs for one in found), found

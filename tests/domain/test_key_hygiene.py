@@ -18,23 +18,24 @@ def used(days_ago: float, **fields: Any) -> KeyUse:
     return KeyUse(last_used=NOW - round(days_ago * DAY_MS), **fields)
 
 
-def test_a_key_in_regular_use_has_no_warnings() -> None:
-    assert key_warnings(key(), used(1), NOW) == []
-
-
-@pytest.mark.parametrize(("age_days", "warnings"), [(6.9, []), (7, [KeyWarning.NEVER_USED])])
-def test_a_key_counts_as_never_used_after_a_week(age_days: float, warnings: list[KeyWarning]) -> None:
-    assert key_warnings(key(age_days), KeyUse(), NOW) == warnings
-
-
-@pytest.mark.parametrize(("days_ago", "warnings"), [(89.9, []), (90, [KeyWarning.IDLE])])
-def test_a_key_counts_as_idle_90_days_after_its_last_use(days_ago: float, warnings: list[KeyWarning]) -> None:
-    assert key_warnings(key(100), used(days_ago), NOW) == warnings
-
-
-@pytest.mark.parametrize(("age_days", "warnings"), [(364, []), (365, [KeyWarning.NOT_ROTATED])])
-def test_a_key_should_be_rotated_every_year(age_days: float, warnings: list[KeyWarning]) -> None:
-    assert key_warnings(key(age_days), used(1), NOW) == warnings
+@pytest.mark.parametrize(
+    ("of", "use", "warnings"),
+    [
+        (key(), used(1), []),
+        (key(6.9), KeyUse(), []),
+        (key(7), KeyUse(), [KeyWarning.NEVER_USED]),
+        (key(100), used(89.9), []),
+        (key(100), used(90), [KeyWarning.IDLE]),
+        (key(364), used(1), []),
+        (key(365), used(1), [KeyWarning.NOT_ROTATED]),
+        (key(per_day=100), used(0, requests_today=99), []),
+        (key(per_day=100), used(0, requests_today=100), [KeyWarning.AT_QUOTA]),
+    ],
+)
+def test_a_key_should_be_used_within_a_week_and_90_days_rotated_every_year_and_within_its_quota(
+    of: Key, use: KeyUse, warnings: list[KeyWarning]
+) -> None:
+    assert key_warnings(of, use, NOW) == warnings
 
 
 def test_personal_data_that_a_key_never_reads_is_pointed_out() -> None:
@@ -42,13 +43,6 @@ def test_personal_data_that_a_key_never_reads_is_pointed_out() -> None:
     assert key_warnings(granted, used(1), NOW) == [KeyWarning.PERSONAL_DATA_UNUSED]
     assert key_warnings(granted, used(1, last_disclosed=NOW - DAY_MS), NOW) == []
     assert key_warnings(key(29, personal_data=True), used(1), NOW) == []
-
-
-@pytest.mark.parametrize(
-    ("requests", "warnings"), [(99, []), (100, [KeyWarning.AT_QUOTA]), (250, [KeyWarning.AT_QUOTA])]
-)
-def test_a_key_that_has_used_up_its_quota_is_pointed_out(requests: int, warnings: list[KeyWarning]) -> None:
-    assert key_warnings(key(per_day=100), used(0, requests_today=requests), NOW) == warnings
 
 
 @pytest.mark.parametrize("revoked", [{"revoked_at": NOW - 1}, {"revokes_at": NOW}])

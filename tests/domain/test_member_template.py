@@ -87,20 +87,6 @@ def test_one_template_can_be_used_at_any_time(record: StoredMember, base: Base |
         assert fill_in(stored, base, now, False) == json.encode(published(record, base, now, False))
 
 
-def test_without_the_permission_no_personal_data_is_published() -> None:
-    stored = template_of(somebody(tel="0812345678", email="a@b"))
-    assert b"0812345678" in fill_in(stored, None, NOW, True)
-    for part in (b"0812345678", b"a@b", b'"tel"', b'"email"'):
-        assert part not in fill_in(stored, None, NOW, False)
-
-
-def test_neither_accounts_nor_channels_are_published() -> None:
-    stored = template_of(somebody(messaging=[{"channel": "bot_7", "userId": "U1"}]))
-    answer = fill_in(stored, None, NOW, True)
-    assert b"bot_7" not in answer
-    assert b"U1" not in stored
-
-
 @pytest.mark.parametrize("neighbours", [0, 1, 3])
 def test_a_template_with_too_few_or_too_many_pieces_is_refused(neighbours: int) -> None:
     sound = [template_of(somebody(tel="0812345678"))] * neighbours

@@ -42,15 +42,6 @@ def test_no_minute_exceeds_the_limit_and_no_request_within_it_is_refused(
     assert wrongly_refused(admitted, refused) == []
 
 
-def test_the_checker_detects_one_admission_too_many_and_one_too_few() -> None:
-    some = [Call(number, number + 0.5, 200) for number in range(PER_MIN)]
-    one_more, refused = Call(50, 50.5, 200), Call(50, 50.5, 429)
-    assert (over_the_limit(some), wrongly_refused(some, [refused])) == ([], [])
-    assert over_the_limit([*some, one_more]) == [one_more]
-    assert over_the_limit([*some, Call(60.6, 61, 200)]) == []
-    assert wrongly_refused(some[1:], [refused]) == [refused]
-
-
 def over_the_limit(admitted: list[Call]) -> list[Call]:
     """Return the calls that certainly exceeded the limit.
 

@@ -85,7 +85,10 @@ def test_an_address_that_does_not_work_is_reported_without_its_password(
         assert_hidden(CliRunner().invoke(program, [command]).output)
 
 
-@pytest.mark.parametrize("address", SLIPS)
+# Every third address runs in `make test`, the others in `make test-long`.
+@pytest.mark.parametrize(
+    "address", [*SLIPS[::3], *(pytest.param(slip, marks=pytest.mark.long) for slip in (*SLIPS[1::3], *SLIPS[2::3]))]
+)
 def test_no_command_that_takes_an_address_shows_its_password(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str
 ) -> None:

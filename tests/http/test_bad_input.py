@@ -86,23 +86,15 @@ def test_a_long_method_does_not_make_a_long_log_line(shared_service: RunningServ
     "path",
     [
         b"%",
-        b"%z",
-        b"%zz",
         b"%FF",
-        b"%C0%AF",
         b"%ED%A0%80",
         b"%00",
         b"%0d%0aX-Injected:%20yes",
-        b"%E0%B8%81",
         b"..",
-        b"../shops",
         b"%2e%2e%2fshops",
         b"x" * 20_000,
         b"'%20OR%201=1--",
         b"%252F",
-        b"a/b/c/d",
-        b";",
-        b"*",
     ],
 )
 def test_a_broken_or_odd_id_in_the_path_is_not_found(shared_service: RunningService, key: str, path: bytes) -> None:
@@ -137,20 +129,12 @@ def test_an_equivalent_spelling_of_a_route_is_the_route(
     "query",
     [
         b"shopId=%FF",
-        b"shopId=%00",
-        b"shopId=%",
         b"%zz=%zz",
-        b"&&&=&=x&",
-        b"?",
-        b"=",
-        b"shopId",
         b"a&" * 20_000,
         b"shopId=" + b"x" * 60_000,
         b"shopId=x&" * 5_000,
-        b"%00=%00",
         b"shopId[]=x&shopId[$ne]=x",
         b"shopId=%ED%A0%80",
-        b"__proto__=x",
         b"shopId=x;from=20260101;to=20260101",
     ],
 )
@@ -182,19 +166,12 @@ def test_a_query_string_of_a_megabyte_is_refused_by_the_server(shared_service: R
     "header",
     [
         b"X-Request-Id: \xff\xfe",
-        b"Accept-Encoding: \xff",
         b"If-None-Match: \xff\xfe",
-        b"Sec-Fetch-Site: \xff",
-        b"X-Anything: \xe0\xb8\x81",
         b"Accept-Encoding: " + b"gzip;q=0.5," * 2000,
-        b'If-None-Match: "' + b"x" * 30_000,
         b"If-None-Match: " + b'"a",' * 10_000,
-        b"X-Request-Id: " + b"x" * 30_000,
-        b"Accept: text/html",
         b"Range: bytes=0-10",
         b"Expect: 100-continue",
         b"Upgrade: websocket",
-        b"Cookie: a=b",
         b"X-HTTP-Method-Override: DELETE",
     ],
 )
@@ -275,11 +252,6 @@ def test_malformed_http_is_refused_or_disconnected(shared_service: RunningServic
             line.sendall(sent)
             line.shutdown(1)
         assert acceptable(parse(read_to_end(line)))
-
-
-def test_an_old_client_is_served(shared_service: RunningService, key: str) -> None:
-    answer = send(shared_service, b"GET /ext/v1/shops HTTP/1.0\r\nAuthorization: Bearer " + key.encode() + b"\r\n\r\n")
-    assert answer.status == 200
 
 
 # --- connections -----------------------------------------------------------------------------------
