@@ -664,37 +664,3 @@ def _load_row(row: Row) -> LoadRow:
     seen_at, is_stopped = decode_seen_at(values["seen_at"])
     reasons = json.decode(values["reasons"], type=dict[str, int])
     return LoadRow(**values | {"seen_at": seen_at, "is_stopped": is_stopped, "reasons": reasons})
-
-
-# A record may be written up to this many milliseconds after the time that it contains.
-LATE_MS = 5_000
-FOLLOWED_PER_PAGE = 1_000
-
-
-class RequestFollower:
-    """Finds new request records as they are written, and returns each of them once."""
-
-    def __init__(self, reads: OperatorReads, wanted: RequestFilter, since: int) -> None:
-        self._reads = reads
-        self._wanted = wanted
-        self._newest = since
-        self._seen: set[RecordPosition] = set()
-        self._since = since
-
-    def new_requests(self) -> list[RecordedRequest]:
-        """Return the records that were written since the last call, oldest first."""
-        since = max(self._since, self._newest - LATE_MS)
-        found = [one for one in self._records(since) if one.position not in self._seen]
-        self._seen = {position for position in self._seen if position[0] >= since}
-        self._seen |= {one.position for one in found}
-        # If only late records were found, the next call must not look further back than `_seen` does.
-        self._newest = max([self._newest, *(one.at for one in found)])
-        return found[::-1]
-
-    def _records(self, since: int) -> list[RecordedRequest]:
-        page = self._reads.requests(replace(self._wanted, since=since), FOLLOWED_PER_PAGE)
-        found = page.requests
-        while page.next:
-            page = self._reads.requests(replace(self._wanted, since=since, before=page.next), FOLLOWED_PER_PAGE)
-            found += page.requests
-        return found

@@ -20,8 +20,8 @@ from backports import zstd
 from click.testing import CliRunner, Result
 
 from client.scripted_service import Answer, scripted_service
-from counterfoil.cli.exit_status import DIFFERENT
 from counterfoil.cli.main import program
+from counterfoil.cli.remote import DIFFERENT
 from counterfoil.client import AsyncClient, Client, Unreachable
 from counterfoil.client.errors import ResponseTooLarge
 
@@ -127,7 +127,7 @@ def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(p
 _MEASURED = """
 import sys
 from pathlib import Path
-from counterfoil.cli.exit_status import DIFFERENT
+from counterfoil.cli.remote import DIFFERENT
 from counterfoil.cli.main import program
 try:
     program.main(sys.argv[1:], prog_name="counterfoil")

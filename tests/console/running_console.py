@@ -12,9 +12,8 @@ from urllib.parse import urlencode
 import httpx
 
 from counterfoil import bootstrap
-from counterfoil.console.app import ConsoleApp, audience
-from counterfoil.console.links import DEFAULT_VALIDITY_MS, link_key, make_token, own_name
-from counterfoil.console.process import listener_of
+from counterfoil.console.app import ConsoleApp, audience, listener_of
+from counterfoil.console.sessions import DEFAULT_VALIDITY_MS, link_key, make_token, own_name
 from counterfoil.console.visit import FORM
 from counterfoil.domain.audit import Actor
 from running_service import RunningService, free_port

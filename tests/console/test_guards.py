@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from console.running_console import SAME_ORIGIN, Operator, RunningConsole
-from counterfoil.console.links import own_name
+from counterfoil.console.sessions import own_name
 from records import branch
 
 PATHS = ("/", "/sign-in", "/console.css", "/keys.json", "/nowhere", "/reference")

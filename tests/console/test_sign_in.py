@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from console.running_console import SAME_ORIGIN, Operator, RunningConsole
-from counterfoil.console.links import link_key
-from counterfoil.console.sessions import IDLE_SEC, LONGEST_SEC
+from counterfoil.console.sessions import IDLE_SEC, LONGEST_SEC, link_key
 from counterfoil.settings import SettingsError, load
 
 PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")

@@ -18,7 +18,7 @@ from console.running_console import RunningConsole
 from counterfoil import key_issuing
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
-from counterfoil.checks import cluster, intake, overview
+from counterfoil.checks import cluster, overview
 from counterfoil.checks.findings import Finding, FindingKind
 from counterfoil.console.display import translated as translated_html
 from counterfoil.console.guards import RefusalReason
@@ -88,7 +88,7 @@ def test_warnings_about_watched_folders_are_translated(is_stopped: bool) -> None
     hour = 3_600_000
     folder = WatchedFolder("deliveries", seen_at=0, delivered_at=0, is_stopped=is_stopped)
     seen = WatchedFolder("deliveries", seen_at=3 * hour, delivered_at=0)
-    for finding in (*intake.watched_folders([folder], hour, 0), *intake.watched_folders([seen], 3 * hour, 30)):
+    for finding in (*overview.watched_folders([folder], hour, 0), *overview.watched_folders([seen], 3 * hour, 30)):
         assert (finding.status, finding.subject) == ("warn", "deliveries")
         assert not _ENGLISH_WORDS.findall(THAI.message(finding.message).replace("deliveries", ""))
 
@@ -96,7 +96,7 @@ def test_warnings_about_watched_folders_are_translated(is_stopped: bool) -> None
 @pytest.mark.parametrize("measure", get_args(Measure))
 def test_sudden_changes_are_translated(measure: Measure) -> None:
     alarm = IntakeAlarm(measure=measure, field="bill: lines.qty", count=12, total=1_200, before=0.002)
-    (finding,) = intake.sudden_changes(Intake(judged=1, alarms=[alarm]), 10_800_000)
+    (finding,) = overview.sudden_changes(Intake(judged=1, alarms=[alarm]), 10_800_000)
     assert str(finding.message).startswith("Sudden change, noticed 3 hours ago: ")
     assert set(_ENGLISH_WORDS.findall(THAI.message(finding.message))) <= {"bill", "lines", "qty"}
 

@@ -18,8 +18,8 @@ import pytest
 from cli.command import PYTHON, SHOPS, Command
 from console.running_console import signed_in
 from counterfoil import settings
-from counterfoil.cli.demo_console import MOST_RESTARTS, DemoConsole
 from counterfoil.demo.cluster import LocalCluster
+from counterfoil.demo.console import MOST_RESTARTS, DemoConsole
 from counterfoil.machine.addresses import PortReservation, free_port, is_free
 from waiting import until
 

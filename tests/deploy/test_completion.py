@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.cli.completion import SHELLS, VARIABLE
+from counterfoil.cli.documents import SHELLS, VARIABLE
 from counterfoil.cli.main import COMMANDS
 from deploy.programs import needs_program, output_of
 

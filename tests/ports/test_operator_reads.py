@@ -26,9 +26,9 @@ from counterfoil.operator_reads import (
     QueryTooSlow,
     RecordedRequest,
     RequestFilter,
-    RequestFollower,
 )
 from counterfoil.ports import StoreUnavailable
+from counterfoil.views.requests import RequestFollower
 from ports.backends import OpenUsage, Store
 from ports.conftest import Run
 from ports.open_store import OpenStore
@@ -237,7 +237,7 @@ def test_more_new_requests_than_fit_on_a_page_are_followed(
     recorder: Recorder, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = store.operator_reads()
-    monkeypatch.setattr("counterfoil.operator_reads.FOLLOWED_PER_PAGE", 3)
+    monkeypatch.setattr("counterfoil.views.requests.PER_QUERY", 3)
     now = clock.now_ms()
     follower = RequestFollower(reads, RequestFilter(), now)
     recorder.write(*(record(now + n, request_id=f"r-{n}") for n in range(8)))

@@ -12,8 +12,8 @@ from counterfoil import bootstrap
 from counterfoil.cli.keys import duration
 from counterfoil.cli.options import existing_store, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import echo, print_json, print_note
-from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
-from counterfoil.console.process import serve, sign_in_link
+from counterfoil.console.app import serve, sign_in_link
+from counterfoil.console.sessions import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
 from counterfoil.machine.operator import operator
 from counterfoil.machine.process import SignalSafeEvent

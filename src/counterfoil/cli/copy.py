@@ -9,9 +9,8 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
-from counterfoil.cli.progress import progress
-from counterfoil.cli.recording import audit_entry
-from counterfoil.cli.terminal import DisplayColumn, echo, print_fields, print_json, print_table
+from counterfoil.cli.store import audit_entry
+from counterfoil.cli.terminal import DisplayColumn, echo, print_fields, print_json, print_table, progress
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.moving import CutOver, MoveReport, MoveStage, StoreMove

@@ -11,8 +11,7 @@ from typing import IO, cast
 import click
 from backports import zstd
 
-from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import echo, is_terminal, print_json
+from counterfoil.cli.terminal import echo, is_terminal, print_json, progress
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day

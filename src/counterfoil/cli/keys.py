@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
-from counterfoil.cli.recording import is_without_store, record_new_store
+from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import (
     confirm,
     echo,

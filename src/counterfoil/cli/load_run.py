@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.cli.progress import progress
-from counterfoil.cli.recording import is_without_store, record_new_store
+from counterfoil.cli.store import is_without_store, record_new_store
+from counterfoil.cli.terminal import progress
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms

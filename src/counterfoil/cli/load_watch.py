@@ -13,7 +13,7 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.cli.load_report import print_report
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
-from counterfoil.cli.recording import is_without_store, record_new_store
+from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import echo, print_message
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import Summary

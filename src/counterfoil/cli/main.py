@@ -8,24 +8,25 @@ import gc
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from counterfoil import API_VERSION, __version__
-from counterfoil.cli.usage_errors import CommandContext, usage_message, use_command_context
 from counterfoil.machine.process import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
 # The name and description of each command. A command is implemented by the function `command` in the module of the
-# same name, or in the module that MODULES names.
+# same name, or by the function of its own name in the module that MODULES names.
 COMMANDS = {
     "demo": "Try Counterfoil with an invented restaurant group.",
     "serve": "Serve the API.",
@@ -55,7 +56,11 @@ COMMANDS = {
     "reference": "Write the API reference as HTML, Markdown or llms.txt.",
     "completion": "Print the shell completion script.",
 }
-MODULES = {"settings": "show_settings", "import": "import_"}
+MODULES = {
+    **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
+    **dict.fromkeys(("schema", "completion"), "documents"),
+    "doctor": "status",
+}
 
 # Errors whose messages are written for the operator, each with the prefix of its message. The classes are given by
 # name, so that the modules that define them need not be imported.
@@ -89,6 +94,47 @@ EXTRAS = {
 }
 
 
+# Click's messages about values, and the sentences that replace them. A changed message of Click is printed as it is.
+PLAIN = [
+    (re.compile(pattern, re.DOTALL), sentence)
+    for pattern, sentence in (
+        (r"(.+) is not a valid integer(?: range)?\.", "{0} is not a whole number."),
+        (r"(.+) is not in the range (-?[0-9]+)<=x<=([0-9]+)\.", "{0} is not between {1} and {2}."),
+        (r"(.+) is not in the range x>=(-?[0-9]+)\.", "{0} is too small. The smallest value is {1}."),
+        (r"(.+) does not match the format '%Y-%m-%d'\.", "{0} is not a valid date. Use the format YYYY-MM-DD."),
+        (r"(?:File|Path) (.+) does not exist\.", "the file {0} does not exist."),
+        (r"Directory (.+) does not exist\.", "the folder {0} does not exist."),
+        (r"(?:File|Path) (.+) is a directory\.", "{0} is a folder, not a file."),
+        (r"(?:Directory|Path) (.+) is a file\.", "{0} is a file, not a folder."),
+        (r"(?:File|Directory|Path) (.+) is not readable\.", "{0} cannot be read. Check its permissions."),
+        (r"Got unexpected extra arguments? \((.+)\)", "This command does not accept: {0}."),
+    )
+]
+NEEDED_VALUES = {"DIR": "a folder", "FILE": "a file name", "URL": "a URL"}
+
+
+class CommandContext(click.Context):
+    """A context that adds itself to usage errors without a context, so that they point to the command's own help.
+
+    Click's parser raises such errors, for example if the value of an option is missing.
+    """
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if isinstance(error, click.UsageError) and error.ctx is None:
+            error.ctx = self
+        return super().__exit__(kind, error, trace)
+
+
+def use_command_context(command: click.Command) -> None:
+    """Let a command and its subcommands use CommandContext."""
+    command.context_class = CommandContext
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            use_command_context(inner)
+
+
 class Program(click.Group):
     """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
 
@@ -100,13 +146,15 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, cmd_name)}")
+        # `import` is a keyword of Python.
+        own_module = "import_" if cmd_name == "import" else cmd_name
+        module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, own_module)}")
         if not gc.isenabled():
             # Garbage collection was off during the imports (see `__main__.py`). The objects that exist now stay in use,
             # so the collector need not examine them.
             gc.freeze()
             gc.enable()
-        command: click.Command = module.command
+        command: click.Command = getattr(module, cmd_name if cmd_name in MODULES else "command")
         use_command_context(command)
         return command
 
@@ -240,3 +288,56 @@ def _handle_closed_pipe() -> int:
     """Handle a closed output pipe (as with `| head`) without a message, and return the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
+
+
+# --- usage errors ---------------------------------------------------------------------
+
+
+def usage_message(error: click.UsageError) -> str:
+    """Return the message of a usage error, with the help that the user can read next."""
+    command = error.ctx.command_path if error.ctx else "counterfoil"
+    return f"{_sentence(error)} Try `{command} --help`."
+
+
+def _sentence(error: click.UsageError) -> str:
+    if isinstance(error, click.BadOptionUsage) and error.message.endswith(" requires an argument."):
+        return f"{error.option_name} needs {_needed_value(error)}."
+    if isinstance(error, click.BadParameter) and isinstance(error.param, click.Argument) and not error.param_hint:
+        # Without this, Click shows the choices or the brackets of the usage line as the name.
+        error.param_hint = f"'{_argument_name(error.param)}'"
+    text = error.format_message()
+    if error.message:
+        text = text.replace(error.message, plain(error.message))
+    return text if text.endswith((".", "?", ")")) else f"{text}."
+
+
+def plain(message: str) -> str:
+    """Return a message of Click as a plain sentence, or unchanged if it is not one of those in PLAIN."""
+    for pattern, sentence in PLAIN:
+        found = pattern.fullmatch(message)
+        if found:
+            return sentence.format(*(_with_separators(part) for part in found.groups()))
+    return message
+
+
+def _with_separators(number: str) -> str:
+    """Return a large number with thousands separators. Other texts, and port numbers, are returned unchanged."""
+    return f"{int(number):,}" if re.fullmatch(r"[0-9]{6,}", number) else number
+
+
+def _argument_name(argument: click.Argument) -> str:
+    return (argument.metavar or argument.name or "").strip("[].").upper()
+
+
+def _needed_value(error: click.BadOptionUsage) -> str:
+    """Return what the value of an option is, for example `a folder`."""
+    params = error.ctx.command.params if error.ctx else []
+    option = next((param for param in params if error.option_name in param.opts), None)
+    if option is None:
+        return "a value"
+    if isinstance(option.type, click.Choice):
+        return f"one of these values: {', '.join(option.type.choices)}"
+    if isinstance(option.type, click.types.IntParamType):
+        return "a number"
+    metavar = option.metavar or ""
+    return NEEDED_VALUES.get(metavar) or (f"a value ({metavar})" if metavar else "a value")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from counterfoil.cli.json_option import json_option as json_option  # noqa: PLC0414 - commands import it from here
+from counterfoil.cli.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 

@@ -1,30 +1,35 @@
 """`counterfoil pull`: keep a copy of everything a key can read."""
 
+import os
 import shlex
+import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date
+from typing import Protocol
 
 import click
 from msgspec import Struct, structs
 
-from counterfoil.cli.exit_status import (
+from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.remote import (
     EXPECTED_ERRORS,
+    KEY_VARIABLE,
     QUOTA_SPENT,
     ExitStatus,
+    Remote,
+    duration,
     exit_status,
     exit_with,
     print_error,
+    pull_progress,
+    remote_options,
     sigterm_as_interrupt,
+    since_option,
 )
-from counterfoil.cli.json_option import json_option
-from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.pull_progress import pull_progress
-from counterfoil.cli.pull_then import FollowUp, command_words
-from counterfoil.cli.pull_thread import run_interruptibly
-from counterfoil.cli.remote import Remote, duration, remote_options, since_option
-from counterfoil.cli.terminal import print_fields, print_json, print_note
+from counterfoil.cli.terminal import json_option, print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
 from counterfoil.client.errors import CounterfoilError, Stopped
@@ -33,6 +38,7 @@ from counterfoil.client.pull_state import Origin, State, Tally
 from counterfoil.client.sinks import SinkError, private_files
 from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.process import SignalSafeEvent
 
 ONE_DAY_SEC = 86_400.0
 # How long to wait before another run if the quota was used up in two runs in a row. The second run may have been too
@@ -62,6 +68,17 @@ class PullReport(Struct):
             return False
         # After an error that a retry cannot fix, such as a revoked key, the command runs only if this run made changes.
         return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.has_changes)
+
+
+def command_words(text: str) -> list[str]:
+    """Split a command into its words, as a shell would, but without running a shell."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a valid command: {error}.") from error
+    if not words:
+        raise click.BadParameter("the command is empty.")
+    return words
 
 
 @click.command()
@@ -325,3 +342,107 @@ def _view(report: PullReport) -> dict[str, object]:
         "resumesAt": outcome.resumes_at.isoformat() if outcome.resumes_at else None,
         "error": outcome.error,
     }
+
+
+# --- the command given with --then ----------------------------------------------------
+
+
+REPEATED = "The copy is not affected. The next run with --then runs the command again."
+
+
+class FollowUp:
+    """A command that is run with the results of a pull in environment variables."""
+
+    def __init__(self, words: list[str], target: str) -> None:
+        self._words = words
+        self._target = target
+
+    def run(self, tally: Tally) -> str | None:
+        """Run the command with its output on standard error, and return an error message if it fails.
+
+        Environment variables tell the command the target and how many rows were added, changed and removed. They do
+        not include the API key.
+        """
+        import subprocess  # noqa: PLC0415 - only `--then` needs it
+
+        environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+        environment |= {
+            "COUNTERFOIL_PULL_TARGET": self._target,
+            "COUNTERFOIL_PULL_BILLS_ADDED": str(tally.bills_added),
+            "COUNTERFOIL_PULL_BILLS_CHANGED": str(tally.bills_changed),
+            "COUNTERFOIL_PULL_BILLS_REMOVED": str(tally.bills_removed),
+            "COUNTERFOIL_PULL_MEMBERS_ADDED": str(tally.members_added),
+            "COUNTERFOIL_PULL_MEMBERS_CHANGED": str(tally.members_changed),
+            "COUNTERFOIL_PULL_MEMBERS_REMOVED": str(tally.members_removed),
+        }
+        output = _standard_error()
+        try:
+            done = subprocess.run(
+                self._words,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL if output is None else output,
+                check=False,
+            )
+        except OSError as error:
+            return f"cannot run {self._words[0]}: {error.strerror}. {REPEATED}"
+        if done.returncode:
+            return f"{self._words[0]} exited with status {done.returncode}. {REPEATED}"
+        return None
+
+
+def _standard_error() -> int | None:
+    """Return the file descriptor of standard error, or None if the stream has no descriptor, as in tests."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError):
+        return None
+
+
+# --- interruption ---------------------------------------------------------------------
+
+
+class Stoppable(Protocol):
+    """Work that another thread can stop. `run` then raises `Stopped`."""
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def run_interruptibly(work: Stoppable) -> None:
+    """Run the work to completion, and raise its error if it fails.
+
+    On Ctrl-C, let the work save the rows that it has received, then raise KeyboardInterrupt.
+    """
+    errors: list[BaseException] = []
+    # `Thread.join` is unsuitable: after an interrupted call, it reports that the thread has ended, even if it has not.
+    done = SignalSafeEvent()
+
+    def run() -> None:
+        try:
+            work.run()
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="pull", daemon=True).start()
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        _stop(work, done)
+        if not errors or isinstance(errors[0], Stopped):
+            raise
+    if errors:
+        raise errors[0]
+
+
+def _stop(work: Stoppable, done: SignalSafeEvent) -> None:
+    print_note("saving the rows that have been received, then stopping. Press Ctrl-C again to stop at once.")
+    work.stop()
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        # The open transaction is lost. The copy remains in the state of the last commit.
+        os._exit(INTERRUPTED)

@@ -7,19 +7,20 @@ from decimal import Decimal
 import click
 from msgspec import Struct, field
 
-from counterfoil.cli.exit_status import (
+from counterfoil.cli.remote import (
     DIFFERENT,
     EXPECTED_ERRORS,
     ExitStatus,
+    Remote,
     exit_status,
     exit_with,
     print_error,
+    pull_progress,
+    remote_options,
     sigterm_as_interrupt,
+    since_option,
 )
-from counterfoil.cli.json_option import json_option
-from counterfoil.cli.pull_progress import pull_progress
-from counterfoil.cli.remote import Remote, remote_options, since_option
-from counterfoil.cli.terminal import DisplayColumn, echo, print_json, print_note, print_table
+from counterfoil.cli.terminal import DisplayColumn, echo, json_option, print_json, print_note, print_table
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals

@@ -1,19 +1,27 @@
-"""Options shared by `pull` and `reconcile`: the service, the key and the target."""
+"""What `pull` and `reconcile` share: options for the service, key and target, progress, and the exit status."""
 
 import os
-from collections.abc import Callable
-from datetime import UTC, date, timedelta
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
 
-from counterfoil.client import Client
+from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.terminal import is_terminal, print_message, print_note
+from counterfoil.client import Client, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import checked_url, request_headers
-from counterfoil.client.sinks import TARGET_KINDS, Destination, parse_destination
+from counterfoil.client.errors import CopyMismatch, CounterfoilError
+from counterfoil.client.pull_state import Tally
+from counterfoil.client.sinks import TARGET_KINDS, Destination, SinkError, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import parse_duration
@@ -117,3 +125,96 @@ def _key(file: Path | None, bare: str | None) -> str:
     if not key:
         raise click.UsageError(f"No API key. Use --key-file or set the environment variable {KEY_VARIABLE}.")
     return key
+
+
+# --- progress -------------------------------------------------------------------------
+
+
+@contextmanager
+def pull_progress() -> Iterator[Callable[[Tally], None]]:
+    """Yield a function that shows a tally. It does nothing if standard error is not a terminal."""
+    if not is_terminal(sys.stderr):
+        yield lambda _: None
+        return
+    # Imported here because importing rich takes as long as importing everything else.
+    from counterfoil.cli.pull_display import PullDisplay  # noqa: PLC0415
+
+    with PullDisplay() as display:
+        yield display.show
+
+
+# --- exit status ----------------------------------------------------------------------
+
+
+DIFFERENT, QUOTA_SPENT, UNREACHABLE = 3, 4, 5
+
+
+class ExitStatus(Struct, frozen=True):
+    status: str = "ok"
+    exit_code: int = 0
+    error: str | None = None
+    resumes_at: datetime | None = None
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether the next run may succeed without human intervention. With a wrong key, for example, it cannot."""
+        return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status in ("target", "then")
+
+
+EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
+
+
+def exit_status(error: BaseException) -> ExitStatus:
+    """Return the exit status for an expected error."""
+    message = str(error)
+    match error:
+        case KeyboardInterrupt():
+            return ExitStatus("interrupted", INTERRUPTED)
+        case QuotaSpent():
+            return ExitStatus("quota", QUOTA_SPENT, message, error.resumes_at)
+        case Unreachable():
+            return ExitStatus("unreachable", UNREACHABLE, message)
+        case Refusal():
+            # Treat every server error as temporary, so that schedulers retry.
+            return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, message)
+        case SinkError():
+            return ExitStatus("target", FAILED, message)
+    return ExitStatus("failed", FAILED, message)
+
+
+def print_error(outcome: ExitStatus, resume_note: str) -> None:
+    """Print the error, if there is one, to standard error.
+
+    Add `resume_note` if the run was interrupted, the quota is used up, or the service cannot be reached or fails.
+    """
+    if outcome.error:
+        print_message(outcome.error)
+    if outcome.status == "interrupted" or (
+        outcome.exit_code and outcome.can_retry and outcome.status not in ("target", "then")
+    ):
+        print_note(resume_note)
+
+
+def exit_with(exit_code: int) -> None:
+    if exit_code:
+        raise click.exceptions.Exit(exit_code)
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, so that the copy is closed, and then let the signal end the process."""
+    is_terminated = False
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
+        nonlocal is_terminated
+        is_terminated = True
+        raise KeyboardInterrupt
+
+    previous_handler = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+        if is_terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -16,10 +16,10 @@ from counterfoil.cli.terminal import echo, print_json, print_list, print_note, s
 from counterfoil.domain.access import REQUEST_RECORD_DAYS
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter, RequestFollower
+from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter
 from counterfoil.text import counted, csv_text
 from counterfoil.views.columns import arranged, json_row, plain_text
-from counterfoil.views.requests import columns, find
+from counterfoil.views.requests import RequestFollower, columns, find
 
 FOLLOW_SEC = 1.0
 ERRORS = sorted(problem.code for problem in TABLE)

@@ -4,7 +4,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from counterfoil.console.display import command_line, finding_text
-from counterfoil.console.links import SIGN_IN_PATH
+from counterfoil.console.sessions import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.machine.private_listener import ListenerRequest

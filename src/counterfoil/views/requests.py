@@ -10,21 +10,46 @@ from counterfoil.operator_reads import OperatorReads, RecordedRequest, RecordPos
 from counterfoil.views.columns import ListColumn
 
 PER_QUERY = 1_000
+# A record may be written up to this many milliseconds after the time that it contains.
+LATE_MS = 5_000
 
 
 def find(
-    reads: OperatorReads, wanted: RequestFilter, limit: int
+    reads: OperatorReads, wanted: RequestFilter, limit: int | None
 ) -> tuple[list[RecordedRequest], RecordPosition | None]:
-    """Return up to `limit` requests, from as many pages as needed, and the position after which older ones follow.
+    """Return up to `limit` requests, or all, from as many pages as needed, and the position after which others follow.
 
     A page may have only a few matches, or none.
     """
-    page = reads.requests(wanted, min(limit, PER_QUERY))
-    found = list(page.requests)
-    while page.next and len(found) < limit:
-        page = reads.requests(replace(wanted, before=page.next), min(limit - len(found), PER_QUERY))
+    found: list[RecordedRequest] = []
+    while True:
+        page = reads.requests(wanted, PER_QUERY if limit is None else min(limit - len(found), PER_QUERY))
         found += page.requests
-    return found, page.next
+        if page.next is None or len(found) == limit:
+            return found, page.next
+        wanted = replace(wanted, before=page.next)
+
+
+class RequestFollower:
+    """Finds new request records as they are written, and returns each of them once."""
+
+    def __init__(self, reads: OperatorReads, wanted: RequestFilter, since: int) -> None:
+        self._reads = reads
+        self._wanted = wanted
+        self._newest = since
+        self._returned: set[RecordPosition] = set()
+        self._since = since
+
+    def new_requests(self) -> list[RecordedRequest]:
+        """Return the records that were written since the last call, oldest first."""
+        since = max(self._since, self._newest - LATE_MS)
+        records, _ = find(self._reads, replace(self._wanted, since=since), None)
+        found = [record for record in records if record.position not in self._returned]
+        self._returned = {position for position in self._returned if position[0] >= since}
+        self._returned |= {record.position for record in found}
+        # If only late records were found, the next call must not look further back than `_returned` does.
+        self._newest = max([self._newest, *(record.at for record in found)])
+        return found[::-1]
 
 
 def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[RecordedRequest]]:

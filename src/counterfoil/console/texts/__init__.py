@@ -7,12 +7,7 @@ differ, or if a name is not used. The Thai texts of messages of other parts, suc
 import re
 from typing import Final, Literal
 
-from counterfoil.console.texts import (
-    keys,
-    overview,
-    requests,
-    shell,
-)
+from counterfoil.console.texts import keys, pages, shell
 from counterfoil.console.texts.thai import THAI
 from counterfoil.domain.messages import Catalogue, Message
 
@@ -20,9 +15,8 @@ Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
 TABLE: Final[dict[str, tuple[str, str]]] = {
     **shell.TEXTS,
-    **overview.TEXTS,
+    **pages.TEXTS,
     **keys.TEXTS,
-    **requests.TEXTS,
 }
 _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
 

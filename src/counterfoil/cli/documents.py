@@ -1,13 +1,28 @@
-"""`counterfoil completion`: print a shell completion script for commands, options and their values.
+"""Commands that print documents: `counterfoil schema` and `completion`. They import little, so that they are quick."""
 
-Each time Tab is pressed, the script runs `counterfoil` to get the completions,
-so it never goes out of date. Completion does not need a store.
-"""
+from importlib import resources
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from counterfoil.cli.terminal import print_document
+
+# --- schema ---------------------------------------------------------------------------
+
+
+KINDS = ("shop", "base", "member", "bill")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of a kind of source record. See docs/source-records.md."""
+    document = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
+    print_document(document.read_text(encoding="utf-8").rstrip("\n") + "\n")
+
+
+# --- completion -----------------------------------------------------------------------
+
 
 VARIABLE = "_COUNTERFOIL_COMPLETE"
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
@@ -16,7 +31,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 @click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
+def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script for SHELL.
 
     \b

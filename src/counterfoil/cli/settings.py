@@ -20,9 +20,9 @@ INDENT = "    "
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Print every setting with its value, where the value comes from, and what the setting does."""
     sources = collect({"store": store}, os.environ, ctx.obj)
-    settings = resolve(sources)
+    effective = resolve(sources)
     rows = [
-        (setting.name, display_value(settings, setting.name), sources[setting.name].origin, setting.help)
+        (setting.name, display_value(effective, setting.name), sources[setting.name].origin, setting.help)
         for setting in TABLE
     ]
     if as_json:

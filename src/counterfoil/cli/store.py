@@ -1,0 +1,319 @@
+"""Commands about the store as a whole: `counterfoil init`, `migrate`, `prune`, `backup` and `restore`."""
+
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite.backup import BackupManifest
+from counterfoil.cli.options import existing_store, json_option, require_embedded, settings_from, store_option
+from counterfoil.cli.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.audit import Act, AuditEntry
+from counterfoil.domain.calendar import DAY_MS, iso_utc
+from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.domain.messages import duration
+from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import operator
+from counterfoil.settings import Settings, SettingsError, display_value
+from counterfoil.text import counted, size
+
+# --- audit entries --------------------------------------------------------------------
+
+
+def audit_entry(act: Act, detail: str) -> AuditEntry:
+    """Return an audit entry for an action of the user who runs this command."""
+    return AuditEntry(at=SystemClock().now_ms(), act=act, actor=operator(), detail=detail)
+
+
+def is_without_store(settings: Settings) -> bool:
+    """Return whether the store is embedded and does not exist yet. The command then creates it."""
+    return not settings.database and not bootstrap.store(settings).exists()
+
+
+def record_new_store(settings: Settings) -> None:
+    """Write an audit entry about a new store, and print a message, because the user may have mistyped the path."""
+    record(settings, Act.STORE_CREATED, "")
+    print_note(f"created the store {display_value(settings, 'store')}.")
+
+
+def record(settings: Settings, act: Act, detail: str) -> None:
+    with closing(bootstrap.audit(settings)) as audit:
+        audit.record(audit_entry(act, detail))
+
+
+# --- init -----------------------------------------------------------------------------
+
+
+@click.command()
+@click.option(
+    "--recreate",
+    type=click.Choice(["books", "keys", "usage"]),
+    help="Replace this file with an empty one, if it was lost and there is no backup.",
+)
+@click.option(
+    "--share",
+    is_flag=True,
+    help="Share the books of an embedded store with the group of its folder, so that `load` can run as another user, "
+    "who cannot open the keys.",
+)
+@store_option
+@click.pass_context
+def init(ctx: click.Context, recreate: str | None, share: bool, store: str | None) -> None:
+    """Create an empty store and its deployment secret. An existing store keeps its data.
+
+    `load`, `import --load`, `keys issue` and `demo` also create a store; `serve`
+    never does. On PostgreSQL, run `counterfoil migrate` first, then run `init` with
+    the same login; after that, `serve` can start before anything is loaded.
+    """
+    settings = settings_from(ctx, store=store)
+    if recreate:
+        if settings.database:
+            raise SettingsError("only an embedded store has files that can be recreated.")
+        bootstrap.recreate(settings, recreate)
+        record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
+        echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
+        return
+    if settings.database:
+        _require_owner(settings)
+    if share:
+        if settings.database:
+            raise SettingsError("only the files of an embedded store are shared. On PostgreSQL, each user has a login.")
+        bootstrap.share(settings)
+    is_new = not bootstrap.store(settings).exists()
+    bootstrap.prepare(settings)
+    if is_new:
+        record(settings, Act.STORE_CREATED, "")
+    echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
+    if settings.database and not settings.secret:
+        print_note(
+            f"the deployment secret is in {settings.secret_file}. Every node and every loader needs the same secret: "
+            "set COUNTERFOIL_SECRET or COUNTERFOIL_SECRET_FILE on each of them."
+        )
+
+
+def _require_owner(settings: Settings) -> None:
+    """Raise if the login does not own the schema.
+
+    Only the owner can both initialise a store and write the audit entry about it, so call this first.
+    """
+    permissions = bootstrap.operator_reads(settings).permissions()
+    if permissions and not permissions.owns:
+        raise SettingsError(
+            f"the login {permissions.login} does not own the schema. Run `counterfoil init` with the login that you "
+            "use for `counterfoil migrate`."
+        )
+
+
+# --- migrate --------------------------------------------------------------------------
+
+
+@click.command()
+@click.option(
+    "--roles", is_flag=True, help="Create the roles for serving, loading and administration, with their permissions."
+)
+@click.option("--distribute", is_flag=True, help="Distribute bills and members over the workers of a Citus cluster.")
+@store_option
+@json_option
+@click.pass_context
+def migrate(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
+    """Create or upgrade the schema of a PostgreSQL store. Safe to run concurrently.
+
+    An embedded store is upgraded automatically. The login must own the schema
+    `counterfoil` or be allowed to create it; with --roles, it must be allowed
+    to create roles. Before --distribute, stop every `serve` and `load`.
+    """
+    settings = settings_from(ctx, store=store)
+    if not settings.database and (roles or distribute):
+        flag = "--roles" if roles else "--distribute"
+        raise SettingsError(
+            f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. "
+            "An embedded store has no roles and cannot be distributed."
+        )
+    done = bootstrap.store(settings).migrate(partial(_entry_about, Act.SCHEMA_MIGRATED))
+    distributed = bootstrap.distribute(settings) if distribute else []
+    if distributed:
+        record(settings, Act.TABLES_DISTRIBUTED, ", ".join(distributed))
+    granted = bootstrap.make_roles(settings, partial(_entry_about, Act.ROLES_GRANTED)) if roles else []
+    if as_json:
+        changes = {"migrations": done, "distributed": distributed, "roles": granted}
+        print_json({"store": display_value(settings, "store"), **changes})
+        return
+    echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
+    if distribute:
+        echo(f"Distributed {', '.join(distributed)}." if distributed else "The tables are already distributed.")
+    if granted:
+        echo(f"Roles: {', '.join(granted)}. They cannot log in; grant them to your own logins.")
+
+
+def _entry_about(act: Act, names: list[str]) -> AuditEntry:
+    return audit_entry(act, ", ".join(names))
+
+
+# --- prune ----------------------------------------------------------------------------
+
+
+@click.command()
+@store_option
+@json_option
+@click.pass_context
+def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
+    """Delete old request records, daily totals and cursors, and old removals from the change feed.
+
+    Request records are kept for 90 days, daily totals and removals for 400
+    days, and unused cursors for 7 days. A running service does this
+    automatically every hour.
+    """
+    settings = existing_store(ctx, store)
+    with closing(bootstrap.usage(settings)) as usage:
+        records, totals = usage.prune()
+    with closing(bootstrap.cursors(settings)) as cursors:
+        expired = cursors.prune()
+    removals = _prune_removals(settings)
+    deleted_records, deleted_totals = counted(records, "request record"), counted(totals, "daily total")
+    deleted_removals = counted(removals, "removal")
+    counts = f"{deleted_records}, {deleted_totals}, {counted(expired, 'expired cursor')}, {deleted_removals}"
+    record(settings, Act.RECORDS_PRUNED, counts)
+    if as_json:
+        print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "removals": removals})
+        return
+    echo(
+        f"Deleted {deleted_records} older than {REQUEST_RECORD_DAYS} days and "
+        f"{deleted_totals} older than {DAILY_TOTAL_DAYS} days. Expired {counted(expired, 'unused cursor')}. "
+        f"Deleted {deleted_removals} older than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
+    )
+
+
+def _prune_removals(settings: Settings) -> int:
+    """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
+    permissions = bootstrap.operator_reads(settings).permissions()
+    if permissions and not (permissions.serves or permissions.loads):
+        print_note(
+            f"the login {permissions.login} cannot delete removals from the change feed, so none were deleted. "
+            "The service deletes them."
+        )
+        return 0
+    with closing(bootstrap.ledger(settings)) as ledger:
+        return ledger.prune_removals()
+
+
+# --- backup and restore ---------------------------------------------------------------
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--without-secret",
+    is_flag=True,
+    help="Leave the deployment secret out of the backup. You must keep your own copy of it.",
+)
+@store_option
+@json_option
+@click.pass_context
+def backup(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
+    """Back up a store to the new folder DIR. The service can keep running.
+
+    The backup contains the three databases and the deployment secret. DIR is
+    created only when the backup is complete and verified. A secret set in
+    COUNTERFOIL_SECRET is not copied, and neither are rejects files.
+
+    Exit status: 0 if the backup is complete and verified, 1 if it failed.
+    """
+    settings = existing_store(ctx, store)
+    require_embedded(settings)
+    manifest = bootstrap.back_up(settings, folder, with_secret=not without_secret)
+    if as_json:
+        print_json({"folder": str(folder), **_manifest_json(manifest)})
+        return
+    total_bytes = sum(file.size_bytes for file in manifest.files.values())
+    print_fields(
+        [
+            ("backup", f"{folder} (verified)"),
+            ("size", size(total_bytes)),
+            ("bills", f"{manifest.rows('books', 'bills'):,}"),
+            ("members", f"{manifest.rows('books', 'members'):,}"),
+            ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+            ("horizon", iso_utc(manifest.horizon)),
+            ("secret", "included" if manifest.has_secret else "not included"),
+        ]
+    )
+    if not manifest.has_secret:
+        print_note("the backup cannot be used without the deployment secret. Keep a copy of the secret elsewhere.")
+
+
+def _manifest_json(manifest: BackupManifest) -> dict[str, object]:
+    return {
+        "createdAt": iso_utc(manifest.created_at),
+        "horizon": iso_utc(manifest.horizon),
+        "hasSecret": manifest.has_secret,
+        "files": manifest.files,
+    }
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--replace", is_flag=True, help="Replace the existing store. Its files are kept in a subfolder.")
+@click.option("--yes", is_flag=True, help="Skip the --replace confirmation prompt.")
+@store_option
+@json_option
+@click.pass_context
+def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
+    """Restore the backup in DIR, which was created with `counterfoil backup`.
+
+    Stop the service and all loads first. The backup is verified before anything
+    is changed. The horizon is raised to the current time, so that marks for
+    updatedSince stay valid. All marks of the change feed become invalid: a
+    client that sends one gets mark_expired and must read everything again. All
+    cursors become invalid too: a client that sends one gets bad_cursor and must
+    read its list again from the beginning.
+
+    Exit status: 0 if the backup was restored, 1 if the restore failed.
+    """
+    settings = settings_from(ctx, store=store)
+    require_embedded(settings)
+    if replace and not yes:
+        if not is_terminal(sys.stdin):
+            raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)
+        confirm(f"Replace the store {display_value(settings, 'store')}?")
+    restored = bootstrap.restore(settings, folder, operator(), replace=replace)
+    manifest = restored.manifest
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "backupTakenAt": iso_utc(manifest.created_at),
+                "horizon": iso_utc(restored.horizon),
+                "clockBehindMs": restored.clock_behind_ms,
+                "previousFiles": None if restored.kept_in is None else str(restored.kept_in),
+                "unreadable": restored.replaced.unreadable,
+            }
+        )
+    else:
+        print_fields(
+            [
+                ("restored", f"{display_value(settings, 'store')} from {folder}"),
+                ("backup taken", iso_utc(manifest.created_at)),
+                ("bills", f"{manifest.rows('books', 'bills'):,}"),
+                ("members", f"{manifest.rows('books', 'members'):,}"),
+                ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+                ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
+                ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
+                ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
+                *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
+            ]
+        )
+        echo()
+        echo("Before you start the service, do the following:")
+        carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
+        if not carried:
+            echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")
+        echo(f"- Keys that were issued after {iso_utc(manifest.created_at)} are lost: issue new ones.")
+        echo("Then load the deliveries again, beginning with those from shortly before the backup.")
+    if restored.clock_behind_ms:
+        print_note(
+            f"the clock is {duration(restored.clock_behind_ms)} behind the horizon. Check the clock against NTP "
+            "before you start the service."
+        )
