@@ -298,8 +298,8 @@ def test_an_ambiguous_date_order_must_be_given_by_the_operator(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (b"PK\x03\x04", "is an Excel workbook or a ZIP archive. Save the sheet as CSV"),
-        (b"\xd0\xcf\x11\xe0", "is an Excel workbook"),
+        (b"PK\x03\x04", "cannot be read as a workbook"),
+        (b"\xd0\xcf\x11\xe0", "is an old Excel workbook"),
         (b"\x1f\x8b", "is compressed with gzip"),
         (b"%PDF-1.7", "is a PDF document"),
         (b"", "is empty"),

@@ -81,6 +81,7 @@ EXPECTED_ERRORS = {
 EXTRAS = {
     "granian": "server",
     "isal": "server",
+    "openpyxl": "server",
     "prometheus_client": "server",
     "uvloop": "server",
     "waitress": "server",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.domain.calendar import zone_named
 from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TEXT
@@ -126,6 +127,9 @@ class FileLayout(Struct, frozen=True):
     fill_down: tuple[str, ...] = ()
     headings: dict[str, str] = {}
     """The heading that the mapping uses for each heading that a file may have instead, such as in another language."""
+    decimal: str = "."
+    """The decimal mark with which the numbers of a workbook are written, so that the mapping reads them."""
+    decimals: dict[str, str] = {}
 
 
 class DatabaseMapping(Struct, frozen=True, kw_only=True):
@@ -185,7 +189,7 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     parser = _Parser(name)
     parser.known(content, SECTIONS, "")
     line = content.get("line")
-    return ImportMapping(
+    mapping = ImportMapping(
         name=name,
         recognition=parser.recognition(content.get("recognise")),
         file=parser.file(parser.table(content, "file"), parser.table(content, "headings")),
@@ -203,6 +207,10 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
         totals=parser.totals(content.get("totals")),
         database=parser.database(content.get("database")),
     )
+    tables = (mapping.bill, *((mapping.line,) if mapping.line else ()), *mapping.payments)
+    cells = [source.total_of or source for table in tables for source in table.fields.values()]
+    decimals = {name: one.numbers.decimal for one in cells if one.numbers for name in one.names()}
+    return replace(mapping, file=replace(mapping.file, decimal=mapping.numbers.decimal, decimals=decimals))
 
 
 def _is_cell(value: Table[str, Any]) -> bool:

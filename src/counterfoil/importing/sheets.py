@@ -1,24 +1,30 @@
-"""Reads the tables of an export row by row: finds the header row, and notes the line where each row begins."""
+"""Reads CSV files and Excel workbooks row by row: finds the header row, and notes the line where each row begins."""
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterator
-from itertools import islice
+import warnings
+import zipfile
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import date, datetime, time
+from decimal import Decimal
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from msgspec import Struct
 
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
-from counterfoil.importing.values import clean
+from counterfoil.importing.values import NO_RESULT, clean
 from counterfoil.text import printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+WORKBOOK = b"PK\x03\x04"
 # The first bytes of files that are often mistaken for CSV, and what to do with such files.
 NOT_CSV = {
-    b"PK\x03\x04": "is an Excel workbook or a ZIP archive. Save the sheet as CSV (UTF-8) or unpack the archive first.",
-    b"\xd0\xcf\x11\xe0": "is an Excel workbook. Save the sheet as CSV (UTF-8) first.",
+    WORKBOOK: "is an Excel workbook or a ZIP archive, not CSV.",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls), or has a password. Save it as .xlsx without a password.",
     b"\x1f\x8b": "is compressed with gzip. Unpack it first.",
     b"%PDF": "is a PDF document. Export the bills as CSV.",
     b"<": "is a web page or XML, even if its name ends in .xls. Export the bills as CSV or xlsx.",
@@ -31,6 +37,12 @@ HEADING_ROWS = 15
 """The number of rows in which the header row is looked for."""
 # The maximum length of a cell. Without a limit, a missing quote could turn the rest of the file into one cell.
 MAX_CELL = 1024 * 1024
+MAX_TEXTS = 256 * 1024 * 1024
+"""The maximum size of a workbook's texts, in bytes of XML. They take about twice as much memory."""
+ROUNDED_FROM = 10**15
+"""A spreadsheet keeps 15 digits of a number."""
+_XML_FORMULA = re.compile(rb"<(?:\w+:)?f[ />]")
+_XML_CHUNK = 1024 * 1024
 _SEPARATOR_LINE = re.compile(r"\ufeff?\"?sep=(.)\"?\s*", re.IGNORECASE)
 _LONE = re.compile("[\udc80-\udcff\N{REPLACEMENT CHARACTER}]")
 
@@ -53,6 +65,14 @@ class TableRow(Struct, frozen=True):
     cells: list[str]
 
 
+class Heading(Struct, frozen=True):
+    """The header row of a file, and whether it has the expected columns."""
+
+    line: int
+    names: list[str]
+    fits: bool
+
+
 class TableFile(Protocol):
     """A file with a table whose header row has been found."""
 
@@ -65,7 +85,12 @@ class TableFile(Protocol):
 
 def open_table(path: Path, layout: FileLayout = FileLayout(), fits: Fits | None = None) -> TableFile:  # noqa: B008 - frozen
     """Open a file. If the layout does not say where the header row is, it is the first of the top rows that fits."""
-    return CsvFile(path, layout, fits)
+    try:
+        with path.open("rb") as raw:
+            is_workbook = raw.read(len(WORKBOOK)) == WORKBOOK
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+    return WorkbookFile(path, layout, fits) if is_workbook else CsvFile(path, layout, fits)
 
 
 class CsvFile:
@@ -85,9 +110,9 @@ class CsvFile:
         separator = _SEPARATOR_LINE.fullmatch(lines[0])
         self._lines_to_skip = 1 if separator else 0
         self.delimiter = layout.delimiter or (separator[1] if separator else delimiter_of(lines, layout.heading_line))
-        self._headings = layout.headings
-        self.heading_line, names = self._heading(layout.heading_line, fits)
-        self.sheet = Sheet(self._name, numbered(names, self._name))
+        heading = self._heading(layout, fits)
+        self.heading_line = heading.line
+        self.sheet = Sheet(self._name, numbered(heading.names, self._name))
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         with self._open() as text:
@@ -142,27 +167,13 @@ class CsvFile:
                     # A till that does not double the quotes within a cell. The row ends where its line ends.
                     yield line, next(csv.reader([lines.latest], delimiter=self.delimiter))
 
-    def _heading(self, wanted: int | None, fits: Fits | None) -> tuple[int, list[str]]:
-        """Return the line of the header row, and its cells."""
-        first: tuple[int, list[str]] | None = None
+    def _heading(self, layout: FileLayout, fits: Fits | None) -> Heading:
         with self._open() as text:
-            for row_number, record in enumerate(self._records(text)):
-                if isinstance(record, RowProblem):
-                    continue
-                line, names = record[0], [self._headings.get(name, name) for name in map(clean, record[1])]
-                while names and not names[-1]:
-                    names.pop()
-                if wanted is not None and line >= wanted:
-                    return line, names
-                if wanted is None and names:
-                    if fits is None or fits(names):
-                        return line, names
-                    first = first or (line, names)
-                if wanted is None and row_number >= HEADING_ROWS:
-                    break
-        if first is None:
-            raise ImportFailed(f"{self._name} has no header row: it ends before line {wanted or 1}.")
-        return first
+            records = (record for record in self._records(text) if not isinstance(record, RowProblem))
+            found = find_heading(records, layout, fits)
+        if found is None:
+            raise ImportFailed(f"{self._name} has no header row: it ends before line {layout.heading_line or 1}.")
+        return found
 
     def _open(self) -> TextIO:
         errors = "replace" if self.encoding.startswith("utf-16") else "surrogateescape"
@@ -194,6 +205,126 @@ class _LatestLine:
             yield line
 
 
+class WorkbookFile:
+    """A sheet of an Excel workbook (.xlsx): the one that the layout names, or the only visible one that fits.
+
+    Its cells become the texts that a CSV export would contain. A number is read as the spreadsheet shows it, with 15
+    significant digits. A longer one has lost digits, so it stays in scientific notation, which neither an ID nor an
+    amount may have. Rows are read one by one; only the texts of a workbook are kept in memory.
+    """
+
+    def __init__(self, path: Path, layout: FileLayout, fits: Fits | None = None) -> None:
+        self._path = path
+        self._name = printable(path.name)
+        self._layout = layout
+        self._has_formulas = self._check_archive()
+        self._title, heading = self._choose_sheet(fits)
+        self.heading_line = heading.line
+        self.sheet = Sheet(self._name, numbered(heading.names, self._name))
+
+    def rows(self) -> Iterator[TableRow | RowProblem]:
+        columns = self.sheet.columns
+        width = len(columns)
+        marks = [self._layout.decimals.get(name, self._layout.decimal) for name in columns]
+        for line, cells in islice(self._cells(self._title, marks), self.heading_line, None):
+            while len(cells) > width and not cells[-1]:
+                cells.pop()
+            if len(cells) > width:
+                yield RowProblem(BAD_ROW, f"has {len(cells)} cells, but the header row has {width}", line, self._name)
+            elif any(cells):
+                yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
+
+    def _check_archive(self) -> bool:
+        """Refuse an archive that is not a workbook or does not fit in memory. Return whether it has formulas."""
+        try:
+            with zipfile.ZipFile(self._path) as archive:
+                if "xl/workbook.xml" not in archive.namelist():
+                    raise ImportFailed(f"{self._name} is a ZIP archive. Unpack it first.")
+                texts = sum(one.file_size for one in archive.infolist() if one.filename.endswith("sharedStrings.xml"))
+                if texts > MAX_TEXTS:
+                    raise ImportFailed(f"{self._name} has more than 256 MiB of texts. Save the sheet as CSV (UTF-8).")
+                sheets = [one for one in archive.infolist() if one.filename.startswith("xl/worksheets/")]
+                return any(_has_formulas(archive, one) for one in sheets)
+        except OSError as error:
+            raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+            raise self._damaged(error) from error
+
+    def _choose_sheet(self, fits: Fits | None) -> tuple[str, Heading]:
+        """Return the title of the sheet to read, and its header row."""
+        with self._opened() as workbook:
+            titles = [one.title for one in workbook.worksheets]
+            visible = [one.title for one in workbook.worksheets if one.sheet_state == "visible"]
+        wanted = self._layout.sheet
+        if wanted is not None and wanted not in titles:
+            raise ImportFailed(f"{self._name} has no sheet {wanted}. Its sheets are: {', '.join(titles)}.")
+        found: dict[str, Heading] = {}
+        for title in [wanted] if wanted is not None else visible:
+            with closing(self._cells(title)) as rows:
+                heading = find_heading(rows, self._layout, fits)
+            if heading:
+                found[title] = heading
+        fitting = [title for title, heading in found.items() if heading.fits]
+        chosen = fitting or list(found)
+        if not chosen:
+            raise ImportFailed(f"{self._name} is empty.")
+        if len(chosen) > 1:
+            problem = "more than one sheet that fits" if fitting else "no sheet with the expected columns"
+            raise ImportFailed(f"{self._name} has {problem}: {', '.join(chosen)}. Set file.sheet in the mapping.")
+        return chosen[0], found[chosen[0]]
+
+    @contextmanager
+    def _opened(self, *, has_results: bool = True) -> Iterator[Any]:
+        """Open the workbook, with the results of formulas or with the formulas themselves."""
+        from openpyxl import load_workbook  # noqa: PLC0415 - few imports need it, and it takes 0.2 s
+
+        try:
+            with warnings.catch_warnings():
+                # openpyxl warns about parts that it does not read, such as rules for valid input.
+                warnings.simplefilter("ignore")
+                with closing(load_workbook(self._path, read_only=True, data_only=has_results)) as workbook:
+                    yield workbook
+        except ImportFailed:
+            raise
+        except Exception as error:
+            # A damaged workbook fails with errors of many kinds.
+            raise self._damaged(error) from error
+
+    def _cells(self, title: str, marks: Sequence[str] = ()) -> Generator[tuple[int, list[str]], None, None]:
+        """Yield the number and the texts of each row. `marks` has the decimal mark of each column."""
+        with ExitStack() as opened:
+            sheets = [opened.enter_context(self._opened())[title]]
+            if self._has_formulas:
+                sheets.append(opened.enter_context(self._opened(has_results=False))[title])
+            for sheet in sheets:
+                # The size that a workbook states for a sheet may be wrong. It would cut off rows and columns.
+                sheet.reset_dimensions()
+            for line, (row, *formulas) in enumerate(zip(*(sheet.iter_rows() for sheet in sheets), strict=True), 1):
+                texts = [_text(cell, mark) for cell, mark in zip_longest(row, marks[: len(row)], fillvalue=".")]
+                for position, cell in enumerate(formulas[0] if formulas else ()):
+                    if cell.data_type == "f" and not texts[position]:
+                        texts[position] = NO_RESULT
+                yield line, texts
+
+    def _damaged(self, error: Exception) -> ImportFailed:
+        return ImportFailed(f"{self._name} cannot be read as a workbook, so it may be damaged or incomplete: {error}")
+
+
+def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits: Fits | None) -> Heading | None:
+    """Return the header row: that in the layout's line, the first of the top rows that fits, or the first row."""
+    first: Heading | None = None
+    wanted = layout.heading_line
+    for line, cells in islice(rows, wanted or HEADING_ROWS):
+        names = [layout.headings.get(name, name) for name in map(clean, cells)]
+        while names and not names[-1]:
+            names.pop()
+        heading = Heading(line, names, fits is None or fits(names))
+        if line >= wanted if wanted else names and heading.fits:
+            return heading
+        first = first or (heading if names and not wanted else None)
+    return first
+
+
 def encoding_of(start: bytes, wanted: str | None) -> str:
     """Return the encoding of a file: from its byte order mark, from the mapping, or UTF-8 by default."""
     for mark, encoding in BYTE_ORDER_MARKS.items():
@@ -223,3 +354,35 @@ def numbered(names: list[str], file: str) -> dict[str, int]:
             unique = f"{name} ({number})"
         columns[unique] = position
     return columns
+
+
+def _has_formulas(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
+    with archive.open(part) as text:
+        before = b""
+        while chunk := text.read(_XML_CHUNK):
+            if _XML_FORMULA.search(before + chunk):
+                return True
+            before = chunk[-20:]
+    return False
+
+
+def _text(cell: Any, mark: str) -> str:
+    """Return the text of a cell. A number has the decimal mark that the mapping expects in its column."""
+    match cell.value:
+        case None:
+            return ""
+        case str(value):
+            return clean(value)
+        case bool(value):
+            return "true" if value else "false"
+        case int(value) | float(value):
+            if abs(value) >= ROUNDED_FROM:
+                return f"{float(value):.15g}"
+            return format(Decimal(f"{value:.15g}"), "f").replace(".", mark)
+        case datetime() as value:
+            is_day = value.time() == time() and "h" not in cell.number_format.lower()
+            return value.date().isoformat() if is_day else value.isoformat()
+        case date() | time() as value:
+            return value.isoformat()
+        case value:
+            return str(value)

@@ -15,6 +15,7 @@ from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
     NO_BILL,
     NO_ID,
+    UNREADABLE_VALUE,
     Imported,
     ImportedRecord,
     ImportFailed,
@@ -25,7 +26,7 @@ from counterfoil.importing.results import (
 from counterfoil.importing.sheets import Sheet, TableRow, open_table
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.table_bills import TableBillConverter, cell_text, matches, missing_columns, positions_of
-from counterfoil.importing.values import AUTO, is_order_ambiguous, is_rounded_id, order_evidence, shown
+from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_rounded_id, order_evidence, shown
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 NOT_BILLS = "the mapping says that such rows are not bills"
@@ -183,6 +184,8 @@ class TableImport:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
         sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
         has_several_rows = one.kind != BILL or self._is_flat
+        cells = mapped_cells(self._mapping, one.kind, is_flat=self._is_flat)
+        positions = list({at for _, source, _ in cells for at in positions_of(source, one.sheet)})
         latest_key, unread = "", None
         for row in self._rows(one):
             if isinstance(row, SkippedRow):
@@ -199,6 +202,9 @@ class TableImport:
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
+            if error := next((row.cells[at] for at in positions if row.cells[at] in ERRORS), None):
+                problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
+                self._doubtful[key] = RowProblem(UNREADABLE_VALUE, problem, row.line, row.sheet.name)
             if one.kind == BILL:
                 self._note_order(dated, row)
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
@@ -285,9 +291,12 @@ class TableImport:
     def _bill(self, converter: TableBillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
+            is_own = unread.reason == UNREADABLE_VALUE
+            where = f"line {unread.line} of {unread.file}"
             detail = (
-                f"may be incomplete: line {unread.line} of {unread.file}, next to one of its rows, "
-                f"may belong to it, but {unread.detail}"
+                f"is not complete: {where} {unread.detail}"
+                if is_own
+                else f"may be incomplete: {where}, next to one of its rows, may belong to it, but {unread.detail}"
             )
             yield RejectedRow(first.sheet.name, first.line, unread.reason, detail, group.key)
             return

@@ -28,6 +28,25 @@ EXACT = Context(prec=120, traps=[Inexact, InvalidOperation, Overflow])
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
 
+NO_RESULT = "#RESULT?"
+"""The text of a formula whose result a workbook does not contain."""
+# What a spreadsheet writes where it cannot compute a value.
+ERRORS = frozenset(
+    {
+        "#N/A",
+        "#REF!",
+        "#VALUE!",
+        "#DIV/0!",
+        "#NAME?",
+        "#NULL!",
+        "#NUM!",
+        "#SPILL!",
+        "#CALC!",
+        "#GETTING_DATA",
+        NO_RESULT,
+    }
+)
+
 _CURRENCY = re.compile(
     r"[฿$€£¥₫₱₹₩₭៛]|THB|USD|EUR|GBP|JPY|SGD|MYR|IDR|VND|PHP|LAK|KHR|MMK|HKD|TWD|CNY|AUD|SAR|AED|baht|บาท|Rp|RM",
     re.IGNORECASE,

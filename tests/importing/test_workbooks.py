@@ -1,0 +1,213 @@
+"""Excel workbooks: types, dates and long IDs stay as they are, and the right sheet is read."""
+
+import zipfile
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openpyxl import Workbook
+
+from counterfoil.importing.mapping import FileLayout
+from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sheets import TableRow, open_table
+from importing.exports import HEADING, MAPPING, imported
+
+HEADINGS = HEADING.strip().split(",")
+EVENING = datetime(2026, 11, 14, 18, 5)  # noqa: DTZ001 - cells of a workbook have no zone
+
+
+def workbook(folder: Path, rows: list[list[Any]], name: str = "export.xlsx", **others: list[list[Any]]) -> Path:
+    """Write a workbook with these rows, and with the other sheets."""
+    book = Workbook()
+    for title, content in {"Sheet": rows, **others}.items():
+        sheet = book["Sheet"] if title == "Sheet" else book.create_sheet(title)
+        for row in content:
+            sheet.append(row)
+    book.save(folder / name)
+    return folder / name
+
+
+def cells(folder: Path, *values: Any, layout: FileLayout = FileLayout()) -> list[str]:  # noqa: B008 - frozen
+    path = workbook(folder, [[f"Column {number}" for number in range(len(values))], list(values)])
+    [row] = open_table(path, layout).rows()
+    assert isinstance(row, TableRow)
+    return row.cells
+
+
+def test_a_workbook_is_imported_like_a_csv_file(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [
+        ["Sales report"],
+        [],
+        HEADINGS,
+        ["A1", EVENING, "Khao soi", 2, 190, 240.5],
+        ["A1", EVENING, "Iced tea", 1, 50.5, 240.5],
+        ["Total", None, None, 3, 240.5, 240.5],
+    ]
+    found = imported("csv", workbook(tmp_path, rows), mapping=MAPPING)
+    assert found.bill["closedAt"] == "2026-11-14T18:05:00"
+    assert found.bill["amounts"] == {"net": "240.5"}
+    assert [line["total"] for line in found.bill["lines"]] == ["190", "50.5"]
+    assert [one.computed for one in found.totals] == [one.stated for one in found.totals]
+    assert [one.line for one in found.skipped] == [6]
+
+
+def test_every_type_of_cell_becomes_the_text_of_a_csv_export(tmp_path: Path) -> None:
+    values: list[Any] = [
+        123456789012345,
+        0.1 + 0.2,
+        1e-7,
+        True,
+        None,
+        " text ",
+        EVENING,
+        date(2026, 11, 14),
+        time(18, 5),
+    ]
+    assert cells(tmp_path, *values, timedelta(hours=30), "00123") == [
+        "123456789012345",
+        "0.3",
+        "0.0000001",
+        "true",
+        "",
+        "text",
+        "2026-11-14T18:05:00",
+        "2026-11-14",
+        "18:05:00",
+        "1 day, 6:00:00",
+        "00123",
+    ]
+
+
+def test_midnight_is_a_time_if_the_cell_shows_times(tmp_path: Path) -> None:
+    book = Workbook()
+    midnight = datetime(2026, 11, 14)  # noqa: DTZ001 - as above
+    book["Sheet"].append(["A", "B"])
+    book["Sheet"].append([midnight, midnight])
+    book["Sheet"]["A2"].number_format = "dd/mm/yyyy"
+    book["Sheet"]["B2"].number_format = "dd/mm/yyyy hh:mm"
+    book.save(tmp_path / "export.xlsx")
+    [row] = open_table(tmp_path / "export.xlsx").rows()
+    assert isinstance(row, TableRow)
+    assert row.cells == ["2026-11-14", "2026-11-14T00:00:00"]
+
+
+def test_a_number_has_the_decimal_mark_of_its_column_so_that_it_is_not_read_as_thousands(tmp_path: Path) -> None:
+    """The mapping says that texts have decimal commas, but a cell that is a number has no mark at all."""
+    mapping = (
+        '[shop]\nid = "s"\n[numbers]\ndecimal = ","\n[bill]\nid = "No"\namounts.net = "Net"\n'
+        'amounts.tip = { column = "Tip", decimal = "." }\namounts.vat = "Vat"\n'
+    )
+    export = workbook(tmp_path, [["No", "Net", "Tip", "Vat"], ["1", 1.234, 5.678, "1.234,5"]])
+    assert imported("csv", export, mapping=mapping).bill["amounts"] == {"net": "1.234", "tip": "5.678", "vat": "1234.5"}
+
+
+@pytest.mark.parametrize("number", [1234567890123456, 130000000000000001, 1.3e18])
+def test_an_id_that_is_a_number_of_16_digits_is_rejected_because_digits_are_lost(tmp_path: Path, number: float) -> None:
+    rows: list[list[Any]] = [
+        HEADINGS,
+        [number, EVENING, "Tea", 1, 50, 50],
+        [123456789012345, EVENING, "Tea", 1, 50, 50],
+    ]
+    found = imported("csv", workbook(tmp_path, rows), mapping=MAPPING)
+    assert (found.bill["id"], found.reasons) == ("123456789012345", [("export.xlsx", 2, "no_id")])
+
+
+def test_a_long_id_that_is_text_stays_as_it_is(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [HEADINGS, ["1300000000000000123", EVENING, "Tea", 1, 50, 50]]
+    assert imported("csv", workbook(tmp_path, rows), mapping=MAPPING).bill["id"] == "1300000000000000123"
+
+
+@pytest.mark.parametrize("value", ["#N/A", "=B2*2"], ids=["error", "formula without a result"])
+@pytest.mark.parametrize("column", [0, 2, 4])
+def test_an_error_and_a_formula_without_a_result_reject_their_bill(tmp_path: Path, value: str, column: int) -> None:
+    row: list[Any] = ["A1", EVENING, "Tea", 1, 50, 50]
+    row[column] = value
+    rows: list[list[Any]] = [HEADINGS, row, ["A2", EVENING, "Tea", 1, 50, 50]]
+    found = imported("csv", workbook(tmp_path, rows), mapping=MAPPING)
+    assert ([bill["id"] for bill in found.bills], found.reasons) == (["A2"], [("export.xlsx", 2, "unreadable_value")])
+
+
+def test_an_error_in_a_column_that_is_not_mapped_does_not_matter(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [[*HEADINGS, "Margin"], ["A1", EVENING, "Tea", 1, 50, 50, "#DIV/0!"]]
+    assert imported("csv", workbook(tmp_path, rows), mapping=MAPPING).rejected == []
+
+
+ROWS: list[list[Any]] = [HEADINGS, ["A1", EVENING, "Tea", 1, 50, 50]]
+OTHER: list[list[Any]] = [["Item", "Price"], ["Tea", 50]]
+
+
+def test_the_only_sheet_with_the_columns_of_the_mapping_is_read(tmp_path: Path) -> None:
+    assert imported("csv", workbook(tmp_path, OTHER, Receipts=ROWS), mapping=MAPPING).bill["id"] == "A1"
+
+
+def test_two_sheets_that_fit_are_a_question_that_the_mapping_answers(tmp_path: Path) -> None:
+    second: list[list[Any]] = [HEADINGS, ["B1", EVENING, "Tea", 1, 50, 50]]
+    export = workbook(tmp_path, ROWS, Monday=second)
+    with pytest.raises(ImportFailed, match=r"more than one sheet that fits: Sheet, Monday. Set file\.sheet"):
+        imported("csv", export, mapping=MAPPING)
+    assert imported("csv", export, mapping=MAPPING + '[file]\nsheet = "Monday"\n').bill["id"] == "B1"
+
+
+def test_a_sheet_that_the_workbook_does_not_have_is_named_with_those_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match=r"has no sheet Monday. Its sheets are: Sheet, Tuesday\."):
+        imported("csv", workbook(tmp_path, ROWS, Tuesday=ROWS), mapping=MAPPING + '[file]\nsheet = "Monday"\n')
+
+
+def test_no_sheet_with_the_columns_names_the_sheets(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match="no sheet with the expected columns: Sheet, Other"):
+        imported("csv", workbook(tmp_path, OTHER, Other=OTHER), mapping=MAPPING)
+
+
+def test_a_hidden_sheet_is_read_only_if_the_mapping_names_it(tmp_path: Path) -> None:
+    book = Workbook()
+    hidden = book.create_sheet("Old")
+    hidden.sheet_state = "hidden"
+    for sheet, bill in ((book["Sheet"], "A1"), (hidden, "Z9")):
+        sheet.append(HEADINGS)
+        sheet.append([bill, EVENING, "Tea", 1, 50, 50])
+    book.save(tmp_path / "export.xlsx")
+    assert imported("csv", tmp_path / "export.xlsx", mapping=MAPPING).bill["id"] == "A1"
+    named = imported("csv", tmp_path / "export.xlsx", mapping=MAPPING + '[file]\nsheet = "Old"\n')
+    assert named.bill["id"] == "Z9"
+
+
+def test_a_wrong_size_of_a_sheet_does_not_cut_off_rows(tmp_path: Path) -> None:
+    """Some programs write that a sheet has only its first cell."""
+    export = workbook(tmp_path, ROWS)
+    with zipfile.ZipFile(export) as original, zipfile.ZipFile(tmp_path / "wrong.xlsx", "w") as changed:
+        for name in original.namelist():
+            changed.writestr(name, original.read(name).replace(b'<dimension ref="A1:F2"', b'<dimension ref="A1"'))
+    assert imported("csv", tmp_path / "wrong.xlsx", mapping=MAPPING).bill["amounts"] == {"net": "50"}
+
+
+def test_a_merged_cell_has_its_value_in_its_first_row_only(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book["Sheet"]
+    for row in (HEADINGS, ["A1", EVENING, "Tea", 1, 50, 90], [None, None, "Rice", 1, 40, None]):
+        sheet.append(row)
+    for letter in "ABF":
+        sheet.merge_cells(f"{letter}2:{letter}3")
+    book.save(tmp_path / "export.xlsx")
+    found = imported("csv", tmp_path / "export.xlsx", mapping=MAPPING)
+    assert (found.bills, [one.reason for one in found.rejected]) == ([], ["no_id", "no_id"])
+    filled = imported(
+        "csv", tmp_path / "export.xlsx", mapping=MAPPING + '[file]\nfillDown = ["Bill", "Date", "Total"]\n'
+    )
+    assert [line["name"] for line in filled.bill["lines"]] == ["Tea", "Rice"]
+
+
+def test_a_damaged_workbook_and_another_archive_are_refused(tmp_path: Path) -> None:
+    whole = workbook(tmp_path, ROWS).read_bytes()
+    (tmp_path / "cut.xlsx").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ImportFailed, match="cannot be read as a workbook"):
+        imported("csv", tmp_path / "cut.xlsx", mapping=MAPPING)
+    with zipfile.ZipFile(tmp_path / "files.zip", "w") as archive:
+        archive.writestr("bills.csv", HEADING)
+    with pytest.raises(ImportFailed, match="is a ZIP archive"):
+        imported("csv", tmp_path / "files.zip", mapping=MAPPING)
+
+
+def test_a_workbook_without_cells_is_called_empty(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match="is empty"):
+        imported("csv", workbook(tmp_path, []), mapping=MAPPING)
