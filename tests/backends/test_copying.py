@@ -16,7 +16,7 @@ from msgspec import json
 
 import servers
 from actors import OPERATOR
-from backends.test_same_answers import agreed, moved, of_kind, read_all, same_key
+from backends.test_same_answers import agreed, load_a_world, of_kind, read_all, same_key
 from cli.command import PYTHON
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.backends.postgres.move_target import PostgresMoveTarget
@@ -28,7 +28,6 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.moving import TABLES, CutOver, MoveRefused, StoreMove
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from ingest.loaders import lines_of_a_world
 from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
@@ -78,11 +77,7 @@ def arrived(service: RunningService, target: str, folder: Path) -> RunningServic
 def test_the_copy_answers_every_request_as_the_source_did(
     server: Postgres, tmp_path: Path, service: RunningService
 ) -> None:
-    lines = lines_of_a_world()
-    service.load(*lines[: len(lines) // 2], batch=37)
-    service.clock.advance(5)
-    service.load(*lines, batch=200)
-    service.load(moved(lines))
+    lines = load_a_world(service)
     franchises = sorted({str(one["franchiseId"]) for one in of_kind(lines, "shop") if one.get("franchiseId")})
     keys = [same_key([service], Scope("franchise", franchise)) for franchise in franchises]
     target = server.fresh_database()[1]

@@ -30,13 +30,19 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningS
             for kind in BACK_ENDS
             for place in [open_services.enter_context(backend_settings(kind))]
         ]
-        lines = lines_of_a_world()
-        for service in services:
-            service.load(*lines[: len(lines) // 2], batch=37)
-            service.clock.advance(5)
-            service.load(*lines, batch=200)
-            service.load(moved(lines))
+        load_a_world(*services)
         yield services
+
+
+def load_a_world(*services: RunningService) -> list[bytes]:
+    """Load the same deliveries into each service; return their lines. The last delivery changes a shop's time zone."""
+    lines = lines_of_a_world()
+    for service in services:
+        service.load(*lines[: len(lines) // 2], batch=37)
+        service.clock.advance(5)
+        service.load(*lines, batch=200)
+        service.load(moved(lines))
+    return lines
 
 
 def of_kind(lines: list[bytes], kind: str) -> list[dict[str, Any]]:

@@ -6,9 +6,8 @@ from contextlib import ExitStack, closing
 import pytest
 
 from backends.test_same_answers import *  # noqa: F403 - every test of the file
-from backends.test_same_answers import moved
+from backends.test_same_answers import load_a_world
 from citus.cluster import cluster
-from ingest.loaders import lines_of_a_world
 from running_service import RunningService
 
 
@@ -21,10 +20,5 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningS
             stack.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
             for kind, place in places.items()
         ]
-        lines = lines_of_a_world()
-        for service in services:
-            service.load(*lines[: len(lines) // 2], batch=37)
-            service.clock.advance(5)
-            service.load(*lines, batch=200)
-            service.load(moved(lines))
+        load_a_world(*services)
         yield services

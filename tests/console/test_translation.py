@@ -232,14 +232,10 @@ def test_every_refused_request_has_a_text() -> None:
     "entered",
     [
         {"per_min": "0"},
-        {"per_day": "1000000001"},
         {"label": " "},
-        {"label": "x" * 201},
         {"label": "two\nlines"},
         {"scope": ""},
-        {"scope": "other", "other_kind": "shop", "other_id": "x" * 513},
         {"scope": "other", "other_kind": "franchise", "other_id": "x" * 513},
-        {"scope": "other", "other_kind": "shop", "other_id": "a\nb"},
     ],
 )
 def test_refused_values_of_the_form_for_a_new_key_are_explained_in_thai(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from records import Record, base, branch, fresh, member, removal
+from records import Record, base, branch, fresh, member
 from running_service import RunningService
 
 USER = "U" + "0123456789abcdef" * 2
@@ -120,14 +120,6 @@ def test_the_most_recently_created_of_several_records_is_returned(shared_service
     assert ask(shared_service, key, of).json()["data"]["memberId"] == shared_service.token(records[1]["id"])
 
 
-def test_when_the_most_recent_record_is_removed_the_one_before_it_is_returned(shared_service: RunningService) -> None:
-    of = branch()
-    old = member(of, createdAt="2024-01-01T00:00:00Z", messaging=account())
-    new = member(of, createdAt="2025-01-01T00:00:00Z", messaging=account())
-    key = open_base(shared_service, old, new, removal(new), of=of)
-    assert ask(shared_service, key, of).json()["data"]["memberId"] == shared_service.token(old["id"])
-
-
 @pytest.mark.parametrize(
     ("channel", "found"), [("bot-now", True), ("bot-before", True), (None, True), ("another-bot", False)]
 )
@@ -144,19 +136,3 @@ def test_a_member_with_several_accounts_is_found_by_each(shared_service: Running
     of = branch()
     key = open_base(shared_service, member(of, messaging=account() + account(STRANGER)), of=of)
     assert ask(shared_service, key, of).json()["data"] == ask(shared_service, key, of, STRANGER).json()["data"]
-
-
-def test_an_account_that_was_unlinked_is_not_found(shared_service: RunningService) -> None:
-    of = branch()
-    record = member(of, messaging=account())
-    key = open_base(shared_service, record, record | {"messaging": []}, of=of)
-    assert ask(shared_service, key, of).json()["error"] == "not_found"
-
-
-def test_a_member_who_moved_to_another_base_is_found_there_only(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    old, new = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    record = member(old, messaging=account())
-    shared_service.load(old, new, record, record | {"providerId": new["providerId"]})
-    key = shared_service.key(franchise=franchise, messaging_lookup=True)
-    assert [ask(shared_service, key, of).status_code for of in (old, new)] == [404, 200]

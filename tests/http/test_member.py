@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from records import base, branch, fresh, member, removal, shop
+from records import base, branch, member, removal
 from running_service import RunningService
 
 FIELDS_WITHOUT_PERMISSION = 16
@@ -76,28 +76,6 @@ def test_all_reasons_for_not_finding_a_member_get_the_same_answer(shared_service
     assert answers[0].json()["error"] == "not_found"
 
 
-def test_a_member_of_another_franchises_base_is_not_found(shared_service: RunningService) -> None:
-    mine, theirs = branch(), branch()
-    record = member(theirs)
-    shared_service.load(mine, theirs, record)
-    assert (
-        shared_service.error(
-            f"members/{shared_service.token(record['id'])}", shared_service.key(franchise=mine["franchiseId"])
-        )
-        == "not_found"
-    )
-
-
-def test_a_shop_without_a_membership_programme_finds_nobody(shared_service: RunningService) -> None:
-    of, theirs = shop(), branch()
-    record = member(theirs)
-    shared_service.load(of, theirs, record)
-    assert (
-        shared_service.error(f"members/{shared_service.token(record['id'])}", shared_service.key(shop=of["id"]))
-        == "not_found"
-    )
-
-
 def test_a_member_removed_and_loaded_again_has_the_same_token(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
@@ -106,13 +84,3 @@ def test_a_member_removed_and_loaded_again_has_the_same_token(shared_service: Ru
     assert shared_service.error(path, key) == "not_found"
     shared_service.load(record)
     assert shared_service.data(path, key)["memberId"] == shared_service.token(record["id"])
-
-
-def test_a_branch_that_changes_its_base_changes_the_base_that_its_key_covers(shared_service: RunningService) -> None:
-    of = branch()
-    record = member(of)
-    shared_service.load(of, record)
-    key, path = shared_service.key(shop=of["id"]), f"members/{shared_service.token(record['id'])}"
-    assert shared_service.get(path, key).status_code == 200
-    shared_service.load(of | {"providerId": fresh("base")})
-    assert shared_service.error(path, key) == "not_found"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from records import EVER, Record, base, bill, branch, fresh, member, members, removal, shop
+from records import EVER, Record, base, bill, branch, fresh, member, members, shop
 from running_service import START_MS, RunningService
 
 FIELDS = [
@@ -302,22 +302,6 @@ def test_members_are_listed_in_the_order_of_their_sign_up(shared_service: Runnin
     assert tokens(shared_service, of, key) == [shared_service.token(record["id"]) for record in records]
 
 
-def test_members_without_a_readable_sign_up_are_listed_last(shared_service: RunningService) -> None:
-    of = branch()
-    unknown, known = member(of, createdAt="?"), member(of)
-    of, key = open_base(shared_service, unknown, known, of=of)
-    assert tokens(shared_service, of, key) == [shared_service.token(record["id"]) for record in (known, unknown)]
-
-
-def test_members_who_signed_up_together_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
-    of = branch()
-    records = [member(of) for _ in range(5)]
-    of, key = open_base(shared_service, *records, of=of)
-    before = tokens(shared_service, of, key)
-    shared_service.load(*[record | {"rank": "silver"} for record in records[::-1]])
-    assert tokens(shared_service, of, key) == before
-
-
 # --- scope --------------------------------------------------------------------------------
 
 
@@ -421,10 +405,3 @@ def test_a_cursor_that_is_not_a_token_of_the_base_is_a_bad_cursor(shared_service
     of = branch()
     of, key = open_base(shared_service, member(of), of=of)
     assert shared_service.error("members", key, providerId=of["providerId"], cursor=cursor) == "bad_cursor"
-
-
-def test_a_removed_member_is_no_longer_listed(shared_service: RunningService) -> None:
-    of = branch()
-    stays, goes = members(of, 2)
-    of, key = open_base(shared_service, stays, goes, removal(goes), of=of)
-    assert tokens(shared_service, of, key) == [shared_service.token(stays["id"])]

@@ -95,36 +95,12 @@ def test_a_franchises_key_lists_every_branch_of_it_and_no_other(shared_service: 
     assert [row["shopId"] for row in rows] == [record["id"] for record in branches]
 
 
-def test_branches_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    branches = [branch(franchiseId=franchise) for _ in range(5)]
-    shared_service.load(*branches)
-    key = shared_service.key(franchise=franchise)
-    before = [row["shopId"] for row in shared_service.data("shops", key)]
-    shared_service.load(*[record | {"name": "Renamed"} for record in reversed(branches)])
-    assert [row["shopId"] for row in shared_service.data("shops", key)] == before
-
-
 def test_a_removed_branch_is_skipped(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     stays, goes = branch(franchiseId=franchise), branch(franchiseId=franchise)
     shared_service.load(stays, goes, removal(goes))
     rows = shared_service.data("shops", shared_service.key(franchise=franchise))
     assert [row["shopId"] for row in rows] == [stays["id"]]
-
-
-def test_a_shop_that_was_removed_and_comes_back_is_listed_again(shared_service: RunningService) -> None:
-    record = shop()
-    shared_service.load(record, removal(record))
-    assert listed(shared_service, record)["shopId"] == record["id"]
-
-
-def test_a_branch_that_changes_its_franchise_changes_its_list(shared_service: RunningService) -> None:
-    old, new = fresh("franchise"), fresh("franchise")
-    record = branch(franchiseId=old)
-    shared_service.load(record, record | {"franchiseId": new})
-    listings = [shared_service.data("shops", shared_service.key(franchise=franchise)) for franchise in (old, new)]
-    assert [len(rows) for rows in listings] == [0, 1]
 
 
 def test_branches_of_two_franchises_may_share_a_membership_base(shared_service: RunningService) -> None:

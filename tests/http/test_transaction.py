@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from records import bill, branch, fresh, line, removal, shop
+from records import bill, branch, fresh, line, shop
 from running_service import RunningService
 
 FIELDS = [
@@ -302,39 +302,6 @@ def test_a_missing_bill_and_one_out_of_scope_get_the_same_answer(shared_service:
     outside, missing = (shared_service.get(f"transactions/{asked}", key) for asked in (record["id"], fresh("bill")))
     assert (outside.status_code, outside.content) == (missing.status_code, missing.content)
     assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
-
-
-def test_a_bill_of_another_shop_is_not_found_with_a_shops_key(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    record = bill(neighbour)
-    shared_service.load(mine, neighbour, record)
-    assert shared_service.error(f"transactions/{record['id']}", shared_service.key(shop=mine["id"])) == "not_found"
-
-
-def test_a_removed_bill_is_not_found(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of)
-    shared_service.load(of, record, removal(record))
-    assert shared_service.error(f"transactions/{record['id']}", shared_service.key(shop=of["id"])) == "not_found"
-
-
-def test_a_bill_of_a_removed_shop_can_still_be_read(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of)
-    shared_service.load(of, record, removal(of))
-    assert shared_service.data(f"transactions/{record['id']}", shared_service.key(shop=of["id"]))["id"] == record["id"]
-
-
-def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service: RunningService) -> None:
-    one, other = shop(), shop()
-    number = fresh("bill")
-    shared_service.load(one, other, bill(one, id=number, cashier="One"), bill(other, id=number, cashier="Other"))
-    cashiers = [
-        shared_service.data(f"transactions/{number}", shared_service.key(shop=of["id"]))["cashier"]
-        for of in (one, other)
-    ]
-    assert cashiers == ["One", "Other"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from records import EVER, Record, bill, bills, branch, fresh, line, member, removal, shop
+from records import EVER, Record, bill, bills, branch, line, member, shop
 from running_service import RunningService
 
 
@@ -62,15 +62,6 @@ def test_bills_are_listed_in_the_order_of_their_last_change(shared_service: Runn
     assert ids(shared_service, of, key, EVER) == [record["id"] for record in (three, two, one)]
 
 
-def test_a_bill_appears_once_however_often_it_changed(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, of=of)
-    for number in range(4):
-        shared_service.load(record | {"cashier": f"Cashier {number}"})
-    assert ids(shared_service, of, key, EVER) == [record["id"]]
-
-
 def test_a_voided_bill_appears_again_in_an_incremental_read(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
@@ -79,12 +70,6 @@ def test_a_voided_bill_appears_again_in_an_incremental_read(shared_service: Runn
     shared_service.load(record | {"void": {"reason": "Wrong table"}})
     (row,) = page(shared_service, of, key, mark)["data"]
     assert (row["id"], row["status"], row["voidReason"]) == (record["id"], "void", "Wrong table")
-
-
-def test_a_bill_from_before_change_tracking_never_appears(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, bill(of, history=True), of=of)
-    assert ids(shared_service, of, key, EVER) == []
 
 
 def test_a_bill_from_before_change_tracking_appears_once_it_changes(shared_service: RunningService) -> None:
@@ -97,14 +82,6 @@ def test_a_bill_from_before_change_tracking_appears_once_it_changes(shared_servi
     assert row["updatedAt"] is not None
 
 
-def test_a_known_bill_does_not_become_history(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, of=of)
-    shared_service.load(record | {"history": True, "cashier": "Somebody else"})
-    assert ids(shared_service, of, key, EVER) == [record["id"]]
-
-
 def test_a_bill_without_a_readable_time_appears(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, closedAt="?")
@@ -112,34 +89,11 @@ def test_a_bill_without_a_readable_time_appears(shared_service: RunningService) 
     assert ids(shared_service, of, key, EVER) == [record["id"]]
 
 
-def test_a_removed_bill_no_longer_appears(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, removal(record), of=of)
-    assert ids(shared_service, of, key, EVER) == []
-
-
-def test_an_old_bill_from_a_till_that_was_offline_counts_as_a_change(shared_service: RunningService) -> None:
-    of, key = open_shop(shared_service)
-    mark = page(shared_service, of, key, EVER)["serverTime"]
-    late = bill(of, closedAt="2025-12-30T12:00:00+07:00")
-    shared_service.load(late)
-    assert ids(shared_service, of, key, mark) == [late["id"]]
-
-
 def test_a_till_whose_clock_is_ahead_does_not_stamp_the_change(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, closedAt="2031-01-01T12:00:00+07:00", updatedAt="2031-01-01T12:00:00+07:00")
     of, key = open_shop(shared_service, record, of=of)
     assert updated_at(shared_service, key, record).startswith("2026-01-01")
-
-
-def test_changes_of_other_shops_do_not_appear(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    record = bill(mine)
-    shared_service.load(mine, neighbour, record, bill(neighbour))
-    assert ids(shared_service, mine, shared_service.key(franchise=franchise), EVER) == [record["id"]]
 
 
 def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningService) -> None:
