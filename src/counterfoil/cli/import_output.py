@@ -1,6 +1,6 @@
 """Writes imported records to a file or to standard output, or loads them into the store."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -11,14 +11,18 @@ from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load_report import print_report, report_view
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_for_check, run_load
 from counterfoil.cli.terminal import echo, print_json
+from counterfoil.cli.totals import print_totals
+from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
-from counterfoil.ingest.checking import RejectExamples
+from counterfoil.ingest.checking import RecordTotals, RejectExamples
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import Source
 from counterfoil.machine.files import StandardOutput, draft_of, open_output
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import counted
 
 STANDARD_OUTPUT = "-"
 _encode = json.Encoder().encode
@@ -43,43 +47,74 @@ class ImportedSource(Source):
         )
 
 
-def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportTally, *, as_json: bool) -> None:
-    """Write the records as NDJSON, then print the summary."""
+def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
+    """Return a function that reads the facts of a shop from the store, or returns None if the store cannot be read.
+
+    A closing time in the store decides to which business day a bill belongs.
+    """
+    if not settings.database and not (settings.store / "books.sqlite3").exists():
+        return lambda _: None
+    reads = bootstrap.operator_reads(settings)
+
+    def facts(shop_id: str) -> KnownFacts | None:
+        try:
+            return reads.facts(shop_id)
+        except (StoreUnavailable, StoreMismatch):
+            return None
+
+    return facts
+
+
+def _lines(records: Iterable[ImportedRecord], totals: RecordTotals) -> Iterator[bytes]:
+    for one in records:
+        line = _encode(one.record)
+        totals.add(one.record, line)
+        yield line + b"\n"
+
+
+def write_records(records: Iterable[ImportedRecord], totals: RecordTotals, output: str) -> None:
+    """Write the records as NDJSON, and add them up."""
+    lines = _lines(records, totals)
     if output == STANDARD_OUTPUT:
         out = StandardOutput()
-        for one in records:
-            out.write(_encode(one.record) + b"\n")
+        for line in lines:
+            out.write(line)
         out.flush()
-        print_tally(tally, to_stderr=True)
         return
     path = Path(output)
     if path.exists() and not path.is_file():
         # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
-        _write_to(path, path, records)
+        _write_to(path, path, lines)
     else:
         with draft_of(path) as draft:
-            _write_to(draft, path, records)
-    if as_json:
-        print_json(tally_view(tally))
-    else:
-        print_tally(tally, to_stderr=False)
+            _write_to(draft, path, lines)
 
 
-def check_records(records: Iterable[ImportedRecord], tally: ImportTally, *, as_json: bool) -> None:
-    """Convert the records without writing them, then print the summary."""
-    for _ in records:
+def check_records(records: Iterable[ImportedRecord], totals: RecordTotals) -> None:
+    """Convert the records without writing them, and add them up."""
+    for _ in _lines(records, totals):
         pass
+
+
+def print_import(tally: ImportTally, totals: RecordTotals, as_json: bool, is_check: bool, to_stderr: bool) -> None:
+    """Print the summary of an import that does not load the records."""
     if as_json:
-        print_json({**tally_view(tally), "check": True})
+        view = {**tally_view(tally), "unusable": totals.unusable, "totals": totals.totals.report()}
+        print_json({**view, "check": True} if is_check else view)
         return
-    print_tally(tally, to_stderr=False)
-    echo("Nothing was written. Run the same command without --check to write the records.")
+    print_tally(tally, to_stderr=to_stderr)
+    print_totals(totals.totals.report(), to_stderr=to_stderr)
+    if totals.unusable:
+        bills = counted(totals.unusable, "bill")
+        echo(f"A load would reject {bills}: run `counterfoil load --check` to see why.", err=to_stderr)
+    if is_check:
+        echo("Nothing was written. Run the same command without --check to write the records.", err=to_stderr)
 
 
-def _write_to(path: Path, name: Path, records: Iterable[ImportedRecord]) -> None:
+def _write_to(path: Path, name: Path, lines: Iterable[bytes]) -> None:
     with open_output(path, name=name) as file:
-        for one in records:
-            file.write(_encode(one.record) + b"\n")
+        for line in lines:
+            file.write(line)
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
@@ -92,21 +127,19 @@ def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_che
 
 
 def load_records(
-    settings: Settings,
-    records: Iterable[ImportedRecord],
-    name: str,
-    tally: ImportTally,
-    *,
-    as_json: bool,
-    is_check: bool,
+    settings: Settings, records: Iterable[ImportedRecord], name: str, tally: ImportTally, *, is_check: bool
 ) -> LoadReport:
-    """Load the records, or only check them. Print the summaries of the import and the load; return the report."""
+    """Load the records, or only check them, and return the report."""
     rejects = RejectExamples() if is_check else new_rejects_file(settings, name)
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records, tally))
     run_load(settings, report)
+    return report
+
+
+def print_load(report: LoadReport, tally: ImportTally, *, as_json: bool) -> None:
+    """Print the summaries of an import and its load."""
     if as_json:
         print_json({**report_view(report), "import": tally_view(tally)})
     else:
         print_tally(tally, to_stderr=False)
         print_report(report, as_json=False)
-    return report

@@ -11,8 +11,16 @@ from msgspec import Struct, field, json
 
 from counterfoil.cli.terminal import echo, style
 from counterfoil.domain.intake import MAX_REMEMBERED
-from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
+from counterfoil.importing.results import (
+    REJECT_REASONS,
+    ExportTotals,
+    Imported,
+    ImportedRecord,
+    RejectedRow,
+    SkippedRow,
+)
 from counterfoil.machine.files import open_output
+from counterfoil.text import counted
 
 MAX_SHOWN = 20
 COLUMN = 10
@@ -29,6 +37,13 @@ class ImportTally(Struct):
     rejects_file: Path | None = None
     recognised: dict[str, str] = {}
     """What each file was recognised as, by its name."""
+    export_totals: list[ExportTotals] = []
+    """The totals that the export itself states."""
+
+    @property
+    def wrong_totals(self) -> list[ExportTotals]:
+        """The totals of the export that differ from the sums of its rows."""
+        return [total for total in self.export_totals if total.stated != total.computed]
 
 
 class ImportRejects:
@@ -78,6 +93,8 @@ def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportReje
                     else:
                         tally.shops += 1
                     yield one
+                case ExportTotals():
+                    tally.export_totals.append(one)
                 case SkippedRow():
                     tally.skipped[one.reason] += 1
                 case RejectedRow():
@@ -114,6 +131,22 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
             f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.",
             err=to_stderr,
         )
+    _print_export_totals(tally, to_stderr=to_stderr)
+
+
+def _print_export_totals(tally: ImportTally, *, to_stderr: bool) -> None:
+    wrong = tally.wrong_totals
+    for total in wrong[:MAX_SHOWN]:
+        difference = f"{total.stated:,f}, but its rows add up to {total.computed:,f}"
+        echo(f"{total.file} line {total.line}: the export states that {total.column} is {difference}.", err=to_stderr)
+    if wrong:
+        echo(
+            f"{len(wrong):,} of {counted(len(tally.export_totals), 'total')} of the export differ. "
+            "Check whether rows are missing, and which column fills which field.",
+            err=to_stderr,
+        )
+    elif tally.export_totals:
+        echo(f"{counted(len(tally.export_totals), 'total')} of the export agree with the rows.", err=to_stderr)
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:
@@ -127,4 +160,5 @@ def tally_view(tally: ImportTally) -> dict[str, object]:
         "reasons": dict(tally.rejected),
         "rejects": tally.first_rejects[:MAX_SHOWN],
         "rejectsFile": str(tally.rejects_file) if tally.rejects_file else None,
+        "exportTotals": tally.export_totals,
     }

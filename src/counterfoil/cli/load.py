@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.cli.load_files import why_not_loaded
 from counterfoil.cli.load_report import print_accepted, print_report
@@ -18,9 +19,10 @@ from counterfoil.cli.load_run import (
     run_load,
 )
 from counterfoil.cli.load_watch import WatchOptions, watch
-from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import print_message
+from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
@@ -38,6 +40,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     check: bool
     quarantine: Path | None
     accept_change: bool
+    expect_net: tuple[ExpectedNet, ...]
     watch: Path | None
     delete_loaded: bool
     as_json: bool
@@ -76,6 +79,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Accept a sudden change in this load as normal. Without SOURCE, accept the change in the latest loads.",
 )
+@expect_net_option
 @click.option(
     "--watch",
     type=click.Path(path_type=Path, file_okay=False),
@@ -101,7 +105,8 @@ def command(
     Loading the same records twice is safe. To resume an interrupted load, run
     the same command again. Exit status: 0 if all lines were loaded, 3 if some
     lines or links were rejected, 6 if the records were loaded but differ sharply from those
-    of earlier loads, 1 if the load failed, 130 if it was interrupted.
+    of earlier loads, 1 if the load failed or the net is not the one of --expect-net,
+    130 if it was interrupted.
     """
     settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
@@ -115,14 +120,30 @@ def command(
             "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
         )
     if given.sources:
+        if given.expect_net and not given.check:
+            _require_net(settings, given)
         raise click.exceptions.Exit(_load(settings, given))
     if not given.accept_change:
         raise click.UsageError("Missing argument 'SOURCE...'.")
     print_accepted(accept_change(settings), given.as_json)
 
 
-def _load(settings: Settings, given: LoadOptions) -> int:
-    """Load the sources, print the summary, and return the exit status."""
+def _require_net(settings: Settings, given: LoadOptions) -> None:
+    """Check the sources, and end the command if they do not add up to the expected net. Nothing is written then."""
+    if "-" in given.sources:
+        raise click.UsageError(
+            "--expect-net reads the source twice, which standard input does not allow. Save it to a file first."
+        )
+    status = _load(settings, replace(given, check=True, rejects=None, quarantine=None, accept_change=False), quiet=True)
+    if status in (FAILED, INTERRUPTED):
+        raise click.exceptions.Exit(status)
+
+
+def _load(settings: Settings, given: LoadOptions, *, quiet: bool = False) -> int:
+    """Load the sources, print the summary, and return the exit status.
+
+    If `quiet`, the summary is printed only if the bills do not add up to the expected net.
+    """
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
@@ -145,13 +166,19 @@ def _load(settings: Settings, given: LoadOptions) -> int:
         report.quarantined = quarantined(why_not_loaded(records), quarantine)
     if given.accept_change and not report.interrupted:
         report.accepted = accept_change(settings)
-    print_report(report, given.as_json)
-    return _exit_status(report)
+    differences = [] if report.interrupted else net_differences(given.expect_net, report.summary.totals)
+    if differences or not quiet:
+        print_report(report, given.as_json)
+    for difference in differences:
+        print_message(str(difference))
+    return FAILED if differences else _exit_status(report)
 
 
 def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
-    if given.sources or given.check or given.rejects or given.accept_change:
-        raise click.UsageError("--watch cannot be used with SOURCE, --check, --rejects or --accept-change.")
+    if given.sources or given.check or given.rejects or given.accept_change or given.expect_net:
+        raise click.UsageError(
+            "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
+        )
     options = WatchOptions(
         folder=folder,
         quarantine=given.quarantine,

@@ -6,6 +6,7 @@ from counterfoil.cli.load_fields import alarm_rows, alarm_view, field_rows, fiel
 from counterfoil.cli.load_files import file_rows, file_view
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.terminal import echo, print_fields, print_json
+from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.checking import RejectExamples
@@ -38,6 +39,7 @@ def print_report(report: LoadReport, as_json: bool) -> None:
         pairs.append(("rejects file", str(report.rejects.path)))
     pairs += field_rows(summary.fields, with_lines=report.check) + file_rows(report.records, report.quarantined)
     print_fields(pairs + alarm_rows(report.alarms))
+    print_totals(summary.totals.report())
     for note in _notes(report):
         echo(note)
     if report.accepted:
@@ -118,6 +120,7 @@ def report_view(report: LoadReport) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "linesPerSecond": round(report.per_second),
         "interrupted": report.interrupted,
+        "totals": summary.totals.report(),
         **field_view(summary.fields),
         **file_view(report.records, report.quarantined),
         "alarms": alarm_view(report.alarms),

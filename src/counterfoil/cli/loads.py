@@ -1,4 +1,4 @@
-"""`counterfoil loads`: list the latest loads, or the rejected lines of one load."""
+"""`counterfoil loads`: list the latest loads, or the control totals and the rejected lines of one load."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,8 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import print_json, print_list, print_note
+from counterfoil.cli.totals import print_totals
+from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import LoadRow
@@ -23,9 +25,10 @@ from counterfoil.views.columns import json_row
 @json_option
 @click.pass_context
 def command(ctx: click.Context, number: int | None, limit: int, store: str | None, as_json: bool) -> None:
-    """List the latest loads, newest first, or the rejected lines of load NUMBER.
+    """List the latest loads, newest first, or the totals and the rejected lines of load NUMBER.
 
-    The store remembers the latest 100 loads, and up to 1,000 rejected lines of each.
+    The store remembers the latest 100 loads; of each, the totals of up to 1,000
+    pairs of shop and day, and up to 1,000 rejected lines.
     Rejected lines are listed without their text, which may contain personal
     data; the rejects file has the text.
 
@@ -41,7 +44,7 @@ def command(ctx: click.Context, number: int | None, limit: int, store: str | Non
             raise click.ClickException(
                 f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
             )
-        _print_rejects(load, reads.rejects(number, views.MOST_REJECTS), as_json)
+        _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
 
 
 def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
@@ -54,12 +57,17 @@ def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
         print_note("nothing has been loaded yet. Run `counterfoil load` to load source records.")
 
 
-def _print_rejects(load: LoadRow, rejects: Sequence[RejectedLine], as_json: bool) -> None:
+def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[RejectedLine], as_json: bool) -> None:
     columns = views.rejects({})
     if as_json:
         lines = [json_row(columns, reject) for reject in rejects]
-        print_json({**json_row(views.columns(SystemClock().now_ms()), load), "rejects": lines})
+        row = json_row(views.columns(SystemClock().now_ms()), load)
+        print_json({**row, "totals": totals, "rejects": lines})
         return
+    if totals:
+        print_totals(totals)
+    else:
+        print_note(f"the store has no totals of load {load.number}, because it has not ended, or ended with an error.")
     if not rejects:
         print_note(f"the store has no rejected lines from load {load.number}.")
         return

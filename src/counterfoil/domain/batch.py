@@ -36,6 +36,7 @@ from counterfoil.domain.changes import (
     ShopRow,
     digest_of,
 )
+from counterfoil.domain.control_totals import figures_of, lines_amount
 from counterfoil.domain.members import template_of
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
@@ -87,6 +88,7 @@ def encoded_bill(change: PutBill) -> EncodedBill:
     """Return the bill with everything that its row needs, except for the stamp."""
     closed, bill = change.closed, change.closed.bill
     body = _encode(bill)
+    accounting_day = bill.business_date or bill.bill_date
     return EncodedBill(
         bill.shop_id,
         bill.id,
@@ -99,6 +101,13 @@ def encoded_bill(change: PutBill) -> EncodedBill:
         digest_of(body),
         change.known,
         change.rev,
+        figures_of(
+            int(accounting_day.replace("-", "")) if accounting_day else NO_DAY,
+            bill.status,
+            bill.amounts,
+            lines_amount(bill.items),
+            bill.payments,
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.domain.bills import ClosedBill
+from counterfoil.domain.control_totals import Figures
 from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
@@ -95,6 +96,7 @@ class EncodedBill(Struct, frozen=True, gc=False):
     digest: bytes
     known: KnownFacts
     rev: float | None
+    figures: Figures
 
     @property
     def key(self) -> RecordKey:

@@ -28,6 +28,7 @@ from counterfoil.domain.bills import (
     withheld_parts,
 )
 from counterfoil.domain.changes import NO_DAY, EncodedBill, KnownFacts, digest_of
+from counterfoil.domain.control_totals import figures_of, line_amount
 from counterfoil.domain.pos_values import (
     SHORT_ID_LENGTH,
     WHOLE_MILLIONTHS,
@@ -154,12 +155,16 @@ _NUL = b"\\u0000"
 
 
 class _PublishedLine(Struct, frozen=True, gc=False):
-    """A published line whose shop's facts hide its `rootId` or some categories.
+    """A published line, and what it adds to the sum of the lines if its total is known.
 
-    `root_id` is the hidden ID. `categories` are all categories of the line, if some are hidden.
+    The shop's facts may hide its `rootId` or some of its categories. `root_id` is the hidden ID. `categories` are all
+    categories of the line, if some are hidden.
     """
 
     item: Raw
+    amount: Number | None
+    is_plain: bool
+    """True if the amount is known and nothing is hidden."""
     root_id: str | None
     categories: list[str] | None
 
@@ -169,7 +174,7 @@ class _Shop(Struct, gc=False):
 
     known: KnownFacts
     zone: tzinfo
-    published: dict[bytes, Raw | _PublishedLine]
+    published: dict[bytes, _PublishedLine]
 
 
 CleanBill = tuple[EncodedBill, bool, bool]
@@ -192,7 +197,7 @@ class CleanBillReader:
         self._facts_of = facts_of
         self._token_of = token_of
         self._shops: dict[str, _Shop] = {}
-        self._published: dict[tuple[bool, tuple[str, ...]], dict[bytes, Raw | _PublishedLine]] = {}
+        self._published: dict[tuple[bool, tuple[str, ...]], dict[bytes, _PublishedLine]] = {}
         self._kept = 0
 
     def read(self, line: bytes) -> CleanBill | None:
@@ -208,10 +213,10 @@ class CleanBillReader:
                 return None
             roots: dict[int, str] = {}
             categories: dict[int, list[str]] = {}
-            items = self._items(lines, shop, roots, categories) if lines else []
+            items, total = self._items(lines, shop, roots, categories) if lines else ([], None)
         except (DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        return self._clean_bill(record, shop, items, roots, categories)
+        return self._clean_bill(record, shop, items, total, roots, categories)
 
     def _shop(self, shop_id: str) -> _Shop | None:
         known, shop = self._facts_of(shop_id), self._shops.get(shop_id)
@@ -230,29 +235,32 @@ class CleanBillReader:
 
     def _items(
         self, lines: list[Raw], shop: _Shop, roots: dict[int, str], categories: dict[int, list[str]]
-    ) -> list[Raw]:
-        """Return the items as JSON.
+    ) -> tuple[list[Raw], Number | None]:
+        """Return the items as JSON, and the sum of the lines if it is known.
 
         Add to `roots` the root IDs that the shop's facts hide, and to `categories`
         all categories of each item that has hidden ones, both by the item's index.
         """
         items: list[Raw] = []
+        total: Number = 0
+        is_known = True
         get = shop.published.get
         for line in lines:
             text = bytes(line)
             item = get(text)
             if item is None:
                 item = self._publish(text, shop)
-            if isinstance(item, _PublishedLine):
+            if not item.is_plain:
+                is_known = is_known and item.amount is not None
                 if item.root_id:
                     roots[len(items)] = item.root_id
                 if item.categories:
                     categories[len(items)] = item.categories
-                item = item.item
-            items.append(item)
-        return items
+            total += item.amount or 0
+            items.append(item.item)
+        return items, total if is_known else None
 
-    def _publish(self, text: bytes, shop: _Shop) -> Raw | _PublishedLine:
+    def _publish(self, text: bytes, shop: _Shop) -> _PublishedLine:
         published = _published_line(_decode_line(text), shop.known)
         if len(text) <= MAX_KEPT_BYTES:
             if self._kept >= MAX_KEPT_LINES:
@@ -268,10 +276,14 @@ class CleanBillReader:
         record: SourceBill,
         shop: _Shop,
         items: list[Raw],
+        total: Number | None,
         roots: dict[int, str],
         categories: dict[int, list[str]],
     ) -> CleanBill | None:
-        """Return the same bill as `bill_from`, or None if a time or a day cannot be read."""
+        """Return the same bill as `bill_from`, or None if a time or a day cannot be read.
+
+        `total` is the sum of its lines, if it is known.
+        """
         known, zone = shop.known, shop.zone
         facts = known.facts
         closed = moment(record.closed_at)
@@ -295,6 +307,7 @@ class CleanBillReader:
             status, void_reason = bill_status({"reason": void.reason} if isinstance(void, SourceVoid) else void)
         member = _text(record.member_id)
         amounts = _NOTHING_PUBLISHED if record.amounts is None else _published_amounts(record.amounts)
+        payments = [_published_payment(each) for each in record.payments] if record.payments else []
         body = _encode(
             Bill(
                 record.id,
@@ -315,13 +328,14 @@ class CleanBillReader:
                 None if member is None else self._token_of(member),
                 items,  # type: ignore[arg-type]  # they are already encoded
                 amounts,
-                [_published_payment(each) for each in record.payments] if record.payments else [],
+                payments,
                 status,
                 void_reason,
                 _text(record.cashier),
             )
         )
         withheld = withheld_parts(roots, categories, closed, trading, shops_label)
+        accounting_day = business_date or bill_date
         return (
             EncodedBill(
                 facts.shop_id,
@@ -335,6 +349,7 @@ class CleanBillReader:
                 digest_of(body),
                 known,
                 None if record.rev is None else number(record.rev),
+                figures_of(_day_number(accounting_day) if accounting_day else NO_DAY, status, amounts, total, payments),
             ),
             not items,
             amounts.net is None and amounts == _NOTHING_PUBLISHED,
@@ -368,7 +383,7 @@ def _channel(value: str | SourceChannel | None, table: SourceTable) -> tuple[str
     return channel_and_label(_text(value), None, _text(table.id) or _text(table.name))
 
 
-def _published_line(line: SourceItem, known: KnownFacts) -> Raw | _PublishedLine:
+def _published_line(line: SourceItem, known: KnownFacts) -> _PublishedLine:
     facts = known.facts
     qty, total, price = line.qty, line.total, line.unit_price
     product_id, root_id, name = line.product_id, line.root_id, line.name
@@ -402,9 +417,14 @@ def _published_line(line: SourceItem, known: KnownFacts) -> Raw | _PublishedLine
     encoded = Raw(_encode(item))
     hides_root = bool(root_id) and not facts.franchise_id
     hides_categories = recorded is not None and category != recorded
-    if not (hides_root or hides_categories):
-        return encoded
-    return _PublishedLine(encoded, root_id if hides_root else None, recorded if hides_categories else None)
+    amount = line_amount(item)
+    return _PublishedLine(
+        encoded,
+        amount,
+        amount is not None and not hides_root and not hides_categories,
+        root_id if hides_root else None,
+        recorded if hides_categories else None,
+    )
 
 
 def _published_option(option: SourceOption) -> Option:

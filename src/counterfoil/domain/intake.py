@@ -15,6 +15,7 @@ from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from counterfoil.domain.calendar import DAY_MS
+from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.messages import Message, duration
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
@@ -56,6 +57,8 @@ class LoadProgress(Struct):
     rejects_file: str | None = None
     new_rejects: list[RejectedLine] = field(default_factory=list)
     stored_rejects: int = 0
+    totals: TotalsReport | None = None
+    """Set when the load ends."""
 
     def add_reject(self, line: RejectedLine) -> None:
         if self.stored_rejects + len(self.new_rejects) < MAX_REMEMBERED:
@@ -71,7 +74,8 @@ class LoadProgress(Struct):
         finished_at = now if self.finished else None
         reasons = json.encode(self.reasons).decode()
         counts = (self.lines, self.changed, self.rejected)
-        return now, *counts, finished_at, reasons, self.rejects_file, self.number
+        totals = json.encode(self.totals).decode() if self.totals else None
+        return now, *counts, finished_at, reasons, self.rejects_file, totals, self.number
 
     def reject_values(self) -> Iterator[tuple[Any, ...]]:
         """Yield a database row for each rejected line that is not stored yet."""

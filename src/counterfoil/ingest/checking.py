@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
+from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.shops import shop_from
+from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
 
@@ -50,6 +55,39 @@ class CheckingLedger:
 
     def advance_horizon(self) -> int:
         return 0
+
+
+class RecordTotals:
+    """Adds up the bills of source records that are not loaded, as a load into this store would store them.
+
+    A shop that is neither in the store nor in the delivery has the facts of a shop without settings.
+    """
+
+    def __init__(self, stored_facts: Callable[[str], KnownFacts | None]) -> None:
+        self._stored_facts = stored_facts
+        self._delivered: dict[str, KnownFacts] = {}
+        # No token is shown, so any secret will do.
+        self._convert = BillConverter(Pseudonyms(bytes(MIN_SECRET_BYTES)), self._facts).convert
+        self.totals = ControlTotals()
+        self.unusable = 0
+        """The number of bills that a load would reject."""
+
+    def add(self, record: dict[str, Any], line: bytes) -> None:
+        if record["kind"] == "shop":
+            facts = shop_from(record)[1]
+            self._delivered[facts.shop_id] = KnownFacts(0, facts)
+        elif record["kind"] == "bill":
+            converted = self._convert(line)
+            if converted:
+                self.totals.add([converted.bill])
+            else:
+                self.unusable += 1
+
+    def _facts(self, shop_id: str) -> KnownFacts:
+        if shop_id not in self._delivered:
+            found = self._stored_facts(shop_id)
+            self._delivered[shop_id] = found or KnownFacts(0, shop_from({"id": shop_id})[1])
+        return self._delivered[shop_id]
 
 
 class RejectExamples(RejectsFile):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, msgpack
 
 from counterfoil.domain.changes import EncodedBill, KnownFacts
+from counterfoil.domain.control_totals import Figures
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill, ConvertedLines, converted_lines
 from counterfoil.ingest.fields import Findings
@@ -56,7 +57,7 @@ IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
 # The parts of an `EncodedBill` that the loader does not know. The first is the index of its shop's facts.
-BillParts = tuple[int, str, bool, int | None, str | None, int, bytes | None, bytes, bytes, float | None]
+BillParts = tuple[int, str, bool, int | None, str | None, int, bytes | None, bytes, bytes, float | None, Figures]
 # What a load counts about a bill: whether it has no items and no amounts, and its unknown and unreadable fields.
 CountedParts = tuple[bool, bool, Findings | None]
 # The bills on a message's lines, and those with something to count or to reject, by the index of their line.
@@ -108,6 +109,7 @@ def _parts(bill: EncodedBill, facts: int) -> BillParts:
         bill.body,
         bill.digest,
         bill.rev,
+        bill.figures,
     )
 
 
@@ -421,7 +423,7 @@ def _from_answer(
         if each is None:
             bills.append(None)
             continue
-        index, bill_id, history, closed_at, trading_day, bill_day, withheld, body, digest, rev = each
+        index, bill_id, history, closed_at, trading_day, bill_day, withheld, body, digest, rev, figures = each
         known = facts[index]
         used.add(index)
         bills.append(
@@ -437,6 +439,7 @@ def _from_answer(
                 digest,
                 known,
                 rev,
+                figures,
             )
         )
     special = {

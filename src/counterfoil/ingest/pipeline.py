@@ -15,7 +15,19 @@ from typing import IO, Any
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.changes import NO_DAY, Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
+from counterfoil.domain.batch import encoded_bill
+from counterfoil.domain.changes import (
+    NO_DAY,
+    Change,
+    EncodedBill,
+    KnownFacts,
+    Outcome,
+    PutBill,
+    PutShop,
+    RecordKey,
+    RemoveShop,
+)
+from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals
 from counterfoil.domain.intake import (
     DeliveryCounts,
     Intake,
@@ -73,6 +85,8 @@ class Summary(Struct, kw_only=True):
     rejected: Counter[str] = field(default_factory=Counter)
     fields: FieldCounts = field(default_factory=FieldCounts)
     rejects_file: str | None = None
+    totals: ControlTotals = field(default_factory=ControlTotals)
+    """What the bills add up to that were not rejected, whether they change the store or not."""
     alarms: list[IntakeAlarm] = field(default_factory=list)
     """Sudden changes in this load compared with earlier loads."""
 
@@ -111,6 +125,10 @@ def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
 def _storable(path: str) -> str:
     is_storable = _FIELD_PATH.fullmatch(path) and not _LONG_NUMBER.search(path)
     return path if is_storable else OTHER_FIELDS
+
+
+def _bills(changes: Sequence[Change]) -> list[EncodedBill]:
+    return [change for change in changes if type(change) is EncodedBill]
 
 
 class _Batch(Struct):
@@ -217,6 +235,7 @@ class Pipeline:
             self._rejects.flush()
             self._on_progress(summary)
         self._progress.finished = self._damage is None or self._finishes_damaged
+        self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
         self._apply([], summary)
         summary.alarms = self._compare(summary.counts())
         self._rejects.close()
@@ -318,6 +337,7 @@ class Pipeline:
                 without_items=not bill.items,
                 without_amounts=lacks_amounts(bill),
             )
+            return encoded_bill(change)
         return change
 
     def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts, line: SourceLine) -> None:
@@ -363,17 +383,20 @@ class Pipeline:
                     try:
                         # The size was already checked, with headroom for a longer channel name, so it is not checked
                         # again.
-                        to_retry.add_change(line, self._reader.change(parse_record(line.text), 0))
+                        changed = self._reader.change(parse_record(line.text), 0)
+                        to_retry.add_change(line, encoded_bill(changed) if isinstance(changed, PutBill) else changed)
                     except Rejected as rejected:
                         self._reject(line, rejected, summary)
                 elif outcome is Outcome.UNKNOWN_SHOP:
                     self._reject(line, Rejected(UNKNOWN_SHOP), summary)
                 else:
                     summary.outcomes[outcome.value] += 1
+                    summary.totals.add(_bills([change]))
         else:
             for outcome in Outcome:
                 if count := outcomes.count(outcome):
                     summary.outcomes[outcome.value] += count
+            summary.totals.add(_bills(batch.changes))
         return to_retry
 
     def _apply(self, changes: list[Change], summary: Summary) -> list[Outcome]:

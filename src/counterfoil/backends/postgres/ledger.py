@@ -171,7 +171,7 @@ _BEGIN_LOAD = """
 """
 _SAVE_LOAD = """
     UPDATE loads SET seen_at = %s, lines = %s, changed = %s, rejected = %s, finished_at = %s, reasons = %s,
-        rejects_file = %s
+        rejects_file = %s, totals = %s
     WHERE number = %s
 """
 # The negative sign marks the load as stopped: see `decode_seen_at`.

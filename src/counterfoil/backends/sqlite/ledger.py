@@ -116,7 +116,8 @@ _BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
 # The negative sign marks the load as stopped: see `decode_seen_at`.
 _STOP_LOAD = "UPDATE loads SET seen_at = -?, changed = ? WHERE number = ? AND finished_at IS NULL"
 _SAVE_LOAD = """
-    UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?
+    UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?,
+        totals = ?
     WHERE number = ?
 """
 _REMEMBER_REJECT = """

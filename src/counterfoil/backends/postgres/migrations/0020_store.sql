@@ -107,7 +107,8 @@ CREATE TABLE loads (
     changed bigint NOT NULL DEFAULT 0,
     rejected bigint NOT NULL DEFAULT 0,
     reasons text NOT NULL DEFAULT '{}', -- JSON: the number of rejected lines by reason
-    rejects_file text -- the name of the rejects file, without its folder
+    rejects_file text, -- the name of the rejects file, without its folder
+    totals text -- JSON of limited size: the control totals of its bills, set when it ends
 );
 
 -- The first rejected lines of each load, in the order of its rejects file.

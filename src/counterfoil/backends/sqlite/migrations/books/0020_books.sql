@@ -105,7 +105,8 @@ CREATE TABLE loads (
     changed INTEGER NOT NULL DEFAULT 0,
     rejected INTEGER NOT NULL DEFAULT 0,
     reasons TEXT NOT NULL DEFAULT '{}', -- JSON: the number of rejected lines by reason
-    rejects_file TEXT -- the name of the rejects file, without its folder
+    rejects_file TEXT, -- the name of the rejects file, without its folder
+    totals TEXT -- JSON of limited size: the control totals of its bills, set when it ends
 );
 
 -- The first rejected lines of each load, in the order of its rejects file.

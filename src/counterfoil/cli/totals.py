@@ -1,0 +1,184 @@
+"""The control totals of an import or a load: the table, and the option that compares them with the POS's own figure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from counterfoil.cli.terminal import COLUMN_GAP, display_width, echo, style
+from counterfoil.domain.calendar import as_number
+from counterfoil.domain.control_totals import ControlTotals, TotalsReport, day_text, decimal_text
+from counterfoil.domain.messages import Message
+from counterfoil.domain.pos_values import MILLION
+from counterfoil.text import counted, printable
+
+# The printed table is kept short; `--json` lists every shop and day.
+MAX_ROWS = 10
+MAX_SHOP_WIDTH = 18
+_AMOUNT = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d{1,6})?", re.ASCII)
+_HEADER = ("bills", "void", "refunds", "net", "tip", "tax")
+
+NET_DIFFERS = Message("net_differs", "the net of {days} is {found}, not {expected}: a difference of {difference}.")
+NET_UNKNOWN = Message(
+    "net_unknown", "the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
+)
+_ALL_BILLS = Message("all_bills", "all bills")
+
+
+class ExpectedNet(Struct, frozen=True):
+    """The net that the POS reports, in millionths: for a business day, or for all bills if the day is None."""
+
+    day: int | None
+    net: int
+
+
+class _NetType(click.ParamType[ExpectedNet]):
+    name = "[DAY=]AMOUNT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ExpectedNet:
+        day, _, amount = str(value).rpartition("=")
+        try:
+            number = as_number(date.fromisoformat(day)) if day else None
+        except ValueError:
+            number = 0
+        if number == 0 or not _AMOUNT.fullmatch(amount) or str(value).startswith("="):
+            explanation = f"{value!r} is not an amount such as 144638.00, or a day with one: 2026-11-14=144638.00."
+            self.fail(explanation, param, ctx)
+        return ExpectedNet(number, int(Decimal(amount.replace(",", "")) * MILLION))
+
+
+def _once_per_day(
+    ctx: click.Context, param: click.Parameter, value: tuple[ExpectedNet, ...]
+) -> tuple[ExpectedNet, ...]:
+    if len({each.day for each in value}) < len(value):
+        raise click.BadParameter("name each day once, and the amount of all bills once.", ctx, param)
+    return value
+
+
+expect_net_option = click.option(
+    "--expect-net",
+    type=_NetType(),
+    multiple=True,
+    callback=_once_per_day,
+    help="The net that the POS reports, for all bills or for a day (2026-11-14=144638.00). "
+    "If the bills add up to another amount, nothing is written and the exit status is 1.",
+)
+
+
+def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> list[Message]:
+    """Return a message for each amount that differs from the totals or cannot be compared."""
+    differences = []
+    for each in expected:
+        days = day_text(each.day) or "" if each.day else _ALL_BILLS
+        found = totals.net_of(each.day)
+        if found is None:
+            differences.append(NET_UNKNOWN(days=days))
+        elif found != each.net:
+            amounts = {"found": found, "expected": each.net, "difference": found - each.net}
+            differences.append(
+                NET_DIFFERS(days=days, **{name: _money(decimal_text(of)) for name, of in amounts.items()})
+            )
+    return differences
+
+
+def print_totals(report: TotalsReport, *, to_stderr: bool = False) -> None:
+    """Print the totals as a short table, and what the operator should know about them."""
+    if not report.bills:
+        return
+    for line in (*_table(report), *_notes(report)):
+        echo(line, err=to_stderr)
+
+
+def _table(report: TotalsReport) -> Iterator[str]:
+    names, rows = _rows(report)
+    total = ("total", *[""] * (len(names) - 1), *_figures(report))
+    shown = [(*names, *_HEADER), *rows, total] if len(rows) > 1 else [(*names, *_HEADER), *rows]
+    widths = [max(display_width(row[place]) for row in shown) for place in range(len(shown[0]))]
+    for row in shown:
+        cells = [
+            cell + " " * (width - display_width(cell)) if place < len(names) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        line = COLUMN_GAP.join(cells).rstrip()
+        yield style(line, dim=True) if row is shown[0] else line
+
+
+def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the rows per shop and day or, if these are too many, per day, per shop, or for all bills together."""
+    shops = {each.shop_id for each in report.days}
+    days = {each.day for each in report.days}
+    is_complete = not report.more_days
+    if is_complete and len(report.days) <= MAX_ROWS:
+        return ("day", "shop"), [(each.day or "no day", _shop(each.shop_id), *_figures(each)) for each in report.days]
+    for name, groups in (("day", days), ("shop", shops)):
+        if is_complete and len(groups) <= MAX_ROWS:
+            attribute = "day" if name == "day" else "shop_id"
+            grouped = [
+                (group, [each for each in report.days if getattr(each, attribute) == group])
+                for group in sorted(groups, key=lambda group: group or "")
+            ]
+            first = [(group or "no day") if name == "day" else _shop(group) for group, _ in grouped]
+            return (name,), [(text, *_sums(of)) for text, (_, of) in zip(first, grouped, strict=True)]
+    return ("days",), [("all", *_figures(report))]
+
+
+def _shop(shop_id: str | None) -> str:
+    text = "others" if shop_id is None else printable(shop_id)
+    return text if len(text) <= MAX_SHOP_WIDTH else f"{text[: MAX_SHOP_WIDTH - 1]}…"
+
+
+def _figures(of: Any) -> tuple[str, ...]:
+    counts = (of.bills, of.voids, of.refunds)
+    return *(f"{count:,}" for count in counts), _money(of.net), _money(of.tip), _money(of.tax)
+
+
+def _sums(of: Sequence[Any]) -> tuple[str, ...]:
+    counts = [sum(getattr(each, name) for each in of) for name in ("bills", "voids", "refunds")]
+    amounts = [sum((Decimal(getattr(each, name)) for each in of), Decimal(0)) for name in ("net", "tip", "tax")]
+    return *(f"{count:,}" for count in counts), *(_money(f"{amount:f}") for amount in amounts)
+
+
+def _money(amount: str) -> str:
+    return f"{Decimal(amount):,f}"
+
+
+def _notes(report: TotalsReport) -> Iterator[str]:
+    shops = {each.shop_id for each in report.days}
+    days = {each.day for each in report.days if each.day}
+    if len(report.days) > MAX_ROWS or report.more_days:
+        span = f"{report.first_day} to {report.last_day}" if report.first_day else "no day"
+        of = "" if report.more_days else f" ({counted(len(days), 'day')}, {counted(len(shops), 'shop')})"
+        yield f"Days {span}{of}: net {_money(report.net)}; --json lists every shop and day."
+    if report.more_days:
+        yield f"The totals of {counted(report.more_days, 'earlier shop day')} are not listed; the sums include them."
+    if report.without_day:
+        yield f"{counted(report.without_day, 'bill')} without a day."
+    if report.without_net:
+        yield f"{counted(report.without_net, 'bill')} without a net amount (amounts.net): they add nothing to the net."
+    if report.repeated:
+        yield (
+            f"{counted(report.repeated, 'bill')} occurred again under the same ID and shop. They were added each time, "
+            "but only the last one is served."
+        )
+    elif report.repeated is None:
+        yield "There are too many bills to tell whether some occurred again and were added each time."
+    yield from _not_adding_up(report)
+
+
+def _not_adding_up(report: TotalsReport) -> Iterator[str]:
+    compared = [(name, of) for name, of in (("payments", report.payments), ("lines", report.lines)) if of.compared]
+    if not compared:
+        yield "The net of these bills cannot be checked: no bill has payments, or lines with totals."
+    for name, of in compared:
+        if of.different:
+            yield f"net differs from the {name} in {of.different:,} of {counted(of.compared, 'bill')} with {name}:"
+            for bill in report.not_adding_up:
+                if bill.basis == name:
+                    of_shop = f"of shop {printable(bill.shop_id)}: {_money(bill.difference)}"
+                    yield f"  bill {printable(bill.bill_id)} {of_shop}"
+    if report.is_doubtful:
+        yield "Most bills do not add up. Check which column fills amounts.net before you use these bills."

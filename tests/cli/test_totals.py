@@ -1,0 +1,151 @@
+"""Tests for the control totals that imports and loads print, keep and compare with the POS's own figure."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import SHOPS, Command
+
+MAPPING = """
+[dates]
+order = "ymd"
+[shop]
+id = "riverside"
+closingTime = "04:00"
+[bill]
+id = "Bill"
+closedAt = "Date"
+amounts.net = "Total"
+amounts.tip = "Tip"
+void = { column = "Void", values = { yes = true, no = false } }
+[line]
+name = "Item"
+total = "Price"
+"""
+# The third bill was closed before the shop's closing time, so it belongs to the day before.
+EXPORT = """Bill,Date,Total,Tip,Void,Item,Price
+1,2026-11-14 18:05,"1,240.50",40.50,no,Soup,1200.00
+2,2026-11-14 19:05,65.00,0,yes,Latte,65.00
+3,2026-11-15 01:05,-65.00,0,no,Latte,-65.00
+4,2026-11-15 12:00,80.00,0,no,Tea,75.00
+"""
+DAYS = [
+    ("2026-11-14", 3, 1, 1, "1175.50", "40.50"),
+    ("2026-11-15", 1, 0, 0, "80.00", "0.00"),
+]
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> tuple[object, ...]:
+    (tmp_path / "mapping.toml").write_text(MAPPING, "utf-8")
+    (tmp_path / "export.csv").write_text(EXPORT, "utf-8")
+    return "import", "--format", "csv", "--mapping", tmp_path / "mapping.toml", tmp_path / "export.csv"
+
+
+def days_of(totals: dict[str, Any]) -> list[tuple[Any, ...]]:
+    names = ("day", "bills", "voids", "refunds", "net", "tip")
+    return [tuple(day[name] for name in names) for day in totals["days"]]
+
+
+def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(
+    counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    records = tmp_path / "records.ndjson"
+    found = [
+        counterfoil.json(*arguments, "--check"),
+        counterfoil.json(*arguments, "--output", records),
+        counterfoil.json(*arguments, "--load", "--check"),
+        counterfoil.json(*arguments, "--load"),
+        counterfoil.json("load", records, "--check"),
+        counterfoil.json("load", records),
+        counterfoil.json("loads", 1),
+    ]
+    totals = [one["totals"] for one in found]
+    assert days_of(totals[0]) == DAYS
+    assert all(each == totals[0] for each in totals)
+
+
+def test_the_totals_are_what_is_served(counterfoil: Command, arguments: tuple[object, ...]) -> None:
+    totals = counterfoil.json(*arguments, "--load")["totals"]
+    assert (totals["net"], totals["firstDay"], totals["lastDay"]) == ("1255.50", "2026-11-14", "2026-11-15")
+
+
+def test_bills_that_do_not_add_up_are_counted_and_named(counterfoil: Command, arguments: tuple[object, ...]) -> None:
+    totals = counterfoil.json(*arguments, "--check")["totals"]
+    assert totals["lines"] == {"compared": 3, "different": 1}
+    (named,) = totals["notAddingUp"]
+    assert (named["billId"], named["difference"]) == ("4", "5.00")
+    assert "bill 4 of shop riverside: 5.00" in counterfoil(*arguments, "--check").stdout
+
+
+def test_the_printed_totals_fit_into_80_columns(counterfoil: Command, arguments: tuple[object, ...]) -> None:
+    printed = counterfoil(*arguments, "--load").stdout
+    table = [line for line in printed.splitlines() if line.startswith(("day", "2026", "total"))]
+    assert len(table) == 4
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_many_days_are_summed_up(counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...]) -> None:
+    rows = [f"{n},2026-11-{n:02} 12:00,10.00,0,no,Tea,10.00" for n in range(1, 29)]
+    (tmp_path / "export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
+    printed = counterfoil(*arguments, "--check").stdout
+    assert "280.00" in printed
+    assert "2026-11-01 to 2026-11-28 (28 days, 1 shop)" in printed
+    assert "2026-11-15" not in printed
+
+
+@pytest.mark.parametrize("amount", ["1255.50", "1,255.50", "2026-11-14=1175.5", "2026-11-15=80"])
+def test_a_net_that_agrees_changes_nothing(counterfoil: Command, arguments: tuple[object, ...], amount: str) -> None:
+    assert counterfoil.json(*arguments, "--load", "--expect-net", amount)["added"] == 5
+
+
+@pytest.mark.parametrize("amount", ["1255.51", "2026-11-14=1175.51", "2026-11-16=1"])
+def test_nothing_is_written_if_the_net_differs(
+    counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...], amount: str
+) -> None:
+    records = tmp_path / "records.ndjson"
+    counterfoil(*arguments, "--output", records)
+    expected = ("--expect-net", amount)
+    counterfoil(*arguments, "--load", *expected, status=1)
+    counterfoil(*arguments, "--output", tmp_path / "new.ndjson", *expected, status=1)
+    counterfoil("load", records, *expected, status=1)
+    assert counterfoil(*arguments, *expected, status=1).stdout == ""
+    assert not counterfoil.store.exists()
+    assert not (tmp_path / "new.ndjson").exists()
+
+
+def test_a_difference_is_said_with_both_amounts(counterfoil: Command, arguments: tuple[object, ...]) -> None:
+    said = counterfoil(*arguments, "--check", "--expect-net", "2,000", status=1).stderr
+    assert "1,255.50" in said
+    assert "2,000.00" in said
+
+
+@pytest.mark.parametrize("amount", ["", "12,34", "1.2.3", "yesterday=5", "=5", "2026-11-14=", "2026-02-30=1", "1e5"])
+def test_a_net_that_cannot_be_read_is_a_usage_error(
+    counterfoil: Command, arguments: tuple[object, ...], amount: str
+) -> None:
+    counterfoil(*arguments, "--expect-net", amount, status=2)
+
+
+def test_standard_input_cannot_be_compared_because_it_is_read_once(counterfoil: Command) -> None:
+    counterfoil("load", "-", "--expect-net", "5", status=2, stdin=SHOPS[0])
+
+
+def test_an_import_whose_bills_mostly_do_not_add_up_does_not_end_with_status_0(
+    counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    rows = [f"{n},2026-11-14 12:00,10.00,0,no,Tea,12.00" for n in range(3)]
+    (tmp_path / "export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
+    counterfoil(*arguments, "--load", status=3)
+
+
+def test_a_bill_that_is_delivered_twice_is_said(counterfoil: Command, tmp_path: Path) -> None:
+    bills = [
+        json.dumps({"kind": "bill", "id": "b", "shopId": "sh_1", "closedAt": 1_760_000_000, "rev": rev})
+        for rev in (1, 2)
+    ]
+    file = tmp_path / "bills.ndjson"
+    file.write_text("\n".join([SHOPS[0].decode(), *bills]), "utf-8")
+    assert counterfoil.json("load", file)["totals"]["repeated"] == 1
