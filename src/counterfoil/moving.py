@@ -104,7 +104,18 @@ BILLS = MovedTable(
 REQUESTS = MovedTable(
     "requests",
     (),
-    ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id"),
+    (
+        "at",
+        "key_id",
+        "route",
+        "status",
+        "error",
+        "took_us",
+        "personal_base",
+        "personal_members",
+        "request_id",
+        "detail",
+    ),
     group=HOUR,
 )
 # The tables that loads write.

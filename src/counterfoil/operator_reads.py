@@ -40,7 +40,7 @@ from counterfoil.domain.intake import (
 )
 from counterfoil.domain.messages import Message
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
-from counterfoil.domain.request_records import CopyState, ReadProgress, copy_state
+from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, copy_state
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 
 # Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
@@ -99,6 +99,11 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
     took_us: int
     personal_base: str | None = None
     personal_members: int = 0
+    detail: bytes = b"[]"
+
+    @property
+    def returned(self) -> RequestDetail:
+        return json.decode(self.detail, type=RequestDetail)
 
     @property
     def position(self) -> RecordPosition:
@@ -285,7 +290,7 @@ _BILLS_PER_DAY = """
         WHERE bill_day BETWEEN :first AND :last
     ) AS days WHERE counted > 0 ORDER BY id, bill_day
 """
-_COLUMNS = "at, request_id, key_id, route, status, error, took_us, personal_base, personal_members"
+_COLUMNS = "at, request_id, key_id, route, status, error, took_us, personal_base, personal_members, detail"
 # For each set of records, the index that contains the set and the condition that selects it. The statements name the
 # index, because SQLite might choose a different index if ANALYZE has not been run.
 _RECORDS: Mapping[Records, tuple[str, str]] = {

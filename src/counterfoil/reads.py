@@ -68,6 +68,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     `data` is finished JSON, or the elements of a list, some of which may
     already be joined. `seal` changes if and only if `data` changes. `mark` is
     set in the change feed only; it is None until the last page of a pass.
+    `rows` is the number of rows, and `shop_id` is the shop that was asked for.
     `change_list` is set if the answer is a page of a list of changes. The pass
     that the page belongs to returns the changes from `changes_since` to `horizon`.
     """
@@ -80,6 +81,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     disclosure: Disclosure | None = None
     change_list: ChangeList | None = None
     changes_since: int = 0
+    rows: int = 1
+    shop_id: str = ""
 
 
 class Reads:
@@ -105,7 +108,8 @@ class Reads:
 
     async def shops(self, caller: Caller) -> Answer:
         shops = await self._books.shops(caller.key.scope, caller.reached)
-        return Answer(data=shops.bodies, horizon=caller.horizon or shops.horizon, seal=b"".join(shops.bodies))
+        horizon, seal = caller.horizon or shops.horizon, b"".join(shops.bodies)
+        return Answer(data=shops.bodies, horizon=horizon, seal=seal, rows=len(shops.bodies))
 
     async def bills(self, caller: Caller, question: BillList) -> Answer:
         scope = caller.key.scope
@@ -138,6 +142,8 @@ class Reads:
             next_cursor=next_cursor,
             change_list=change_list,
             changes_since=changes_since,
+            rows=page.count,
+            shop_id=question.shop_id,
         )
 
     async def changes(self, caller: Caller, question: ChangeFeed) -> Answer:
@@ -159,7 +165,7 @@ class Reads:
             # A caller gets a mark only after reading everything up to it, so at the end of this pass the caller has
             # read everything from the beginning.
             change_list=(caller.key.lineage, CHANGE_FEED, ""),
-            changes_since=0,
+            rows=len(page.elements),
         )
 
     async def digests(self, caller: Caller, question: DigestList) -> Answer:
@@ -179,7 +185,14 @@ class Reads:
         reached = max(horizon, caller.reached)
         page = await self._books.digests(key.scope, shop_id, (first, last), after, question.limit, reached)
         cursor = None if page.last is None else self._feed_tokens.digest_cursor(key, horizon, query, page.last)
-        return Answer(data=page.elements, horizon=horizon, seal=b"".join(page.elements), next_cursor=cursor)
+        return Answer(
+            data=page.elements,
+            horizon=horizon,
+            seal=b"".join(page.elements),
+            next_cursor=cursor,
+            rows=len(page.elements),
+            shop_id=shop_id or "",
+        )
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
         found = await self._books.bill(caller.key.scope, bill_id, caller.reached)
@@ -208,6 +221,7 @@ class Reads:
             seal=data,
             next_cursor=await self._next_cursor(listing, page.last, stored_cursor, horizon),
             disclosure=_disclosure(key, provider_id, page.count),
+            rows=page.count,
         )
 
     async def member(self, caller: Caller, token: str) -> Answer:

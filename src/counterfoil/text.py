@@ -139,6 +139,7 @@ _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
 # What may be a password in other text: `host=db password=secret`, as PostgreSQL accepts it, and `user:secret@host`.
 _POSSIBLE = re.compile(r"(password\s*=).*|(^[^@]*?:).*(?=@)", re.IGNORECASE | re.DOTALL)
 _POSSIBLE_WORD = re.compile(r"(password\s*=\s*)(?:'[^']*'|\S+)|[^\s'\"]+(?=@\S)", re.IGNORECASE)
+_NO_PASSWORD = re.compile(r"[a-z+]+://[^/@:?]*(?::\*\*\*)?")
 
 
 def is_address(text: str) -> bool:
@@ -167,4 +168,6 @@ def without_password(text: str) -> str:
 
 def without_passwords(message: str) -> str:
     """Mask the words of a message that may be passwords, because a command may quote any part of its command line."""
-    return _POSSIBLE_WORD.sub(lambda found: f"{found[1] or ''}***", message)
+    return _POSSIBLE_WORD.sub(
+        lambda found: found[0] if _NO_PASSWORD.fullmatch(found[0]) else f"{found[1] or ''}***", message
+    )

@@ -54,6 +54,11 @@ def test_a_request_is_found_by_its_id(counterfoil: Command, store: Path, key_id:
         "tookUs": 1_500,
         "providerId": None,
         "members": 0,
+        "message": None,
+        "parameters": "",
+        "shopId": None,
+        "rows": None,
+        "lastPage": True,
     }
 
 
@@ -103,6 +108,11 @@ def test_requests_are_printed_as_a_table_or_as_csv(counterfoil: Command, store: 
         "tookUs": "12345",
         "providerId": "",
         "members": "0",
+        "message": "",
+        "parameters": "",
+        "shopId": "",
+        "rows": "",
+        "lastPage": "True",
     }
 
 

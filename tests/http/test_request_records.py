@@ -3,14 +3,18 @@
 from contextlib import closing
 from typing import Any
 
+import msgspec
 import pytest
 
 from broken_store import stored_rows, table_missing
 from counterfoil import bootstrap
-from records import NEW_YEAR, Record, branch, fresh, member, members
+from counterfoil.domain.request_records import RequestDetail
+from records import NEW_YEAR, Record, bills, branch, fresh, member, members
 from running_service import START_MS, RunningService
 
-COLUMNS = ["at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id"]
+COLUMNS = [
+    "at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id", "detail",
+]  # fmt: skip
 
 
 def rows(service: RunningService, key: str) -> list[dict[str, Any]]:
@@ -28,6 +32,10 @@ def settled(service: RunningService, key: str) -> list[dict[str, Any]]:
     with closing(bootstrap.usage(service.settings, service.clock)) as usage:
         usage.move_recent()
     return rows(service, key)
+
+
+def details(row: dict[str, Any]) -> RequestDetail:
+    return msgspec.json.decode(row["detail"], type=RequestDetail)
 
 
 def disclosed(service: RunningService, key: str) -> list[tuple[str, int]]:
@@ -75,6 +83,30 @@ def test_a_record_names_the_route_and_not_the_path(shared_service: RunningServic
     key = shared_service.key(shop="s")
     shared_service.get(path, key)
     assert [row["route"] for row in settled(shared_service, key)] == [route]
+
+
+def test_a_record_says_what_was_asked_for_and_what_was_returned(service: RunningService) -> None:
+    of = branch()
+    service.load(of, *bills(of, 3))
+    key = service.key(shop=of["id"])
+    paths = [
+        f"transactions?shopId={of['id']}&updatedSince=2020-01-01T00:00:00Z&limit=2&secret=U123&shopId=other",
+        f"transactions?shopId={of['id']}&from=2026",
+        "transactions?shopId=elsewhere&updatedSince=2020-01-01T00:00:00Z",
+        "changes?limit=2",
+        "shops",
+    ]
+    answers = [service.get(path, key).json() for path in paths]
+    sent = [answer.get("message", "") for answer in answers]
+    assert [details(row) for row in settled(service, key)] == [
+        RequestDetail("shopId,updatedSince,limit", of["id"], 2, is_last=False),
+        RequestDetail("shopId,from", message=sent[1]),
+        RequestDetail("shopId,updatedSince", message=sent[2]),
+        RequestDetail("limit", rows=2, is_last=False),
+        RequestDetail(rows=1),
+    ]
+    assert sent[1]
+    assert sent[2]
 
 
 @pytest.mark.parametrize("status", [200, 304, 400, 403, 404, 429])

@@ -12,7 +12,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.audit import since_time
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import echo, print_json, print_list, print_note, style
+from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, style
 from counterfoil.domain.access import REQUEST_RECORD_DAYS
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
@@ -71,9 +71,10 @@ def command(
 ) -> None:
     """Find recorded requests that match the options, newest first, or the request whose X-Request-Id is REQUESTID.
 
-    Records are kept for 90 days. They contain no returned data, and no parameters
-    except the providerId of a disclosure. With --follow and --json, each request
-    is one line of JSON.
+    Records are kept for 90 days. They contain no returned data. Of the parameters,
+    they contain the names, the shop, and the providerId of a disclosure. One
+    request is shown with everything that is known about it. With --follow and
+    --json, each request is one line of JSON.
     """
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.", ctx)
@@ -98,7 +99,7 @@ def command(
     if follow:
         _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
     found, _ = find(reads, wanted, limit + 1)
-    _print(found[:limit], as_json=as_json, as_csv=as_csv)
+    _print(found[:limit], as_json=as_json, as_csv=as_csv, is_single=requestid is not None)
     if len(found) > limit:
         print_note(
             f"there are more requests; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
@@ -142,11 +143,13 @@ def _line(request: RecordedRequest) -> str:
     return f"{style(at, dim=True)}  {style(str(request.status), fg=colour)}  {took:>9} ms  {about}{error}"
 
 
-def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool) -> None:
+def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool, is_single: bool) -> None:
     if as_json:
         print_json([json_row(_COLUMNS, request) for request in found])
     elif as_csv:
         sys.stdout.write(csv_text([_NAMES, *_csv(found)], "\n"))
+    elif len(found) == 1 and is_single:
+        print_fields([(name, str(value)) for name, value in json_row(_COLUMNS, found[0]).items() if value is not None])
     elif found:
         print_list(_COLUMNS, found, _FIRST)
     else:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 from datetime import timedelta
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from counterfoil import bootstrap
 from counterfoil.demo.showcase import DemoKey, Showcase
@@ -17,7 +17,7 @@ from counterfoil.demo.worldgen.plan import midnight_ms
 from counterfoil.domain.access import Key, TooFast
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
-from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestRecord
+from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestDetail, RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings
 
@@ -130,6 +130,9 @@ async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> 
         ports.close()
 
 
+PARAMETERS = {"transactions": "shopId,updatedSince", "changes": "since", "members": "providerId,limit"}
+
+
 def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
     bases = one.demo_key.role.provider_ids
     is_disclosure = one.demo_key.key.personal_data and not one.problem and one.route in WITH_PERSONAL_DATA and bases
@@ -144,7 +147,15 @@ def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
         personal_base=bases[0] if is_disclosure else None,
         personal_members=members if is_disclosure else 0,
         request_id=f"{chance.getrandbits(80):020x}",
+        detail=_detail(one, members),
     )
+
+
+def _detail(one: PastRequest, members: int) -> bytes:
+    if one.problem:
+        return json.encode(RequestDetail(message=one.problem.message))
+    rows = members if one.route == "members" else 1 if "{" in one.route else 0
+    return json.encode(RequestDetail(PARAMETERS.get(one.route, ""), rows=rows))
 
 
 def _completed_lists(one: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:

@@ -60,8 +60,24 @@ MAX_PENDING = 10_000
 CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
 
 
+class RequestDetail(Struct, frozen=True, array_like=True):
+    """What a request asked for and what it got.
+
+    `parameters` are the names of the parameters, separated by commas; names that the API does not have are left out,
+    because a caller could send data in them. `shop_id` is the shop of a list of bills. `rows` is the number of rows
+    of the page, and `is_last` is false if the response has a cursor to continue with. `message` is the text of an
+    error. `rows` is None for an error and for the OpenAPI document.
+    """
+
+    parameters: str = ""
+    shop_id: str = ""
+    rows: int | None = None
+    is_last: bool = True
+    message: str = ""
+
+
 class RequestRecord(Struct, frozen=True, kw_only=True):
-    """The record of a request. It contains no returned values and no parameters except the base of a disclosure."""
+    """The record of a request. It contains no returned values, and no values of parameters except a base or a shop."""
 
     at: int
     key_id: str
@@ -72,6 +88,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     personal_base: str | None = None
     personal_members: int = 0
     request_id: str
+    detail: bytes = b"[]"
+    """A `RequestDetail` as JSON."""
 
 
 class ReadProgress(Struct, frozen=True):

@@ -31,6 +31,9 @@ _INSTANT = re.compile(
     r"(?:(Z|z)|([+ -])([0-9]{2})(?::?([0-9]{2}))?)?",
     re.ASCII,
 )
+_NAMES = frozenset(
+    {"shopId", "from", "to", "updatedSince", "since", "cursor", "limit", "providerId", "messagingUserId"}
+)
 _UNIX_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
@@ -93,6 +96,12 @@ def parameters(query_string: str) -> dict[str, str]:
         if name and name not in found:
             found[name] = value
     return found
+
+
+def parameter_names(query_string: str) -> str:
+    """Return the names of the known parameters, separated by commas, without their values."""
+    names = [name for pair in query_string.split("&") if (name := pair.partition("=")[0]) in _NAMES]
+    return ",".join(dict.fromkeys(names))
 
 
 def _percent_decoded(text: str) -> str:

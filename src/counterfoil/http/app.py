@@ -5,11 +5,19 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
-from counterfoil.domain.request_records import RequestRecord
-from counterfoil.domain.requests import bill_list, change_feed, digest_list, lookup, member_list, parameters
+from counterfoil.domain.request_records import RequestDetail, RequestRecord
+from counterfoil.domain.requests import (
+    bill_list,
+    change_feed,
+    digest_list,
+    lookup,
+    member_list,
+    parameter_names,
+    parameters,
+)
 from counterfoil.http import wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.wire import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers
@@ -50,6 +58,7 @@ ROUTES = (
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"
+_encode = json.Encoder().encode
 
 
 class RequestScope(Protocol):
@@ -92,6 +101,8 @@ class Exchange(Struct):
     caller: Caller | None = None
     answer: Answer | None = None
     error: str | None = None
+    query_string: str = ""
+    message: str = ""
     is_recorded: bool = False
     refused_key_id: str | None = None
 
@@ -159,6 +170,7 @@ class App:
             return self._page_response(scope.path, headers, exchange)
         route, argument = found
         exchange.route = route.path
+        exchange.query_string = scope.query_string
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
         if route.handler is None:
@@ -205,6 +217,7 @@ class App:
 
     def _error_response(self, refused: Refused, exchange: Exchange) -> wire.Response:
         exchange.error = refused.problem.code
+        exchange.message = refused.message
         exchange.refused_key_id = refused.key_id
         exchange.answer = None
         if isinstance(refused.__cause__, StoreUnavailable):
@@ -242,7 +255,13 @@ class App:
         )
 
     def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
-        disclosed = exchange.answer.disclosure if exchange.answer else None
+        answer = exchange.answer
+        disclosed = answer.disclosure if answer else None
+        names = parameter_names(exchange.query_string) if exchange.query_string else ""
+        if answer:
+            detail = RequestDetail(names, answer.shop_id, answer.rows, not answer.next_cursor)
+        else:
+            detail = RequestDetail(names, message=exchange.message)
         return RequestRecord(
             at=self._clock.now_ms(),
             key_id=exchange.caller.key.key_id if exchange.caller else "",
@@ -253,6 +272,7 @@ class App:
             personal_base=disclosed.provider_id if disclosed else None,
             personal_members=disclosed.members if disclosed else 0,
             request_id=exchange.request_id,
+            detail=_encode(detail),
         )
 
 

@@ -35,17 +35,18 @@ _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
 # With several servers, an admission also returns the horizon to report: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORD = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
+        detail)
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
-        $7::text[], $8::integer[], $9::text[])
+        $7::text[], $8::integer[], $9::text[], $10::bytea[])
 """
 _ADMIT_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
-    SELECT place, wait_us, day, count, NULL FROM admit($10, $11, $12, $13)
+    SELECT place, wait_us, day, count, NULL FROM admit($11, $12, $13, $14)
 """  # noqa: S608 - contains only constants
 _ADMIT_WITH_HORIZON_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
-    SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($10, $11, $12, $13, $14, $15)
+    SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($11, $12, $13, $14, $15, $16)
 """  # noqa: S608 - contains only constants
 _MONTH = "SELECT request_month($1)"
 # Rows are locked in a fixed order, so that two nodes cannot deadlock.
@@ -315,7 +316,9 @@ class PostgresUsage:
             await connection.execute(statement, *columns)
 
 
-_NAMES = ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id")
+_NAMES = (
+    "at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id", "detail",
+)  # fmt: skip
 
 
 def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:

@@ -60,15 +60,17 @@ PRUNE_ROWS = 500
 
 # Two of the parameters are "" instead of None: see `_values`.
 _RECORD = """
-    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
-    VALUES (?, ?, ?, ?, nullif(?, ''), ?, nullif(?, ''), ?, ?)
+    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
+        detail)
+    VALUES (?, ?, ?, ?, nullif(?, ''), ?, nullif(?, ''), ?, ?, ?)
 """
 _RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
 _OLDEST_RECENT = "SELECT min(rowid) FROM recent_requests"
 # The parameter is the row number of the first record that is not moved.
 _MOVE_RECENT = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
+        detail)
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
     FROM recent_requests WHERE rowid < ? ORDER BY rowid
 """
 _DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
@@ -150,6 +152,7 @@ def _values(record: RequestRecord) -> tuple[object, ...]:
         record.personal_base or "",
         record.personal_members,
         record.request_id,
+        record.detail,
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
@@ -25,6 +25,7 @@ from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE, explanation, what_to_do
+from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import console_json, csv_lines
@@ -231,14 +232,27 @@ def _one_request(visit: Visit, request: RecordedRequest, labels: dict[str, str])
         (t("route"), element("code", request.route)),
         (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
         (t("took"), _took(request)),
+        *_returned(visit, request.returned),
         (t("personal.title"), _disclosed(visit, request)),
     ]
     if error and explanation(error):
-        pairs += [
-            (t("errors.message"), translated(t, explanation(error))),
-            (t("errors.action"), translated(t, what_to_do(error))),
-        ]
+        pairs += [(t("errors.action"), translated(t, what_to_do(error)))]
     return section(t("requests.returned", request_id=name_of(request.request_id)), fields(pairs))
+
+
+def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Child]]:
+    """Yield what was asked for and what the caller got, as far as it is recorded."""
+    t = visit.t
+    if returned.message:
+        # The API answers in English.
+        yield t("errors.message"), element("q", returned.message, lang="en")
+    names = [element("code", name) for name in returned.parameters.split(",") if name]
+    yield t("requests.parameters"), markup(*(markup(name, " ") for name in names)) if names else t("permission.none")
+    if returned.shop_id:
+        yield t("shop"), element("code", name_of(returned.shop_id))
+    if returned.rows is not None:
+        more = "" if returned.is_last else f" ({t('requests.more_pages')})"
+        yield t("requests.rows"), f"{returned.rows:,}{more}"
 
 
 def _took(request: RecordedRequest) -> str:
