@@ -11,9 +11,10 @@ import pytest
 
 from counterfoil import settings
 from counterfoil.checks.findings import Finding, fail, ok, warn
-from counterfoil.checks.overview import Overview, StoreStatus
+from counterfoil.checks.overview import Overview
 from counterfoil.observe import Event, ServiceChanged
 from counterfoil.serving.notices import LONGEST_PAUSE, Notifier
+from counterfoil.views.store import StoreValues
 from e2e.serve_process import SHOP, Deployment
 from waiting import until
 
@@ -81,7 +82,7 @@ class Told:
         self._notifier = Notifier(loaded, self.events.append)
 
     def look(self, *findings: Finding) -> None:
-        self._notifier.consider(Overview(NOW, findings, StoreStatus([])))
+        self._notifier.consider(Overview(NOW, findings, StoreValues()))
 
     def logged(self) -> list[str]:
         return [event.what for event in self.events if isinstance(event, ServiceChanged)]

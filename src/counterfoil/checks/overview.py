@@ -11,15 +11,14 @@ from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.checks import cluster, local
 from counterfoil.checks.findings import Finding, Status, fail, failed, ok, warn, worst_status
 from counterfoil.checks.local import PortUse
-from counterfoil.domain.access import NEARLY_USED_UP, Key
+from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
-from counterfoil.domain.calendar import from_ms, iso_utc, thai_day
+from counterfoil.domain.calendar import from_ms, iso_utc
 from counterfoil.domain.intake import (
     FOLDER_SILENT,
     WATCHER_STOPPED,
     WATCHER_UNSEEN,
     Intake,
-    IntakeAlarm,
     LatestLoad,
     WatchedFolder,
     describe,
@@ -28,9 +27,10 @@ from counterfoil.domain.intake import (
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.ports import DiskUse, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 from counterfoil.text import printable
+from counterfoil.views.store import KeyToday, StoreValues, read
 
 READY_SEC = 5.0
 
@@ -44,36 +44,12 @@ class Ready(Struct, frozen=True, rename="camel"):
     store_id: str | None = None
 
 
-class KeyToday(Struct, frozen=True, rename="camel"):
-    """A key that has used up most of today's quota."""
-
-    key_id: str
-    label: str
-    count: int
-    per_day: int
-
-
-class StoreStatus(Struct, frozen=True):
-    """The findings about the store, and the values that they are based on."""
-
-    findings: list[Finding]
-    horizon: int | None = None
-    load: LatestLoad | None = None
-    extent: StoreExtent | None = None
-    shops: Sequence[ShopActivity] = ()
-    near_quota: Sequence[KeyToday] = ()
-    alarms: Sequence[IntakeAlarm] = ()
-    folders: Sequence[WatchedFolder] = ()
-    disk: DiskUse | None = None
-    servers: Sequence[ServerState] = ()
-
-
 class Overview(Struct, frozen=True):
     """The state of a deployment at one instant: all findings, and the values in the store that they are based on."""
 
     at: int
     findings: Sequence[Finding]
-    store: StoreStatus
+    store: StoreValues
 
     @property
     def status(self) -> Status:
@@ -99,17 +75,17 @@ def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
     absent = local.absent_store(settings)
     if absent:
         machine = [local.clock(None, now), local.disk(settings), *local.ports(settings, "other")]
-        return Overview(now, [absent, *machine], StoreStatus([]))
+        return Overview(now, [absent, *machine], StoreValues())
     inspection = bootstrap.operator_reads(settings)
     problems = inspection.problems()
     moved = local.moved_store(settings, problems)
     if moved:
-        return Overview(now, [moved], StoreStatus([]))
-    store = _store_status(settings, inspection, problems, now)
+        return Overview(now, [moved], StoreValues())
+    of_store, store = _check_store(settings, inspection, problems, now)
     service = service_finding(settings, store.horizon, now, is_new=store.extent is not None and not store.horizon)
     # If neither the admin listener nor the horizon can be asked, nothing is known about the service.
     is_known = bool(settings.admin_port or store.horizon or store.extent)
-    findings = [service, *store.findings] if is_known else [*store.findings]
+    findings = [service, *of_store] if is_known else [*of_store]
     if not settings.database:
         findings.append(local.disk(settings))
     if deep:
@@ -248,24 +224,26 @@ STORE_REACHABLE = ok("store", "store_reachable", "{store} is reachable, and its 
 STORE_UNUSABLE = fail("store", "store_unusable", "{store} cannot be used. The findings about {databases} say why.")
 
 
-def _store_status(
+def _check_store(
     settings: Settings, inspection: OperatorReads, problems: Mapping[str, Message | None], now: int
-) -> StoreStatus:
+) -> tuple[list[Finding], StoreValues]:
+    """Return the findings about the store, and the values that they are based on."""
     found = {name: problem for name, problem in problems.items() if problem}
     try:
         if not found:
-            return _readable_store(settings, inspection, now)
+            store = read(inspection, now)
+            return list(_findings(settings, store, now)), store
     except (StoreUnavailable, StoreMismatch) as error:
         granted = inspection.permissions()
         if granted and not (granted.serves or granted.owns):
             # Only logins that serve or own the schema can read everything.
             reachable, servers = STORE_REACHABLE(store=display_value(settings, "store")), inspection.servers()
-            return StoreStatus([reachable, *cluster.servers(servers, settings.replica_lag_ms)], servers=servers)
+            return [reachable, *cluster.servers(servers, settings.replica_lag_ms)], StoreValues(servers=servers)
         found = {"store": error.message}
     findings = [failed(name, problem, _advice(settings, problem)) for name, problem in found.items()]
     if "store" not in found:
         findings.insert(0, STORE_UNUSABLE(store=display_value(settings, "store"), databases=list(found)))
-    return StoreStatus(findings, inspection.horizon(), disk=inspection.disk_use())
+    return findings, StoreValues(horizon=inspection.horizon(), disk=inspection.disk_use())
 
 
 def _advice(settings: Settings, problem: Message) -> Message:
@@ -274,27 +252,17 @@ def _advice(settings: Settings, problem: Message) -> Message:
     return local.CHECK_OWNER if problem.code in local.UNEXPLAINED else NOTHING
 
 
-def _readable_store(settings: Settings, inspection: OperatorReads, now: int) -> StoreStatus:
-    extent, horizon, load = inspection.extent(), inspection.horizon(), inspection.latest_load(now)
-    intake, folders = inspection.intake(), inspection.watched_folders(now)
-    shops = inspection.shops(now, count_all=False)
-    keys = [key for key in inspection.keys() if not key.is_revoked(now)]  # noqa: SIM118 - not a dictionary
-    near_quota = _near_quota(settings, keys, now)
-    servers = inspection.servers()
-    size = f"{extent.size_bytes / (1 << 20):,.1f}"
-    findings = [
-        STORE_WELL(store=display_value(settings, "store"), size=size, schema=extent.schema),
-        *cluster.servers(servers, settings.replica_lag_ms),
-        *horizon_findings(horizon, now),
-        *_load(load, horizon, now),
-        *sudden_changes(intake, now),
-        *watched_folders(folders, now, settings.silent_folder_min),
-        _keys(keys, near_quota),
-        _shops(shops, now),
-    ]
-    return StoreStatus(
-        findings, horizon, load, extent, shops, near_quota, intake.alarms, folders, inspection.disk_use(), servers
-    )
+def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Finding]:
+    if store.extent:
+        size = f"{store.extent.size_bytes / (1 << 20):,.1f}"
+        yield STORE_WELL(store=display_value(settings, "store"), size=size, schema=store.extent.schema)
+    yield from cluster.servers(store.servers, settings.replica_lag_ms)
+    yield from horizon_findings(store.horizon, now)
+    yield from _load(store.load, store.horizon, now)
+    yield from sudden_changes(store.intake, now)
+    yield from watched_folders(store.folders, now, settings.silent_folder_min)
+    yield _keys(store.keys, store.near_quota)
+    yield _shops(store.shops, now)
 
 
 HORIZON_AHEAD = warn("horizon", "horizon_ahead", "{time} is {span} ahead of the clock.", CHECK_NTP)
@@ -336,19 +304,6 @@ def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Fi
     if load.rejected or load.finished:
         kind = LOAD_REJECTED if load.rejected else LOAD_FINISHED_AGO
         yield kind(span=duration(load.idle_ms), lines=load.lines, changed=load.changed, rejected=load.rejected)
-
-
-def _near_quota(settings: Settings, keys: Sequence[Key], now: int) -> list[KeyToday]:
-    """Return the active keys that have used at least 80 % of today's quota."""
-    today = thai_day(now)
-    reads = bootstrap.operator_reads(settings)
-    requests = {one.key_id: one.requests for one in reads.days(today, today)}
-    counts = [(key, requests.get(key.key_id, 0)) for key in keys]
-    return [
-        KeyToday(key.key_id, key.label, count, key.per_day)
-        for key, count in counts
-        if count >= NEARLY_USED_UP * key.per_day
-    ]
 
 
 NO_KEYS = ok("keys", "no_keys", "There are no active keys. Run `counterfoil keys issue` to create one.")

@@ -10,7 +10,7 @@ import click
 
 from counterfoil import __version__
 from counterfoil.checks.findings import Finding, Status, failed, ok
-from counterfoil.checks.overview import Overview, StoreStatus, overview
+from counterfoil.checks.overview import Overview, overview
 from counterfoil.cli.load_fields import alarm_view
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import echo, is_terminal, print_json, style
@@ -19,8 +19,7 @@ from counterfoil.domain.messages import Message, quoted
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, SettingsError, display_value, load
 from counterfoil.text import counted
-from counterfoil.views import shops
-from counterfoil.views.columns import json_row
+from counterfoil.views.store import StoreValues, values_json
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 INDENT = 18
@@ -73,13 +72,13 @@ def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: b
             settings = load({"store": store}, os.environ, ctx.obj)
         except SettingsError as error:
             invalid = failed("settings", quoted(error, "settings_invalid"), FIX_SETTINGS)
-            found = Overview(now, [invalid], StoreStatus([]))
+            found = Overview(now, [invalid], StoreValues())
         else:
             valid = SETTINGS_VALID() if ctx.obj is None else SETTINGS_VALID_WITH_FILE(file=str(ctx.obj))
-            seen = overview(settings, now, deep=True)
-            found = Overview(now, [valid, *seen.findings], seen.store)
+            checked = overview(settings, now, deep=True)
+            found = Overview(now, [valid, *checked.findings], checked.store)
     if as_json:
-        print_json(_view(found, settings))
+        print_json(_as_json(found, settings))
     else:
         for finding in found.findings:
             _print_finding(finding)
@@ -120,53 +119,15 @@ def _summary(findings: Sequence[Finding], *, deep: bool) -> str:
     return f"{' and '.join(parts)}.{'' if deep else ' Run `counterfoil doctor` for details.'}"
 
 
-def _view(found: Overview, settings: Settings | None) -> dict[str, object]:
-    seen, now = found.store, found.at
-    load = seen.load
+def _as_json(found: Overview, settings: Settings | None) -> dict[str, object]:
     return {
         "status": found.status,
         "healthy": found.is_healthy,
-        "at": iso_utc(now),
+        "at": iso_utc(found.at),
         "version": __version__,
         "checks": found.findings,
         "horizonAgeMs": found.horizon_age_ms,
-        "storeBytes": seen.extent.size_bytes if seen.extent else None,
-        "schema": seen.extent.schema if seen.extent else None,
-        "software": seen.extent.software if seen.extent else None,
-        "freeBytes": seen.disk.free_bytes if seen.disk else None,
-        "logBytes": seen.disk.log_bytes if seen.disk else {},
         "meter": (display_value(settings, "meter") or None) if settings else None,
-        "servers": [
-            {
-                "name": server.name,
-                "role": server.role.value,
-                "horizon": None if server.horizon is None else iso_utc(server.horizon),
-            }
-            for server in seen.servers
-        ],
-        "latestLoad": None
-        if load is None
-        else {
-            "lines": load.lines,
-            "changed": load.changed,
-            "rejected": load.rejected,
-            "finished": load.finished,
-            "stopped": load.is_stopped,
-            "idleMs": load.idle_ms,
-        },
-        "loadAlarms": alarm_view(seen.alarms),
-        "watchedFolders": [
-            {
-                "name": folder.name,
-                "heartbeatAgeMs": max(0, now - folder.seen_at),
-                "deliveryAgeMs": max(0, now - folder.delivered_at),
-                "files": folder.files,
-                "quarantined": folder.quarantined,
-                "stopped": folder.is_stopped,
-            }
-            for folder in seen.folders
-        ],
-        "keysNearQuota": seen.near_quota,
-        "shops": len(seen.shops),
-        "silentShops": [json_row(shops.columns(), shop) for shop in seen.shops if shop.is_silent],
+        "loadAlarms": alarm_view(found.store.intake.alarms),
+        **values_json(found.store, found.at),
     }

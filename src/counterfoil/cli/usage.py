@@ -90,7 +90,7 @@ def command(
         return
     usages = _usage_per_key(settings, keys, days)
     if as_json:
-        print_json([_view(one) for one in usages])
+        print_json([_view(usage) for usage in usages])
     elif not usages:
         print_note("no keys found. Run `counterfoil keys issue` to create one.")
     elif is_terminal(sys.stdout):
@@ -107,20 +107,20 @@ def _read_keys(settings: Settings, keyid: str | None) -> list[Key]:
 def _usage_per_key(settings: Settings, keys: Sequence[Key], days: int) -> list[KeyUsage]:
     span = days_until(thai_day(SystemClock().now_ms()), days)
     counted_days = bootstrap.operator_reads(settings).days(span[0], span[-1])
-    counts = {(one.key_id, one.day): one.requests for one in counted_days}
+    counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in counted_days}
     return [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
 
 
-def _view(usages: KeyUsage) -> dict[str, object]:
-    key = usages.key
+def _view(usage: KeyUsage) -> dict[str, object]:
+    key = usage.key
     return {
         "keyId": key.key_id,
         "label": key.label,
         "perMin": key.per_min,
         "perDay": key.per_day,
         "revoked": key.is_revoked(SystemClock().now_ms()),
-        "days": [{"date": compact(day), "count": count} for day, count in usages.days],
-        "total": usages.total,
+        "days": [{"date": compact(day), "count": count} for day, count in usage.days],
+        "total": usage.total,
     }
 
 
@@ -134,16 +134,9 @@ def _print_list(usages: Sequence[KeyUsage]) -> None:
         DisplayColumn("label"),
     )
     rows = [
-        (
-            one.key.key_id,
-            day.isoformat(),
-            count,
-            one.key.per_day,
-            f"{count / one.key.per_day:.1%}",
-            one.key.label or "-",
-        )
-        for one in usages
-        for day, count in one.days
+        (key.key_id, day.isoformat(), count, key.per_day, f"{count / key.per_day:.1%}", key.label or "-")
+        for key, days in ((usage.key, usage.days) for usage in usages)
+        for day, count in days
     ]
     print_table(columns, rows)
 
@@ -153,14 +146,14 @@ def _print_bars(usages: Sequence[KeyUsage]) -> None:
 
     A single key gets a block even if it was not used.
     """
-    used = [one for one in usages if one.total] if len(usages) > 1 else list(usages)
+    used = [usage for usage in usages if usage.total] if len(usages) > 1 else list(usages)
     width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
-    for one in used:
-        echo(_heading(one.key))
-        for day, count in one.days:
-            echo(_day_line(day, count, one.key.per_day, width))
+    for usage in used:
+        echo(_heading(usage.key))
+        for day, count in usage.days:
+            echo(_day_line(day, count, usage.key.per_day, width))
         echo()
-    idle = [one.key.label or one.key.key_id for one in usages if one not in used]
+    idle = [usage.key.label or usage.key.key_id for usage in usages if usage not in used]
     if idle:
         echo(f"No requests: {', '.join(idle)}", dim=True)
 

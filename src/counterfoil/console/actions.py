@@ -112,7 +112,7 @@ def issue(visit: Visit) -> ConsoleResponse:
     try:
         grant = _grant(visit)
     except InvalidForm as error:
-        content = issue_page.draw_form(visit, issue_page.read(visit), str(error))
+        content = issue_page.draw(visit, issue_page.read(visit), str(error))
         return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
 
     def act() -> ConsoleResponse:
@@ -120,7 +120,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            content = issue_page.draw_form(visit, issue_page.read(visit), _refusal(visit, error))
+            content = issue_page.draw(visit, issue_page.read(visit), _refusal(visit, error))
             return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
         return _reveal(visit, issued, None)
 
@@ -158,7 +158,7 @@ def _scope(visit: Visit) -> Scope:
 
 def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
     visit.sessions.set_result(visit.session, visit.request.form.get(FORM_FIELD, ""), issued.key.key_id)
-    is_loaded = visit.store.inspection().knows(issued.key.scope)
+    is_loaded = visit.store.reads.knows(issued.key.scope)
     content = draw_issued(visit, issued, old, is_loaded=is_loaded)
     return ConsoleResponse(body=page(visit, "keys", content, None))
 
@@ -262,7 +262,7 @@ def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
 
 def _conflict(visit: Visit) -> ConsoleResponse:
     """Return the key's page with the latest change to the key, which the operator has not seen."""
-    latest = [describe_entry(visit, entry) for entry in visit.store.audit(1, visit.values["key_id"])]
+    latest = [describe_entry(visit, entry) for entry in visit.store.reads.audit(1, visit.values["key_id"])]
     return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
 
 
@@ -273,7 +273,7 @@ def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
 
 def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> ConsoleResponse:
     """Return the key's page with a message about the result of an action."""
-    content = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
+    content = key_page.draw(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
     return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))
 
@@ -303,14 +303,14 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     listed = any(str(reject.line) == line and reject.source == source for reject in view.rejects)
     found = _find_reject(visit.settings.store, view.load.rejects_file, source, line) if listed else None
     if found is None:
-        content = loads_page.draw_load(visit, view, notice(t("load.not_found"), "warn"))
+        content = loads_page.draw_one(visit, view, notice(t("load.not_found"), "warn"))
         return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
     entry = AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail)
     with closing(bootstrap.audit(visit.settings)) as audit:
         audit.record(entry)
-    content = loads_page.draw_load(visit, view, _revealed(visit, line, found.text))
+    content = loads_page.draw_one(visit, view, _revealed(visit, line, found.text))
     return ConsoleResponse(body=page(visit, "loads", content, None))
 
 

@@ -85,9 +85,9 @@ def service_banner(visit: Visit) -> Html | None:
 def signed_out_page(t: Texts, request: ListenerRequest, title: str, *main: Child) -> bytes:
     """Return a page without navigation, which can be shown without a session, such as the sign-in page."""
     languages = [
-        element("a", LANGUAGE_NAMES[one], href=f"{request.path}?lang={one}", lang=one, hreflang=one)
-        for one in LANGUAGES
-        if one != t.language
+        element("a", LANGUAGE_NAMES[language], href=f"{request.path}?lang={language}", lang=language, hreflang=language)
+        for language in LANGUAGES
+        if language != t.language
     ]
     body = element(
         "body",
@@ -119,9 +119,9 @@ def _header(visit: Visit) -> Html:
     t = visit.t
     back = visit.request.target if visit.request.method == "GET" else visit.request.path
     languages = [
-        element("a", LANGUAGE_NAMES[one], href=visit_language(one, back), lang=one, hreflang=one)
-        for one in LANGUAGES
-        if one != t.language
+        element("a", LANGUAGE_NAMES[language], href=visit_language(language, back), lang=language, hreflang=language)
+        for language in LANGUAGES
+        if language != t.language
     ]
     sign_out = element(
         "form", element("button", t("sign_out"), class_="plain"), method="post", action="/sign-out", class_="inline"
@@ -178,8 +178,8 @@ def _same_data(t: Texts, content: PageContent, json_address: str | None, csv_add
     introduction = content.command_text or t("same.command")
     return element(
         "aside",
-        element("p", introduction, [[" ", command_line(one)] for one in commands]) if commands else None,
-        element("p", t("same.formats"), [[" ", one] for one in formats]) if formats else None,
+        element("p", introduction, [[" ", command_line(command)] for command in commands]) if commands else None,
+        element("p", t("same.formats"), [[" ", link] for link in formats]) if formats else None,
         class_="same",
         aria_label=t("same.title"),
     )

@@ -1,8 +1,7 @@
 """The types that pages work with: the operator's request, the content of a page, and the response."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -13,9 +12,6 @@ from counterfoil.checks.findings import Finding
 from counterfoil.checks.overview import Overview, overview, service_finding
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts
-from counterfoil.domain.access import Key
-from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.audit import AuditEntry
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
@@ -55,10 +51,9 @@ class ConsoleStore:
         self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True))
         self._service = SharedResult(clock, self._ask_service)
 
-    def all_keys(self) -> list[Key]:
-        """Return all keys, oldest first."""
-        with self.reads() as reads:
-            return reads.keys()
+    def labels(self) -> dict[str, str]:
+        """Return the labels of all keys by their IDs."""
+        return {key.key_id: key.label for key in self.reads.keys()}  # noqa: SIM118 - not a dictionary
 
     def shop_names(self) -> list[ShopName]:
         """Return the names of the loaded shops, or an empty list if the store cannot be read.
@@ -66,25 +61,13 @@ class ConsoleStore:
         Pages show names beside IDs, and must also work without names.
         """
         try:
-            with self.reads() as reads:
-                return reads.shop_names()
+            return self.reads.shop_names()
         except (StoreUnavailable, StoreMismatch):
             return []
 
-    def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
-        with self.reads() as reads:
-            return reads.audit(most, key_id, since)
-
-    @contextmanager
-    def reads(self) -> Iterator[OperatorReads]:
-        reads = bootstrap.operator_reads(self._settings)
-        yield reads
-
-    def inspection(self) -> OperatorReads:
+    @property
+    def reads(self) -> OperatorReads:
         return bootstrap.operator_reads(self._settings)
-
-    def shops(self, *, count_all: bool = False) -> list[ShopActivity]:
-        return self.inspection().shops(self._clock.now_ms(), count_all=count_all)
 
     def overview(self) -> Overview:
         """Return the findings of `counterfoil status --deep`, and the values that they are based on."""
@@ -99,7 +82,7 @@ class ConsoleStore:
         return self._service.get()
 
     def _ask_service(self) -> Finding:
-        horizon = None if self._settings.admin_port else self.inspection().horizon()
+        horizon = None if self._settings.admin_port else self.reads.horizon()
         return service_finding(self._settings, horizon, self._clock.now_ms())
 
 

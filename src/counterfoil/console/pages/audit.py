@@ -33,7 +33,7 @@ def read(visit: Visit) -> AuditView:
     key_id = visit.query.get("key") or None
     wanted = visit.query.get("limit", "")
     limit = max(1, min(int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else PER_PAGE, MOST))
-    found = visit.store.audit(limit + 1, key_id)
+    found = visit.store.reads.audit(limit + 1, key_id)
     return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=found[:limit])
 
 
@@ -138,7 +138,7 @@ def act_name(visit: Visit, act: str) -> str:
 
 
 def csv(visit: Visit, view: AuditView) -> CsvExport:
-    return CsvExport("audit", csv_lines(COLUMNS, visit.store.audit(MOST, view.key_id)))
+    return CsvExport("audit", csv_lines(COLUMNS, visit.store.reads.audit(MOST, view.key_id)))
 
 
 PAGE = ConsolePage(name="audit", read=read, draw=draw, as_json=as_json, csv=csv)

@@ -50,22 +50,18 @@ def read(visit: Visit) -> IssueView:
     )
 
 
-def draw(visit: Visit, view: IssueView) -> PageContent:
-    return draw_form(visit, view, None)
-
-
-def draw_form(visit: Visit, view: IssueView, problem: Html | str | None) -> PageContent:
+def draw(visit: Visit, view: IssueView, problem: Html | str | None = None) -> PageContent:
     """Return the form. After an invalid entry, the form shows the values that the operator entered."""
     t, entered = visit.t, visit.request.form
     groups = {
         "": [FormChoice("", t("issue.choose"))],
         t("issue.franchises"): [
-            FormChoice(one.value, franchise_text(t, one.id, one.shop_names))
-            for one in view.scopes
-            if one.kind == "franchise"
+            FormChoice(scope.value, franchise_text(t, scope.id, scope.shop_names))
+            for scope in view.scopes
+            if scope.kind == "franchise"
         ],
         t("issue.shops"): [
-            FormChoice(one.value, f"{one.name} ({one.id})") for one in view.scopes if one.kind == "shop"
+            FormChoice(scope.value, f"{scope.name} ({scope.id})") for scope in view.scopes if scope.kind == "shop"
         ],
         t("issue.other"): [FormChoice("other", t("issue.other_choice"))],
     }

@@ -95,7 +95,7 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
 
 def find(visit: Visit) -> tuple[Key, list[str]]:
     """Return the key that the path names, and the IDs of its direct successors."""
-    keys = visit.store.all_keys()
+    keys = visit.store.reads.keys()
     key_id = visit.values["key_id"]
     found = next((key for key in keys if key.key_id == key_id), None)
     if found is None:
@@ -108,18 +108,18 @@ def read(visit: Visit) -> OneKeyView:
     today = thai_day(visit.now)
     span = days_until(today, DAILY_TOTAL_DAYS)
     disclosed = RequestFilter(key_id=key.key_id, personal_data=True)
-    with visit.store.reads() as reads:
-        return OneKeyView(
-            key=key,
-            successors=successors,
-            last_used=reads.last_used().get(key.key_id),
-            days=key_days(reads.days(span[0], today, key.key_id), span),
-            hours=_hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now),
-            errors=reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id),
-            copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
-            disclosures=reads.requests(disclosed, MOST_DISCLOSURES).requests,
-            audit=reads.audit(MOST_AUDIT, key.key_id),
-        )
+    reads = visit.store.reads
+    return OneKeyView(
+        key=key,
+        successors=successors,
+        last_used=reads.last_used().get(key.key_id),
+        days=key_days(reads.days(span[0], today, key.key_id), span),
+        hours=_hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now),
+        errors=reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id),
+        copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
+        disclosures=reads.requests(disclosed, MOST_DISCLOSURES).requests,
+        audit=reads.audit(MOST_AUDIT, key.key_id),
+    )
 
 
 def as_json(visit: Visit, view: OneKeyView) -> dict[str, object]:
@@ -150,11 +150,7 @@ def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: OneKeyView) -> PageContent:
-    return draw_with(visit, view, None)
-
-
-def draw_with(visit: Visit, view: OneKeyView, message: Html | None) -> PageContent:
+def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageContent:
     """Return the page, with a message about the result of an action if there is one."""
     key, t = view.key, visit.t
     return PageContent(

@@ -32,8 +32,7 @@ class KeysView(Struct, frozen=True, kw_only=True):
 def read(visit: Visit) -> KeysView:
     wanted = visit.query.get("show", "active")
     show = wanted if wanted in SHOWN else "active"
-    with visit.store.reads() as reads:
-        found = used_keys(reads, lambda: loaded_shops(visit), visit.now)
+    found = used_keys(visit.store.reads, lambda: loaded_shops(visit), visit.now)
     cards = {name: [used for used in found if name in _cards_of(used, visit.now)] for name in SHOWN}
     keys = sorted(cards[show], key=lambda used: (-sum(used.week), used.key.label.lower(), used.key.key_id))
     return KeysView(show=show, counts={name: len(used) for name, used in cards.items()}, keys=keys)

@@ -47,8 +47,7 @@ class OneLoadView(Struct, frozen=True, kw_only=True):
 
 
 def read(visit: Visit) -> list[LoadRow]:
-    with visit.store.reads() as reads:
-        return reads.loads(MOST_LOADS)
+    return visit.store.reads.loads(MOST_LOADS)
 
 
 def as_json(visit: Visit, view: list[LoadRow]) -> dict[str, object]:
@@ -57,11 +56,10 @@ def as_json(visit: Visit, view: list[LoadRow]) -> dict[str, object]:
 
 def read_one(visit: Visit) -> OneLoadView:
     number = int(visit.values["number"])
-    with visit.store.reads() as reads:
-        load = find(reads, number)
-        if load is None:
-            raise NotFound(visit.t("load.missing", number=number))
-        return OneLoadView(load=load, rejects=reads.rejects(number, MOST_SHOWN))
+    load = find(visit.store.reads, number)
+    if load is None:
+        raise NotFound(visit.t("load.missing", number=number))
+    return OneLoadView(load=load, rejects=visit.store.reads.rejects(number, MOST_SHOWN))
 
 
 def one_as_json(visit: Visit, view: OneLoadView) -> dict[str, object]:
@@ -71,8 +69,7 @@ def one_as_json(visit: Visit, view: OneLoadView) -> dict[str, object]:
 
 def latest_load_path(visit: Visit) -> str:
     """Return the path of the latest load, or of the list if nothing has been loaded."""
-    with visit.store.reads() as reads:
-        return next((f"/loads/{load.number}" for load in reads.loads(1)), "/loads")
+    return next((f"/loads/{load.number}" for load in visit.store.reads.loads(1)), "/loads")
 
 
 # --- drawing -------------------------------------------------------------------------
@@ -129,11 +126,7 @@ def load_badge(visit: Visit, load: LoadRow) -> Html:
     return badge(t("load.some_rejected"), "warn")
 
 
-def draw_one(visit: Visit, view: OneLoadView) -> PageContent:
-    return draw_load(visit, view, None)
-
-
-def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> PageContent:
+def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> PageContent:
     """Return the page of one load, with the text of a line if it was revealed."""
     t, load = visit.t, view.load
     facts: list[tuple[str, Child]] = [
@@ -215,8 +208,7 @@ def csv(visit: Visit, view: list[LoadRow]) -> CsvExport:
 
 def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:
     """Return the rejected lines of a load as CSV, without their values."""
-    with visit.store.reads() as reads:
-        found = reads.rejects(view.load.number, MOST_REJECTS)
+    found = visit.store.reads.rejects(view.load.number, MOST_REJECTS)
     return CsvExport(f"load-{view.load.number}-rejects", csv_lines(REJECTS, found))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from counterfoil.console.display import PageColumn, ago, key_link, list_table, number, section, table, utc_time
-from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, labels_of, position, position_text, request_link
+from counterfoil.console.pages.requests import MOST_EXPORTED, PER_PAGE, position, position_text, request_link
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
@@ -57,7 +57,7 @@ def read(visit: Visit) -> PersonalView:
         is_partial=more is not None,
         disclosures=listed,
         next=position_text(following),
-        labels=labels_of(visit),
+        labels=visit.store.labels(),
     )
 
 
@@ -65,8 +65,7 @@ def _disclosures(
     visit: Visit, key_id: str | None, before: RecordPosition | None, limit: int
 ) -> tuple[list[RecordedRequest], RecordPosition | None]:
     wanted = RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS, before=before)
-    with visit.store.reads() as reads:
-        return find(reads, wanted, limit)
+    return find(visit.store.reads, wanted, limit)
 
 
 def as_json(_: Visit, view: PersonalView) -> dict[str, object]:

@@ -62,20 +62,15 @@ class RequestsView(Struct, frozen=True, kw_only=True):
 
 def read(visit: Visit) -> RequestsView:
     wanted, ignored = request_filter(visit.query)
-    with visit.store.reads() as reads:
-        # A search for something rare may need several queries, which are left to the operator.
-        page = reads.requests(wanted, _limit(visit))
+    # A search for something rare may need several queries, which are left to the operator.
+    page = visit.store.reads.requests(wanted, _limit(visit))
     return RequestsView(
         wanted={name: value for name in PARAMETERS if (value := visit.query.get(name)) and name not in ignored},
         ignored=ignored,
         requests=page.requests,
-        labels=labels_of(visit),
+        labels=visit.store.labels(),
         next=position_text(page.next),
     )
-
-
-def labels_of(visit: Visit) -> dict[str, str]:
-    return {key.key_id: key.label for key in visit.store.all_keys()}
 
 
 def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
@@ -169,8 +164,7 @@ def _command(view: RequestsView) -> str:
 def _search(visit: Visit, view: RequestsView) -> Html:
     t, query = visit.t, visit.query
     keys = [
-        FormChoice(key.key_id, f"{name_of(key.label)} ({key.key_id})" if key.label else key.key_id)
-        for key in visit.store.all_keys()
+        FormChoice(key_id, f"{name_of(label)} ({key_id})" if label else key_id) for key_id, label in view.labels.items()
     ]
     anything = FormChoice("", t("requests.any"))
     routes = [anything, *(FormChoice(route.path, route.path) for route in ROUTES if route.handler)]
@@ -337,8 +331,7 @@ def request_link(request_id: str | None) -> Html | str:
 
 def csv(visit: Visit, view: RequestsView) -> CsvExport:
     """Return request records as CSV: those on this page and on older pages, up to a limit."""
-    with visit.store.reads() as reads:
-        found, _ = find(reads, request_filter(visit.query)[0], MOST_EXPORTED)
+    found, _ = find(visit.store.reads, request_filter(visit.query)[0], MOST_EXPORTED)
     return CsvExport("requests", csv_lines(columns(view.labels), found))
 
 

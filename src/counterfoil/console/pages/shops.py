@@ -34,11 +34,10 @@ class ShopsView(Struct, frozen=True, kw_only=True):
 
 def read(visit: Visit) -> ShopsView:
     shops = sorted(
-        visit.store.shops(),
+        visit.store.reads.shops(visit.now, count_all=False),
         key=lambda shop: (STATES.index(shop.state), shop.franchise_id or "~", name_of(shop.name)),
     )
-    with visit.store.reads() as reads:
-        first_day, days = bills_per_day(reads, shops, visit.now)
+    first_day, days = bills_per_day(visit.store.reads, shops, visit.now)
     return ShopsView(first_day=first_day, days=days, shops=shops)
 
 

@@ -1,67 +1,52 @@
 """Store: the findings of `status --deep`, sizes, servers, database user, meter, and open console sessions."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from counterfoil.checks.findings import Finding, worst_first
-from counterfoil.console.display import (
-    PageColumn,
-    badge,
-    fields,
-    finding_list,
-    moment,
-    number,
-    section,
-    table,
-    utc_time,
-)
+from counterfoil.console.display import badge, fields, finding_list, list_table, number, section
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.ports import ServerState
 from counterfoil.settings import display_value
 from counterfoil.text import size
+from counterfoil.views.columns import console_json
+from counterfoil.views.store import FACTS, SERVERS, StoreValues
 from counterfoil.web.html import Child, Html, element, markup
 
 
-class ServerRow(Struct, frozen=True, rename="camel"):
-    name: str
-    role: str
-    horizon: int | None
-
-
-class StoreView(Struct, frozen=True, kw_only=True, rename="camel"):
+class StoreView(Struct, frozen=True, kw_only=True):
     address: str
     meter: str
     checks: list[Finding]
-    size_bytes: int | None
-    schema: str | None
-    software: str | None
-    log_bytes: dict[str, int]
-    free_bytes: int | None
-    servers: list[ServerRow]
+    store: StoreValues
     login: str | None
     sessions: int
 
 
 def read(visit: Visit) -> StoreView:
-    seen = visit.store.overview().store
-    permissions = visit.store.inspection().permissions()
+    permissions = visit.store.reads.permissions()
     return StoreView(
         address=display_value(visit.settings, "store"),
         meter=display_value(visit.settings, "meter"),
         checks=worst_first(visit.store.findings()),
-        size_bytes=seen.extent.size_bytes if seen.extent else None,
-        schema=seen.extent.schema if seen.extent else None,
-        software=seen.extent.software if seen.extent else None,
-        log_bytes=seen.disk.log_bytes if seen.disk else {},
-        free_bytes=seen.disk.free_bytes if seen.disk else None,
-        servers=[ServerRow(server.name, server.role.value, server.horizon) for server in seen.servers],
+        store=visit.store.overview().store,
         login=permissions.login if permissions else None,
         sessions=visit.sessions.count(),
     )
 
 
+def as_json(_: Visit, view: StoreView) -> dict[str, object]:
+    servers = [console_json(SERVERS, server) for server in view.store.servers]
+    facts = {name: value for name, value in asdict(view).items() if name != "store"}
+    return {**facts, **console_json(FACTS, view.store), "servers": servers}
+
+
 def draw(visit: Visit, view: StoreView) -> PageContent:
     t = visit.t
-    wrong = sum(one.status != "ok" for one in view.checks)
+    wrong = sum(finding.status != "ok" for finding in view.checks)
     verdict = notice(t("store.wrong", count=wrong), "warn") if wrong else notice(t("store.well"), "good")
     return PageContent(
         title=t("store.title"),
@@ -78,12 +63,12 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
 
 
 def _facts(visit: Visit, view: StoreView) -> list[tuple[str, Child]]:
-    t = visit.t
+    t, extent, disk = visit.t, view.store.extent, view.store.disk
     pairs: list[tuple[str, Child]] = [
         (t("store.address"), element("code", view.address)),
-        (t("store.size"), size(view.size_bytes) if view.size_bytes is not None else t("unknown")),
-        (t("store.schema"), view.schema or t("unknown")),
-        (t("store.software"), view.software or t("unknown")),
+        (t("store.size"), size(extent.size_bytes) if extent else t("unknown")),
+        (t("store.schema"), extent.schema if extent else t("unknown")),
+        (t("store.software"), extent.software if extent else t("unknown")),
         (
             t("store.meter"),
             markup(
@@ -93,25 +78,23 @@ def _facts(visit: Visit, view: StoreView) -> list[tuple[str, Child]]:
             ),
         ),
     ]
-    if view.free_bytes is not None:
-        pairs.append((t("store.free"), size(view.free_bytes)))
-    pairs += [(t("store.log", name=name), size(count)) for name, count in view.log_bytes.items()]
+    if disk:
+        pairs.append((t("store.free"), size(disk.free_bytes)))
+        pairs += [(t("store.log", name=name), size(count)) for name, count in disk.log_bytes.items()]
     if view.login:
         pairs.append((t("store.login"), element("code", view.login)))
     return pairs
 
 
 def _servers(visit: Visit, view: StoreView) -> Html | None:
-    if not view.servers:
+    if not view.store.servers:
         return None
     t = visit.t
-    kinds = {"primary": "", "replica": "", "behind": "warn", "away": "bad"}
-    columns = (PageColumn(t("store.server")), PageColumn(t("store.role")), PageColumn(t("store.horizon")))
-    rows = [
-        (element("code", one.name), badge(one.role, kinds.get(one.role, "")), moment(utc_time(one.horizon)))
-        for one in view.servers
-    ]
-    return section(t("store.servers"), table(t("store.servers"), columns, rows))
+    kinds = {"behind": "warn", "away": "bad"}
+    cells: dict[str, Callable[[ServerState], Child]] = {
+        "store.role": lambda server: badge(server.role.value, kinds.get(server.role.value, ""))
+    }
+    return section(t("store.servers"), list_table(t, t("store.servers"), SERVERS, view.store.servers, cells))
 
 
 def _sessions(visit: Visit, view: StoreView) -> Html:
@@ -127,4 +110,4 @@ def _sessions(visit: Visit, view: StoreView) -> Html:
     return section(t("store.sessions"), element("p", t("store.sessions_text", count=number(view.sessions))), everywhere)
 
 
-PAGE = ConsolePage(name="store", read=read, draw=draw)
+PAGE = ConsolePage(name="store", read=read, draw=draw, as_json=as_json)

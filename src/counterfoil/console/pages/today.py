@@ -1,13 +1,12 @@
 """Today: whether all is well, and how the service is used today compared with the last 7 days."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
-from counterfoil.checks.overview import KeyToday
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
     LATEST_LOAD,
@@ -18,6 +17,7 @@ from counterfoil.console.display import (
     finding_list,
     finding_text,
     key_link,
+    list_table,
     name_of,
     number,
     percent,
@@ -31,12 +31,15 @@ from counterfoil.console.layout import notice
 from counterfoil.console.pages.shops import silent_rule
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
-from counterfoil.domain.activity import format_usual
+from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import size
-from counterfoil.web.html import Html, element, markup
+from counterfoil.views.columns import console_json
+from counterfoil.views.shops import columns
+from counterfoil.views.store import KeyToday
+from counterfoil.web.html import Child, Html, element, markup
 
 WEEK = 7
 MOST_KEYS = 8
@@ -59,20 +62,13 @@ class BusyKey(Struct, frozen=True, rename="camel"):
     errors_today: int
 
 
-class SilentShop(Struct, frozen=True, rename="camel"):
-    shop_id: str
-    name: str
-    last_bill_at: datetime | None
-    usual_since_last: float
-
-
 class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Status
     findings: list[Finding]
     days: list[DaySum]
     keys: list[BusyKey]
     near_quota: Sequence[KeyToday]
-    silent_shops: list[SilentShop]
+    silent_shops: list[ShopActivity]
     horizon_age_ms: int | None
     last_load_idle_ms: int | None
     last_load_rejected: int | None
@@ -86,7 +82,7 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
-    seen, findings = overview.store, visit.store.findings()
+    store, findings = overview.store, visit.store.findings()
     try:
         days, keys = _usage(visit)
     except (StoreUnavailable, StoreMismatch):
@@ -97,42 +93,41 @@ def read(visit: Visit) -> TodayView:
         findings=worst_first(findings),
         days=days,
         keys=keys,
-        near_quota=seen.near_quota,
-        silent_shops=[
-            SilentShop(shop.shop_id, name_of(shop.name), utc_time(shop.last_bill_at), shop.usual_since_last)
-            for shop in seen.shops
-            if shop.is_silent
-        ],
+        near_quota=store.near_quota,
+        silent_shops=[shop for shop in store.shops if shop.is_silent],
         horizon_age_ms=None if overview.horizon_age_ms is None else max(0, overview.horizon_age_ms),
-        last_load_idle_ms=seen.load.idle_ms if seen.load else None,
-        last_load_rejected=seen.load.rejected if seen.load else None,
-        disk_free_bytes=seen.disk.free_bytes if seen.disk else None,
-        store_bytes=seen.extent.size_bytes if seen.extent else None,
+        last_load_idle_ms=store.load.idle_ms if store.load else None,
+        last_load_rejected=store.load.rejected if store.load else None,
+        disk_free_bytes=store.disk.free_bytes if store.disk else None,
+        store_bytes=store.extent.size_bytes if store.extent else None,
     )
+
+
+def as_json(_: Visit, view: TodayView) -> dict[str, object]:
+    silent_shops = [console_json(columns(), shop) for shop in view.silent_shops]
+    return {**to_builtins(view, enc_hook=str), "silentShops": silent_shops}
 
 
 def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
     today = thai_day(visit.now)
-    with visit.store.reads() as reads:
-        found = reads.days(today - timedelta(days=WEEK), today)
-    labels = {key.key_id: key.label for key in visit.store.all_keys()}
+    found = visit.store.reads.days(today - timedelta(days=WEEK), today)
     by_day: defaultdict[date, list[DayOfKey]] = defaultdict(list)
-    for one in found:
-        by_day[one.day].append(one)
+    for of_key in found:
+        by_day[of_key.day].append(of_key)
     days = [
         DaySum(
             day,
-            sum(one.requests for one in by_day[day]),
-            sum(one.errors for one in by_day[day]),
-            sum(one.rate_limited + one.refused for one in by_day[day]),
+            sum(of_key.requests for of_key in by_day[day]),
+            sum(of_key.errors for of_key in by_day[day]),
+            sum(of_key.rate_limited + of_key.refused for of_key in by_day[day]),
         )
         for day in days_until(today, WEEK + 1)
     ]
-    return days, _busy_keys(by_day[today], by_day[today - timedelta(days=1)], labels)
+    return days, _busy_keys(by_day[today], by_day[today - timedelta(days=1)], visit.store.labels())
 
 
 def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[str, str]) -> list[BusyKey]:
-    now, before = ({one.key_id: one for one in day} for day in (today, yesterday))
+    now, before = ({of_key.key_id: of_key for of_key in day} for day in (today, yesterday))
     nothing = DayOfKey(key_id="", day=date.min)
     keys = [
         BusyKey(
@@ -144,7 +139,7 @@ def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[st
         )
         for key_id in {*now, *before}
     ]
-    return sorted(keys, key=lambda one: (-one.yesterday, -one.today, one.key_id))[:MOST_KEYS]
+    return sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
 
 
 # --- drawing -------------------------------------------------------------------------
@@ -174,7 +169,7 @@ def _chart(t: Texts, view: TodayView) -> Html:
 
 def _verdict(visit: Visit, view: TodayView) -> Html:
     t = visit.t
-    wrong = [one for one in view.findings if one.status != "ok"]
+    wrong = [finding for finding in view.findings if finding.status != "ok"]
     if not wrong:
         return notice(t("today.well"), "good")
     first, *others = wrong
@@ -248,27 +243,19 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
 def _near_quota(keys: Sequence[KeyToday]) -> Html | None:
     if not keys:
         return None
-    return markup([[key_link(one.key_id, one.label), " "] for one in keys[:3]])
+    return markup([[key_link(key.key_id, key.label), " "] for key in keys[:3]])
 
 
 def _silent(visit: Visit, view: TodayView) -> Html | None:
     if not view.silent_shops:
         return None
     t = visit.t
-    rows = [
-        (
-            element("a", shop.name, href=f"/shops#shop-{shop.shop_id}"),
-            ago(t, shop.last_bill_at, visit.now),
-            format_usual(shop.usual_since_last),
-        )
-        for shop in view.silent_shops
-    ]
-    columns = (
-        PageColumn(t("shop")),
-        PageColumn(t("shops.last_bill")),
-        PageColumn(t("shops.usual_since"), is_number=True),
-    )
-    return section(t("today.silent"), table(silent_rule(t), columns, rows))
+    cells: dict[str, Callable[[ShopActivity], Child]] = {
+        "shop": lambda shop: element("a", name_of(shop.name), href=f"/shops#shop-{shop.shop_id}"),
+        "shops.last_bill": lambda shop: ago(t, utc_time(shop.last_bill_at), visit.now),
+    }
+    shown = [column for column in columns() if column.page in (*cells, "shops.usual_since")]
+    return section(t("today.silent"), list_table(t, silent_rule(t), shown, view.silent_shops, cells))
 
 
 def _keys(visit: Visit, view: TodayView) -> Html:
@@ -280,10 +267,10 @@ def _keys(visit: Visit, view: TodayView) -> Html:
         PageColumn(t("today.errors_today"), is_number=True),
     )
     rows = [
-        (key_link(one.key_id, one.label), number(one.yesterday), number(one.today), number(one.errors_today))
-        for one in view.keys
+        (key_link(busy.key_id, busy.label), number(busy.yesterday), number(busy.today), number(busy.errors_today))
+        for busy in view.keys
     ]
     return section(t("today.keys"), table(t("today.keys_caption"), columns, rows, empty=t("today.no_keys")))
 
 
-PAGE = ConsolePage(name="today", read=read, draw=draw)
+PAGE = ConsolePage(name="today", read=read, draw=draw, as_json=as_json)

@@ -1,0 +1,112 @@
+"""The store as a whole: its size, servers and latest load, watched folders, and shops and keys to look at."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from counterfoil.domain.access import NEARLY_USED_UP, Key
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.intake import Intake, LatestLoad, WatchedFolder
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.ports import DiskUse, ServerState, StoreExtent
+from counterfoil.views import shops
+from counterfoil.views.columns import ListColumn, json_row
+
+
+class KeyToday(Struct, frozen=True, rename="camel"):
+    """A key that has used up most of today's quota."""
+
+    key_id: str
+    label: str
+    count: int
+    per_day: int
+
+
+class StoreValues(Struct, frozen=True, kw_only=True):
+    """What is known about a store. Without `extent`, its data could not be read. `keys` are the active keys."""
+
+    horizon: int | None = None
+    load: LatestLoad | None = None
+    extent: StoreExtent | None = None
+    shops: Sequence[ShopActivity] = ()
+    keys: Sequence[Key] = ()
+    near_quota: Sequence[KeyToday] = ()
+    intake: Intake = Intake()
+    folders: Sequence[WatchedFolder] = ()
+    disk: DiskUse | None = None
+    servers: Sequence[ServerState] = ()
+
+
+def read(reads: OperatorReads, now: int) -> StoreValues:
+    keys = [key for key in reads.keys() if not key.is_revoked(now)]  # noqa: SIM118 - not a dictionary
+    return StoreValues(
+        horizon=reads.horizon(),
+        load=reads.latest_load(now),
+        extent=reads.extent(),
+        shops=reads.shops(now, count_all=False),
+        keys=keys,
+        near_quota=_near_quota(reads, keys, now),
+        intake=reads.intake(),
+        folders=reads.watched_folders(now),
+        disk=reads.disk_use(),
+        servers=reads.servers(),
+    )
+
+
+def _near_quota(reads: OperatorReads, keys: Sequence[Key], now: int) -> list[KeyToday]:
+    """Return the keys that have used at least 80 % of today's quota."""
+    today = thai_day(now)
+    requests = {day.key_id: day.requests for day in reads.days(today, today)}
+    counts = [(key, requests.get(key.key_id, 0)) for key in keys]
+    return [
+        KeyToday(key.key_id, key.label, count, key.per_day)
+        for key, count in counts
+        if count >= NEARLY_USED_UP * key.per_day
+    ]
+
+
+FACTS: Sequence[ListColumn[StoreValues]] = (
+    ListColumn("storeBytes", lambda store: store.extent and store.extent.size_bytes, console="sizeBytes"),
+    ListColumn("schema", lambda store: store.extent and store.extent.schema),
+    ListColumn("software", lambda store: store.extent and store.extent.software),
+    ListColumn("freeBytes", lambda store: store.disk and store.disk.free_bytes),
+    ListColumn("logBytes", lambda store: store.disk.log_bytes if store.disk else {}),
+)
+SERVERS: Sequence[ListColumn[ServerState]] = (
+    ListColumn("name", kind="code", page="store.server"),
+    ListColumn("role", lambda server: server.role.value, page="store.role"),
+    ListColumn("horizon", kind="time", page="store.horizon"),
+)
+_LOAD: Sequence[ListColumn[LatestLoad]] = (
+    ListColumn("lines"),
+    ListColumn("changed"),
+    ListColumn("rejected"),
+    ListColumn("finished"),
+    ListColumn("stopped", lambda load: load.is_stopped),
+    ListColumn("idleMs"),
+)
+
+
+def _folders(now: int) -> Sequence[ListColumn[WatchedFolder]]:
+    return (
+        ListColumn("name"),
+        ListColumn("heartbeatAgeMs", lambda folder: max(0, now - folder.seen_at)),
+        ListColumn("deliveryAgeMs", lambda folder: max(0, now - folder.delivered_at)),
+        ListColumn("files"),
+        ListColumn("quarantined"),
+        ListColumn("stopped", lambda folder: folder.is_stopped),
+    )
+
+
+def values_json(store: StoreValues, now: int) -> dict[str, object]:
+    """Return the values as `counterfoil status --json` prints them."""
+    return {
+        **json_row(FACTS, store),
+        "servers": [json_row(SERVERS, server) for server in store.servers],
+        "latestLoad": json_row(_LOAD, store.load) if store.load else None,
+        "watchedFolders": [json_row(_folders(now), folder) for folder in store.folders],
+        "keysNearQuota": store.near_quota,
+        "shops": len(store.shops),
+        "silentShops": [json_row(shops.columns(), shop) for shop in store.shops if shop.is_silent],
+    }
