@@ -70,8 +70,9 @@ def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_with
     counterfoil: Command, tmp_path: Path, files: tuple[str, ...], added: int
 ) -> None:
     records = tmp_path / "records.ndjson"
-    currency = "USD" if files == ("clover-orders.json",) else "THB"
-    arguments = ["import", *(EXAMPLES / name for name in files), "--with-shops", "--currency", currency, "-o", records]
+    options = ["--with-shops", "--currency", "USD" if files == ("clover-orders.json",) else "THB"]
+    options += ["--timezone", "Asia/Bangkok"]
+    arguments = ["import", *(EXAMPLES / name for name in files), *options, "-o", records]
     counterfoil.bare(*arguments)
     loaded = counterfoil.json("load", records, "--strict")
     assert (loaded["added"], loaded["rejected"], loaded["unknownFields"]) == (added, 0, [])

@@ -100,6 +100,16 @@ def test_transactions_of_square_are_what_was_collected_before_fees() -> None:
     assert refund["payments"] == [{"name": "Cash", "amount": "-13.08"}]
 
 
+def test_a_new_shop_of_square_has_the_time_zone_of_its_transactions() -> None:
+    [shop] = example("square-transactions.csv", write_shops=True).shops
+    assert shop == {"kind": "shop", "id": "Riverside", "name": "Riverside", "timezone": "America/Los_Angeles"}
+
+
+def test_a_transaction_without_a_total_is_rejected(tmp_path: Path) -> None:
+    found = imported(None, changed(tmp_path, "square-transactions.csv", ("$0.00,$13.08,Point", "$0.00,,Point")))
+    assert [(one.bill, one.reason) for one in found.rejected] == [("sqTx0002-sqPay0002", "no_amount")]
+
+
 def test_a_refund_of_square_with_the_sale_s_transaction_id_is_a_bill_of_its_own() -> None:
     assert [bill["id"] for bill in example("square-transactions.csv").bills] == [
         "sqTx0001-sqPay0001",

@@ -1,5 +1,6 @@
 """The language of mappings: arithmetic, statuses, cells that are filled down, time zones, and mistakes."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ BILLS = '[shop]\nid = "s"\n[bill]\nid = "No"\n'
 
 
 def amounts(folder: Path, rows: str, cell: str) -> list[str | None]:
-    """Return the net of each bill of a table with the columns No, A, B and C, with this cell as the net."""
+    """Return the subtotal of each bill of a table with the columns No, A, B and C, with this cell as the subtotal."""
     export = written(folder, "No,A,B,C\n" + rows)
-    found = imported("csv", export, mapping=f"{BILLS}amounts.net = {cell}\n")
+    found = imported("csv", export, mapping=f"{BILLS}amounts.subtotal = {cell}\n")
     assert found.rejected == []
-    return [bill.get("amounts", {}).get("net") for bill in found.bills]
+    return [bill.get("amounts", {}).get("subtotal") for bill in found.bills]
 
 
 @pytest.mark.parametrize(
@@ -29,10 +30,74 @@ def amounts(folder: Path, rows: str, cell: str) -> list[str | None]:
         ('{ column = "A", negate = true }', ["-10.00", "-10.00", None]),
         ('{ column = "A", default = "0" }', ["10.00", "10.00", "0"]),
         ('{ add = ["A", "Z"], optional = true }', ["10.00", "10.00", None]),
+        ('{ add = ["A", { multiply = ["A", "B"] }] }', ["45.0000", "10.00", None]),
+        ('{ multiply = ["A", { column = "C", default = "2" }] }', ["20.00", "20.00", None]),
+        ('{ any = ["B", "A"] }', ["3.50", "10.00", None]),
     ],
 )
 def test_amounts_are_computed_from_the_columns_of_a_row(tmp_path: Path, cell: str, expected: list[str | None]) -> None:
     assert amounts(tmp_path, "1,10.00,3.50,\n2,10.00,,\n3,,,\n", cell) == expected
+
+
+def test_a_factor_that_is_not_listed_rejects_the_bill(tmp_path: Path) -> None:
+    cell = '{ add = ["A", { multiply = ["B", { column = "C", values = { "added" = 1, "included" = 0 } }] }] }'
+    assert amounts(tmp_path, "1,10,3,added\n2,10,3,included\n", cell) == ["13", "10"]
+    export = written(tmp_path, "No,A,B,C\n1,10,3,perhaps\n")
+    found = imported("csv", export, mapping=f"{BILLS}amounts.net = {cell}\n")
+    assert [one.reason for one in found.rejected] == ["unreadable_value"]
+    assert "perhaps" in found.rejected[0].detail
+
+
+@pytest.mark.parametrize(
+    "cell", ['{ add = ["A", 1] }', '{ add = ["A", { sum = "B" }] }', '{ sum = "A", over = "days" }']
+)
+def test_a_computed_part_is_a_column_or_a_computed_value_of_the_row(cell: str) -> None:
+    with pytest.raises(ImportFailed, match=r"bill\.amounts\.net"):
+        parse_mapping({"bill": {"amounts": {"net": tomllib.loads(f"cell = {cell}")["cell"]}}}, "mapping.toml")
+
+
+def test_a_sum_over_rows_adds_up_payments_although_the_lines_are_in_another_file(tmp_path: Path) -> None:
+    payments = written(tmp_path, "No,Paid\n1,60\n1,40\n2,5\n", "payments.csv")
+    lines = written(tmp_path, "No,Item,A\n1,Tea,90\n2,Tea,5\n", "lines.csv")
+    mapping = BILLS + 'amounts.net = { sum = "Paid", over = "rows" }\namounts.subtotal = { sum = "A" }\n'
+    mapping += '[line]\nkey = "No"\nname = "Item"\n[[payment]]\namount = "Paid"\n'
+    found = imported("csv", payments, lines=(lines,), mapping=mapping)
+    assert [bill["amounts"] for bill in found.bills] == [
+        {"net": "100", "subtotal": "90"},
+        {"net": "5", "subtotal": "5"},
+    ]
+    assert [one["amount"] for one in found.bills[0]["payments"]] == ["60", "40"]
+
+
+def test_a_file_may_have_headings_of_another_language(tmp_path: Path) -> None:
+    export = written(tmp_path, "Número,Total\n1,10\n")
+    mapping = '[headings]\nNo = ["Número", "Nr"]\n' + BILLS + 'amounts.net = "Total"\n'
+    assert imported("csv", export, mapping=mapping).bill["id"] == "1"
+
+
+def test_a_status_is_read_from_several_columns_together(tmp_path: Path) -> None:
+    export = written(tmp_path, "No,Kind,State\n1,Payment,Done\n2,,Cancelled\n3,,Done\n")
+    mapping = (
+        BILLS + '[[status]]\ncolumns = ["Kind", "State"]\nvalues = { "Payment-Done" = "sale", Cancelled = "void" }\n'
+    )
+    found = imported("csv", export, mapping=mapping)
+    assert [(bill["id"], "void" in bill) for bill in found.bills] == [("1", False), ("2", True)]
+    assert [(one.bill, one.reason) for one in found.rejected] == [("3", "unknown_status")]
+
+
+def test_a_number_whose_meaning_is_not_known_rejects_its_bill(tmp_path: Path) -> None:
+    export = written(tmp_path, "No,Tax\n1,0.00\n2,\n3,0.70\n")
+    found = imported("csv", export, mapping=BILLS + '[[reject]]\ncolumn = "Tax"\nreason = "Ask the till."\n')
+    assert [bill["id"] for bill in found.bills] == ["1", "2"]
+    assert [(one.bill, one.reason) for one in found.rejected] == [("3", "doubtful_value")]
+    assert "Ask the till." in found.rejected[0].detail
+
+
+def test_a_bill_of_which_all_lines_are_cancelled_is_void(tmp_path: Path) -> None:
+    export = written(tmp_path, "No,Item,A,Void\n1,Tea,5,yes\n1,Cake,7,yes\n2,Tea,5,yes\n2,Cake,7,no\n")
+    mapping = BILLS + 'amounts.net = { sum = "A" }\n[line]\nname = "Item"\ncancelled = "Void"\n'
+    found = imported("csv", export, mapping=mapping)
+    assert [(bill["amounts"]["net"], "void" in bill) for bill in found.bills] == [("0", True), ("7", False)]
 
 
 def test_an_amount_that_is_written_with_either_sign_is_read_without_it(tmp_path: Path) -> None:
@@ -164,8 +229,8 @@ def test_a_cell_is_not_filled_down_into_the_next_bill(tmp_path: Path) -> None:
     """The bills are of one day, which is printed once, but the total of the first bill is not that of the second."""
     rows = "A1,14/11/2026 18:05,Khao soi,2,190,190\nA2,,Som tam,1,80,\n"
     found = imported("csv", written(tmp_path, HEADING + rows), mapping=FILLED)
-    assert [bill["closedAt"] for bill in found.bills] == ["2026-11-14T18:05:00"] * 2
-    assert "amounts" not in found.bills[1]
+    assert [bill["closedAt"] for bill in found.bills] == ["2026-11-14T18:05:00"]
+    assert [(one.bill, one.reason) for one in found.rejected] == [("A2", "no_amount")]
 
 
 def test_nothing_is_filled_down_over_a_row_that_cannot_be_read(tmp_path: Path) -> None:

@@ -303,6 +303,16 @@ def test_an_order_of_foodics_with_a_missing_part_is_rejected_whole(
     assert named in found.rejected[0].detail
 
 
+@pytest.mark.parametrize(("format_name", "file", "currency"), [("foodics", FOODICS, "THB"), ("clover", CLOVER, "USD")])
+def test_new_shops_need_a_time_zone_if_times_are_in_utc(format_name: str, file: Path, currency: str) -> None:
+    """Otherwise, bills of the evening would be on the next day, or those of the morning on the day before."""
+    with pytest.raises(ImportFailed, match="--timezone"):
+        imported(format_name, file, currency=currency, write_shops=True)
+    assert imported(format_name, file, currency=currency).rejected == []
+    found = imported(format_name, file, currency=currency, write_shops=True, timezone="America/Chicago")
+    assert [shop["timezone"] for shop in found.shops] == ["America/Chicago"]
+
+
 def test_a_receipt_of_loyverse_has_its_tip_in_the_net() -> None:
     found = imported("loyverse", EXAMPLES / "loyverse-receipts.json")
     assert found.rejected == []

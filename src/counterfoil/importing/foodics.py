@@ -62,6 +62,9 @@ class FoodicsOrders(OrderFormat):
     def shop_name(self, order: Order) -> str:
         return text_of(as_object(order.get("branch")).get("name")) or self.shop_of(order)
 
+    def needs_timezone(self) -> bool:
+        return True
+
     def without_shop(self) -> str:
         return "Request the orders with include=branch, or use --shop"
 

@@ -23,6 +23,7 @@ from counterfoil.importing.results import (
     UNREADABLE_VALUE,
     Imported,
     ImportedRecord,
+    ImportFailed,
     RejectedRow,
     RowProblem,
     SkippedRow,
@@ -32,6 +33,7 @@ from counterfoil.importing.values import decimal_text, is_plausible, shown
 
 Order = dict[str, Any]
 STILL_OPEN = "the order is still open"
+HOME_CURRENCY = "THB"
 
 # The smallest unit of a currency is a hundredth of it, except for these currencies.
 NO_DECIMALS = frozenset(
@@ -90,8 +92,17 @@ class OrderFormat:
         """
         raise NotImplementedError
 
+    def needs_timezone(self) -> bool:
+        """Return whether the shops are certainly not in the usual time zone. Times are in UTC, but days are local."""
+        return self.options.currency != HOME_CURRENCY
+
     def records(self, paths: Sequence[Path]) -> Iterator[Imported]:
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
+        if self.options.write_shops and not self.options.timezone and self.needs_timezone():
+            raise ImportFailed(
+                f"{self.title} have times in UTC, so the day of a bill depends on the time zone of its shop. Name it, "
+                "for example with --timezone Asia/Riyadh."
+            )
         self._named = {shop["id"] for shop in self._mapping.shops}
         for number, shop in enumerate(self._mapping.shops, start=1):
             yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing.fields import (
@@ -35,6 +36,7 @@ from counterfoil.importing.mapping import (
 from counterfoil.importing.results import (
     DIFFERENT_ROWS,
     DOUBTFUL_VALUE,
+    NO_AMOUNT,
     NO_ID,
     NO_SHOP,
     NO_TIME,
@@ -183,6 +185,9 @@ class TableBillConverter:
         # A bill is void, too, if all its lines were cancelled.
         is_void = VOID in statuses or (bool(line_rows) and all(map(self.is_cancelled, line_rows)))
         self._put_void(record, first, is_void=is_void)
+        net = bill.fields.get("amounts.net")
+        if net and not net.optional and not is_void and "net" not in record.get("amounts", {}):
+            raise RowProblem(NO_AMOUNT, "has no total (amounts.net)", first.line, first.sheet.name)
         if self._mapping.line:
             record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
         payment_rows = _one_file(group.payments, "payments")
@@ -204,6 +209,11 @@ class TableBillConverter:
         if record_id(shop) is None:
             raise RowProblem(NO_SHOP, "has no shop. Use --shop, or map bill.shopId", row.line, row.sheet.name)
         return shop
+
+    @property
+    def zone_name(self) -> str | None:
+        """The time zone that the latest bill names, if it has a name and is not only an offset."""
+        return self._zone.key if isinstance(self._zone, ZoneInfo) else None
 
     def is_cancelled(self, row: TableRow) -> bool:
         """Return whether a line was cancelled, so that it is not part of any sum."""

@@ -311,7 +311,8 @@ class TableImport:
             return
         if self._options.write_shops and record["shopId"] not in named:
             named.add(record["shopId"])
-            yield ImportedRecord(first.sheet.name, first.line, self._found_shop(record["shopId"]), is_found_shop=True)
+            found = self._found_shop(record["shopId"], converter.zone_name)
+            yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
 
     def _add_to_totals(self, converter: TableBillConverter, group: BillRows, status: str) -> None:
@@ -326,9 +327,10 @@ class TableImport:
                     totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)
                     seen.add(id(row.sheet))
 
-    def _found_shop(self, shop_id: str) -> dict[str, Any]:
+    def _found_shop(self, shop_id: str, zone_name: str | None) -> dict[str, Any]:
         names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
-        return shop_record(shop_id, names.get(shop_id, shop_id), self._options.timezone or self._mapping.dates.timezone)
+        timezone = self._options.timezone or zone_name or self._mapping.dates.timezone
+        return shop_record(shop_id, names.get(shop_id, shop_id), timezone)
 
 
 class FilledDown:
