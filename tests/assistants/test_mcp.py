@@ -69,6 +69,7 @@ def test_every_tool_is_marked_as_read_only_and_explained(file: Path) -> None:
     with_assistant(file, talk)
 
 
+@pytest.mark.programs
 def test_answers_about_sales_products_bills_and_shops_say_how_current_they_are(
     file: Path, copy: Copy, branch: r.Record
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_folder_is_a_target_for_parquet(copy_owner: CopyOwner, name: str) -> N
     assert (copy_owner.folder / name / "bills.parquet").exists()
 
 
+@pytest.mark.long
 def test_postgresql_is_a_target_and_its_password_is_not_shown(copy_owner: CopyOwner) -> None:
     url = postgres_url().replace("postgres@", "postgres:sesame@")
     told = copy_owner("pull", "--to", url)

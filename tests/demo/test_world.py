@@ -178,7 +178,7 @@ def test_memory_does_not_grow_while_ten_million_bills_are_generated() -> None:
         peaks = []
         for _ in range(3):
             tracemalloc.reset_peak()
-            assert sum(1 for _ in islice(lines, 2_000)) == 2_000
+            assert sum(1 for _ in islice(lines, 1_000)) == 1_000
             peaks.append(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()
@@ -567,6 +567,7 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings
 
 
+@pytest.mark.programs
 def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Settings) -> None:
     group = plan_group(DEFAULT_DEMO)
     planted = silent_shop(group, [shop_style(DEFAULT_DEMO, group, shop) for shop in group.shops]).id
@@ -577,9 +578,8 @@ def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Se
         assert (half_hour, [shop.shop_id for shop in shops if shop.is_silent]) == (half_hour, [planted])
 
 
-@pytest.mark.parametrize("hour", [1, 15])
-def test_the_demo_has_bills_until_now_and_none_later(hour: int) -> None:
-    now = DEMO.end_ms - DAY_MS + hour * 3_600_000
+def test_the_demo_has_bills_until_now_and_none_later() -> None:
+    now = DEMO.end_ms - DAY_MS + 3_600_000
     closed = [moment for bill in read_back(DEMO, now).of("bill") if (moment := closed_ms(bill)) is not None]
     assert max(closed) <= now
     # Between 02:00 and 07:00 in Thailand this may not hold, because the demo's shops there are closed.

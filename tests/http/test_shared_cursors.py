@@ -522,9 +522,9 @@ def test_a_pass_by_change_ends_although_others_begin_and_a_row_moves_after_every
     shared_service: RunningService,
 ) -> None:
     """Readers at the same position share a horizon only if their passes began within a day of each other."""
-    listing = ChangeList(shared_service, 6)
+    listing = ChangeList(shared_service, 3)
     cursor = listing.page(1).cursor
-    for number in range(200):
+    for number in range(100):
         if cursor is None:
             break
         shared_service.clock.advance(3600)

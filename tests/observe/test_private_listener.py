@@ -213,7 +213,7 @@ def test_a_request_that_is_nearly_answered_is_finished_before_the_listener_stops
 
 def test_a_listener_that_has_just_answered_stops_without_an_error() -> None:
     """The loop may end itself before the thread that stops it has woken it. This happened once in a hundred stops."""
-    for _ in range(300):
+    for _ in range(100):
         with listening() as listener, socket.create_connection(("127.0.0.1", listener.port)) as client:
             client.sendall(REQUEST)
             assert client.recv(1) == b"H"

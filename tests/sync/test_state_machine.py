@@ -41,7 +41,7 @@ def run(machine: type[SyncMachine], examples: int, steps: int) -> None:
 
 
 def test_every_copy_equals_the_service_at_each_quiet_point() -> None:
-    run(SyncMachine, examples=5, steps=25)
+    run(SyncMachine, examples=3, steps=25)
 
 
 @pytest.mark.long
@@ -50,7 +50,7 @@ def test_every_copy_over_http_equals_the_service() -> None:
 
 
 def test_every_copy_from_lagging_replicas_equals_the_service() -> None:
-    run(LaggingReplicaMachine, examples=4, steps=25)
+    run(LaggingReplicaMachine, examples=3, steps=25)
 
 
 @pytest.mark.long
