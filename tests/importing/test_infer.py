@@ -1,6 +1,7 @@
 """Tests for proposed mappings: columns recognised by English and Thai headings and by values, and open questions."""
 
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from counterfoil.cli.main import program
-from counterfoil.importing.infer import Proposal, propose
+from counterfoil.importing.infer import propose
+from counterfoil.importing.proposals import Proposal
 from importing.exports import EXAMPLES, imported, written
 
 THAI = (
@@ -19,10 +21,14 @@ THAI = (
 )
 
 
-def inferred(*paths: Path, shop: str | None = None) -> tuple[Proposal, dict[str, Any]]:
-    bills, lines, payments = (*paths, None, None, None)[:3]
-    assert bills is not None
-    proposal = propose(bills, lines, payments, shop)
+TODAY = date(2026, 11, 30)
+
+
+def inferred(*paths: Path, shop: str | None = None, **answers: str) -> tuple[Proposal, dict[str, Any]]:
+    """Return the proposal for a file of bills and, if given, one of lines and one of payments."""
+    files = [[path] for path in paths] + [[], []]
+    given = {name.replace("_", "."): value for name, value in answers.items()}
+    proposal = propose(files[0], files[1], files[2], shop, today=TODAY, answers=given)
     return proposal, tomllib.loads(proposal.text())
 
 
@@ -68,11 +74,11 @@ def test_the_preview_has_a_void_and_a_refund_however_late_they_are(tmp_path: Pat
     shown = CliRunner().invoke(program, ["import", "--infer", str(export)]).stderr
     assert "5 of 12 bills in the sample, as the API would serve them" in shown
     assert [line.strip() for line in shown.splitlines() if line.startswith("  id: ")] == [
-        'id: "A0"',
-        'id: "A1"',
-        'id: "A2"',
-        'id: "V1"',
-        'id: "R1"',
+        'id: "14/11/2026 18:05-A0"',
+        'id: "14/11/2026 18:05-A1"',
+        'id: "14/11/2026 18:05-A2"',
+        'id: "14/11/2026 18:06-V1"',
+        'id: "14/11/2026 18:07-R1"',
     ]
     assert 'status: "void"' in shown
     assert '"net":-80' in shown
@@ -97,7 +103,7 @@ def test_the_date_order_of_a_trading_day_is_inferred_or_asked_for(tmp_path: Path
     assert inferred(clear, shop="s")[1]["dates"]["order"] == "dmy"
     ambiguous = written(tmp_path, "Bill No,Business Date,Total\n1,03/04/2026,10\n", "ambiguous.csv")
     shown = CliRunner().invoke(program, ["import", "--infer", str(ambiguous), "-o", str(tmp_path / "m.toml")]).stderr
-    assert "whether the day or the month comes first, for example in 03/04/2026. Set dates.order." in shown
+    assert "whether the day or the month comes first in Business Date, for example in 03/04/2026" in shown
     assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
 
 
@@ -119,7 +125,8 @@ def test_an_ambiguous_date_order_is_left_to_the_operator(tmp_path: Path) -> None
     proposal, mapping = inferred(export, shop="s")
     assert "order" not in mapping["dates"]
     assert any(
-        "whether the day or the month comes first, for example in 01/10/2026" in one for one in proposal.undecided
+        "whether the day or the month comes first in Date, for example in 01/10/2026" in one
+        for one in proposal.undecided
     )
     assert '# order = "dmy"  # or "mdy"' in proposal.text()
 
@@ -132,10 +139,17 @@ def test_dates_without_a_time_of_day_get_noon_and_a_question(tmp_path: Path) -> 
 
 def test_a_total_that_differs_between_the_rows_of_a_bill_is_a_line_total(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,190\n"
-    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Qty,Total\n" + rows), shop="s")
+    _, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Qty,Total\n" + rows), shop="s")
     assert mapping["line"]["total"] == "Total"
     assert mapping["bill"]["amounts"]["net"] == {"sum": "Total"}
-    assert any("the sum of the lines" in one for one in proposal.undecided)
+
+
+def test_amounts_that_happen_to_be_equal_on_all_lines_of_a_bill_are_asked_about(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,Tea,50\n1,31/10/2026 10:00,Juice,50\n2,31/10/2026 10:05,Rice,15\n"
+    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Amount\n" + rows), shop="s")
+    assert [question.entry for question in proposal.questions] == ["bill.amounts.net"]
+    assert "Amount" in proposal.questions[0].text
+    assert "amounts" not in mapping["bill"]
 
 
 def test_one_column_per_payment_method_becomes_payments(tmp_path: Path) -> None:
@@ -145,18 +159,18 @@ def test_one_column_per_payment_method_becomes_payments(tmp_path: Path) -> None:
 
 
 def test_open_bills_are_skipped_and_unknown_states_are_asked_about(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,5,Open\n2,31/10/2026 11:00,5,Paid\n3,31/10/2026 11:00,5,Parked\n"
-    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Total,Status\n" + rows), shop="s")
-    assert mapping["skip"] == {"column": "Status", "values": ["Open"]}
-    assert mapping["bill"]["void"]["values"] == {"Paid": False, "Parked": False}
-    assert any("what these values of Status mean: Parked" in one for one in proposal.undecided)
+    rows = "1,31/10/2026 10:00,5,Open\n2,31/10/2026 11:00,5,Paid\n3,31/10/2026 11:00,5,Zurp\n"
+    export = written(tmp_path, "Bill No,Date,Total,Status\n" + rows)
+    proposal, mapping = inferred(export, shop="s")
+    assert mapping["status"] == [{"column": "Status", "values": {"Open": "skip", "Paid": "sale"}}]
+    assert any("what these values of Status mean: Zurp" in one for one in proposal.undecided)
+    assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 4, "unknown_status")]
 
 
 def test_data_missing_from_an_export_is_reported(tmp_path: Path) -> None:
     proposal, _ = inferred(written(tmp_path, "Colour,Shape,Bill No\nred,round,1\n"), shop="s")
-    told = " ".join(proposal.missing)
-    for what in ("the time of the bills", "the total of the bills", "the lines", "the payments"):
-        assert what in told
+    assert [question.entry for question in proposal.questions] == ["bill.closedAt", "bill.amounts.net"]
+    assert all(any(text.startswith(what) for text in proposal.missing) for what in ("the lines", "the payments"))
     assert proposal.unused == ["Colour", "Shape"]
 
 
@@ -187,7 +201,7 @@ def test_the_command_writes_the_mapping_and_shows_five_bills_as_they_would_be_se
     out = tmp_path / "mapping.toml"
     told = CliRunner().invoke(program, ["import", "--infer", str(EXAMPLES / "bills.csv"), "-o", str(out)])
     assert told.exit_code == 0, told.output
-    assert tomllib.loads(out.read_text("utf-8"))["bill"]["id"] == "Bill No"
+    assert tomllib.loads(out.read_text("utf-8"))["bill"]["id"] == ["Date", "Bill No"]
     assert told.stdout == ""
     assert told.stderr.count('\n  timestamp: "2026-11-1') == 5
     assert 'timestamp: "2026-11-14T18:05:00.000+07:00"' in told.stderr

@@ -61,6 +61,7 @@ class ImportRequest(Struct, kw_only=True):
     is_load: bool
     is_check: bool
     infer: bool
+    answers: tuple[str, ...]
     url: str | None
     state: Path | None
     full: bool
@@ -176,6 +177,13 @@ class FilesReading:
 )
 @click.option("--infer", is_flag=True, help="Propose a mapping for a CSV file, and show how its bills would be served.")
 @click.option(
+    "--set",
+    "answers",
+    multiple=True,
+    metavar="ENTRY=VALUE",
+    help="With --infer: the answer to a question about an entry, such as 'bill.amounts.net=Total + Tip'.",
+)
+@click.option(
     "--url",
     envvar="COUNTERFOIL_IMPORT_URL",
     show_envvar=True,
@@ -212,9 +220,20 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     request = ImportRequest(**given)
     if request.infer:
-        from counterfoil.cli.import_infer import propose_mapping  # noqa: PLC0415 - only this option needs it
+        from counterfoil.cli.import_infer import answers_of, propose_mapping  # noqa: PLC0415 - only this option needs it
 
-        propose_mapping(_files(request), request.line_files, request.payment_files, request.shop, request.output)
+        answers = answers_of(request.answers)
+        if request.date_order:
+            answers["dates.order"] = request.date_order
+        propose_mapping(
+            _files(request),
+            request.line_files,
+            request.payment_files,
+            request.shop,
+            request.output,
+            timezone=request.timezone,
+            answers=answers,
+        )
         return
     _check_options(ctx, request)
     _require_distinct_files(ctx, request)

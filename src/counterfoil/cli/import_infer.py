@@ -2,7 +2,8 @@
 
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from counterfoil.cli.terminal import echo, print_document, style
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.shops import ShopFacts, shop_from
 from counterfoil.importing.column_profiles import SheetSample
-from counterfoil.importing.infer import Proposal, propose
-from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
+from counterfoil.importing.infer import propose
+from counterfoil.importing.mapping import ImportMapping, has_entry, merged, parse_mapping
+from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import STANDARD_OUTPUT_NAME, names_file, open_output
 from counterfoil.text import counted
 
@@ -27,12 +30,18 @@ BILLS_SHOWN = 5
 
 
 def propose_mapping(
-    files: Sequence[Path], line_files: Sequence[Path], payment_files: Sequence[Path], shop: str | None, output: str
+    files: Sequence[Path],
+    line_files: Sequence[Path],
+    payment_files: Sequence[Path],
+    shop: str | None,
+    output: str,
+    *,
+    timezone: str | None,
+    answers: Mapping[str, str],
 ) -> None:
     """Write the proposed mapping to `output`, and the preview and open questions to standard error."""
-    if len(files) > 1 or len(line_files) > 1 or len(payment_files) > 1:
-        raise click.UsageError("--infer accepts only one file of each kind: FILE, --lines FILE and --payments FILE.")
-    proposal = propose(files[0], next(iter(line_files), None), next(iter(payment_files), None), shop)
+    today = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date()
+    proposal = propose(files, line_files, payment_files, shop, today=today, timezone=timezone, answers=answers)
     text = proposal.text()
     if output == STANDARD_OUTPUT:
         with names_file(STANDARD_OUTPUT_NAME):
@@ -43,11 +52,23 @@ def propose_mapping(
     _show_bills(proposal, content)
     _show_decisions(proposal)
     if output != STANDARD_OUTPUT:
-        unset = _unset_entries(content)
+        unset = unset_entries(content)
         then = f"Set {' and '.join(unset)}, check the rest, then run:" if unset else "Check it, then run:"
         _say(f"The mapping is in {output}. {then}")
+        names = " ".join(map(str, files))
         extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
-        _say(f"  counterfoil import --format csv --mapping {output} {files[0]}{extra} --load")
+        _say(f"  counterfoil import --format csv --mapping {output} {names}{extra} --load")
+
+
+def answers_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the answers of `--set ENTRY=VALUE`."""
+    answers = {}
+    for text in texts:
+        entry, mark, value = text.rpartition("=") if text.startswith("status.") else text.partition("=")
+        if not mark or not entry:
+            raise click.UsageError(f"--set {text}: write an entry and its value, as in --set 'bill.id=Receipt No'.")
+        answers[entry.strip()] = value.strip()
+    return answers
 
 
 def _write_new_file(path: Path, text: str) -> None:
@@ -64,19 +85,16 @@ def _write_new_file(path: Path, text: str) -> None:
         raise
 
 
-def _unset_entries(content: dict[str, Any]) -> list[str]:
+def unset_entries(content: Mapping[str, Any]) -> list[str]:
     """Return the names of the entries that must still be filled in before the mapping can be used."""
-    is_set = {
-        "bill.id": "id" in content.get("bill", {}),
-        "dates.order": not _is_date_order_missing(content),
-    }
-    return [name for name, value in is_set.items() if not value]
+    missing = [entry for entry in content.get("undecided", {}) if not has_entry(content, entry)]
+    return [*missing, *(["dates.order"] if _is_date_order_missing(content) else [])]
 
 
-def _is_date_order_missing(content: dict[str, Any]) -> bool:
+def _is_date_order_missing(content: Mapping[str, Any]) -> bool:
     """Return whether the mapping has columns with dates, but does not say whether the day or the month comes first."""
     has_dates = not {"closedAt", "tradingDay"}.isdisjoint(content.get("bill", {}))
-    return has_dates and "order" not in content.get("dates", {})
+    return has_dates and {"order", "serial"}.isdisjoint(content.get("dates", {}))
 
 
 def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
@@ -85,7 +103,8 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
         return
     is_order_missing = _is_date_order_missing(content)
     # If the day/month order of dates is unknown, the preview assumes that the day comes first.
-    shown = merged(content, {"dates": {"order": "dmy"}}) if is_order_missing else content
+    shown = merged(content, {"dates": {"order": "dmy"}}) if is_order_missing else dict(content)
+    shown.pop("undecided", None)
     found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
     facts = {
         one.record["id"]: shop_from(one.record)[1]
@@ -158,7 +177,8 @@ def _without_empty(value: Any) -> Any:
 
 
 def _show_decisions(proposal: Proposal) -> None:
-    for title, texts in (("To decide", proposal.undecided), ("Missing", proposal.missing)):
+    questions = [question.advice for question in proposal.questions]
+    for title, texts in (("Question", questions), ("To decide", proposal.undecided), ("Missing", proposal.missing)):
         for text in texts:
             _say(style(title, bold=True) + f": {text}")
     if proposal.unused:

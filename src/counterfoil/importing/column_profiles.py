@@ -1,17 +1,25 @@
-"""Describes the columns of a file: whether their values are numbers or dates, and whether they vary within a bill."""
+"""Describes the columns of a sample: what their headings say, and whether their values are numbers, dates or times."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from datetime import date
+from decimal import Decimal
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
-from msgspec import Struct
-
+from counterfoil.importing.headings import AMOUNT_ROLES, recognised_headings, roles_of
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem
-from counterfoil.importing.sheets import BYTE_ORDER_MARKS, NOT_CSV, SAMPLE_BYTES, CsvFile, TableRow
+from counterfoil.importing.sheets import (
+    BYTE_ORDER_MARKS,
+    NOT_CSV,
+    SAMPLE_BYTES,
+    TableFile,
+    TableRow,
+    open_table,
+)
 from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
@@ -22,86 +30,206 @@ from counterfoil.importing.values import (
     read_decimal,
 )
 
-SAMPLE_ROWS = 2000
+SAMPLE_ROWS = 20_000
 MANY_VALUES = 40
 THAI_BYTES = range(0xA1, 0xFC)
-_DECIMAL_COMMA = re.compile(r"\d,\d{1,2}\D*$|\.\d{3},\d", re.ASCII)
-_DECIMAL_POINT = re.compile(r"\d\.\d{1,2}\D*$|,\d{3}\.\d|\d,\d{3},\d{3}", re.ASCII)
+POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
+NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
+DATE_ROLES = frozenset({"datetime", "tradingDay"})
+_NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
+_COMMA_DECIMALS = re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII)
+_POINT_DECIMALS = re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d|\d,\d{3},\d{3}|(?<!\d)0\.\d", re.ASCII)
+_THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
+_CLOCK = re.compile(r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s*(?:[ap]\.?\s?m\.?|น\.?)?", re.ASCII | re.IGNORECASE)
+_HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
+_SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
 
 
-class ColumnProfile(Struct):
-    """The values of one column in the first rows of a file."""
+class SampleColumn:
+    """A column of the sample. `values` has a cell for each row."""
 
-    name: str
-    values: list[str]
+    def __init__(self, name: str, values: list[str]) -> None:
+        self.name = name
+        self.values = values
+        self.numbers = POINT
+        self.matches = roles_of(name)
 
-    @property
+    @cached_property
     def filled(self) -> list[str]:
         return [value for value in self.values if value]
 
-    def is_number(self, written: NumberFormat) -> bool:
-        """Return whether nearly all values are numbers."""
-        return _share(self.filled, lambda value: read_decimal(value, written) is not None or value == "-")
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether nearly all values are numbers."""
+        return _share(self.filled, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
 
+    @cached_property
     def is_date(self) -> bool:
-        """Return whether nearly all values begin with a date, in day/month or month/day order."""
+        """Whether nearly all values begin with a date, in day/month or month/day order."""
         return any(_share(self.filled, partial(_is_day, order)) for order in ("dmy", "mdy"))
 
+    @cached_property
+    def is_serial(self) -> bool:
+        """Whether all values are numbers by which Excel writes days."""
+        return bool(self.filled) and all(_SERIAL.fullmatch(value) for value in self.filled)
+
+    @cached_property
+    def is_clock(self) -> bool:
+        return _share(self.filled, lambda value: bool(_CLOCK.fullmatch(value)))
+
+    @cached_property
     def has_times(self) -> bool:
-        return sum(":" in value for value in self.filled) * 2 > len(self.filled)
+        return sum(bool(_HAS_CLOCK.search(value)) for value in self.filled) * 2 > len(self.filled)
 
+    @cached_property
     def distinct(self) -> list[str]:
-        """Return the distinct values, most frequent first, or an empty list if there are too many to be codes."""
-        counts = Counter(self.filled)
-        return [value for value, _ in counts.most_common()] if len(counts) <= MANY_VALUES else []
+        """The distinct values, most frequent first."""
+        return [value for value, _ in Counter(self.filled).most_common()]
+
+    @cached_property
+    def role(self) -> str | None:
+        """The most probable role that the values fit."""
+        return next((match.role for match in self.matches if self._fits(match.role)), None)
+
+    def rank(self, role: str) -> int:
+        return next((match.rank for match in self.matches if match.role == role), 99)
+
+    def _fits(self, role: str) -> bool:
+        if role in NUMBER_ROLES:
+            return self.is_number
+        if role in DATE_ROLES:
+            return self.is_date or self.is_serial
+        if role == "time":
+            return self.is_clock
+        if role in ("method", "item", "status", "type", "shopId", "channel"):
+            # Codes may be numbers, but amounts are not names.
+            return not any(re.search(r"\d[.,]\d\d$", value) for value in self.distinct[:MANY_VALUES])
+        return True
+
+    def number(self, row: int) -> Decimal | None:
+        try:
+            return read_decimal(self.values[row], self.numbers)
+        except UnreadableCell:
+            return None
 
 
-class SheetSample(Struct):
-    """The first rows of a file."""
+class SheetSample:
+    """The first rows of one or several files of the same kind, without rows of totals."""
 
-    file: CsvFile
-    rows: list[TableRow]
-    problems: list[RowProblem]
-    columns: dict[str, ColumnProfile]
-    is_encoding_sure: bool = True
-    heading_line: int = 1
+    def __init__(self, files: Sequence[TableFile], is_encoding_sure: bool) -> None:
+        self.files = files
+        self.is_encoding_sure = is_encoding_sure
+        self.rows: list[TableRow] = []
+        self.problems: list[RowProblem] = []
+        for file in files:
+            for row in islice(file.rows(), SAMPLE_ROWS):
+                if isinstance(row, TableRow):
+                    self.rows.append(row)
+                else:
+                    self.problems.append(row)
+        names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
+        self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in names}
+        self.question = self._find_number_formats()
 
-    def is_same_within(self, name: str, key: str) -> bool:
-        """Return whether the rows of each bill all have the same value in a column."""
-        seen: dict[str, str] = {}
-        pairs = zip(self.columns[key].values, self.columns[name].values, strict=True)
-        return all(seen.setdefault(bill, value) == value for bill, value in pairs)
+    @property
+    def file(self) -> TableFile:
+        return self.files[0]
 
-    def repeats(self, key: str) -> bool:
-        values = self.columns[key].filled
-        return len(set(values)) < len(values)
+    def with_role(self, *roles: str) -> list[SampleColumn]:
+        """Return the columns with one of the roles, ordered by role, then by how common the heading is."""
+        found = [column for column in self.columns.values() if column.role in roles]
+        return sorted(found, key=lambda column: (roles.index(column.role or ""), column.rank(column.role or "")))
 
+    def leave_out(self, rows: set[int]) -> None:
+        """Leave rows out of the sample of each column."""
+        self.rows = [row for place, row in enumerate(self.rows) if place not in rows]
+        formats = {name: column.numbers for name, column in self.columns.items()}
+        self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in self.columns}
+        for name, column in self.columns.items():
+            column.numbers = formats[name]
 
-def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetSample:
-    """Read the first rows of a file. `is_heading` recognises the header row."""
-    try:
-        with path.open("rb") as raw:
-            start = raw.read(SAMPLE_BYTES)
-    except OSError as error:
-        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
-    encoding, is_sure = guess_encoding(start)
-    if b"\0" in start and not encoding.startswith("utf-16") and not start.startswith(tuple(NOT_CSV)):
-        raise ImportFailed(
-            f"{path.name} is not a CSV file, because it contains NUL bytes. Save a spreadsheet as CSV (UTF-8) first."
+    def fill_down(self, name: str, rows: Sequence[int]) -> None:
+        """Give cells of a column the value of the row above."""
+        column = self.columns[name]
+        for row in rows:
+            column.values[row] = column.values[row - 1]
+        self.columns[name] = SampleColumn(name, column.values)
+        self.columns[name].numbers = column.numbers
+
+    def _find_number_formats(self) -> str | None:
+        """Find how each column writes its numbers. Return the name of a column that does not show it."""
+        doubtful, formats = [], {}
+        for column in self.columns.values():
+            if column.is_date or (column.is_clock and any(m.role == "time" for m in column.matches)):
+                continue
+            values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
+            if len(values) * 10 < len(column.distinct) * 8:
+                continue
+            commas = any(_COMMA_DECIMALS.search(value) for value in values)
+            points = any(_POINT_DECIMALS.search(value) for value in values)
+            if commas != points:
+                formats[column.name] = COMMA if commas else POINT
+            elif any(_THREE_AFTER_POINT.search(value) for value in values):
+                doubtful.append((column, values))
+        known = {written.decimal for written in formats.values()}
+        common = (
+            COMMA
+            if Counter(one.decimal for one in formats.values()).most_common(1)[:1]
+            == [(",", sum(one.decimal == "," for one in formats.values()))]
+            else POINT
         )
-    file = CsvFile(path, FileLayout(encoding=encoding), lambda headings: is_heading(list(headings)))
-    rows: list[TableRow] = []
-    problems: list[RowProblem] = []
-    for row in islice(file.rows(), SAMPLE_ROWS):
-        if isinstance(row, TableRow):
-            rows.append(row)
-        else:
-            problems.append(row)
-    columns = {
-        name: ColumnProfile(name, [row.cells[position] for row in rows])
-        for name, position in file.sheet.columns.items()
-    }
-    return SheetSample(file, rows, problems, columns, is_sure, file.heading_line)
+        self.numbers = common
+        self.are_numbers_sure = bool(known)
+        for column in self.columns.values():
+            column.numbers = formats.get(column.name, common)
+        if not doubtful or known:
+            return None
+        # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
+        plain = [value for _, values in doubtful for value in values if re.fullmatch(r"\D*\d+\D*", value)]
+        if any(len(re.sub(r"\D", "", value)) > 3 for value in plain):
+            return None
+        self.numbers = COMMA
+        for column in self.columns.values():
+            column.numbers = COMMA
+        self.are_numbers_sure = bool(plain)
+        return None if plain else str(doubtful[0][0].name)
+
+
+def _cell(row: TableRow, name: str) -> str:
+    position = row.sheet.columns.get(name)
+    return "" if position is None else row.cells[position]
+
+
+def sample_of(paths: Sequence[Path]) -> SheetSample:
+    """Read the first rows of files of the same kind."""
+    files, are_sure = [], True
+    for path in paths:
+        try:
+            with path.open("rb") as raw:
+                start = raw.read(SAMPLE_BYTES)
+        except OSError as error:
+            raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+        encoding, is_sure = guess_encoding(start)
+        if b"\0" in start and encoding != "utf-16" and not start.startswith(tuple(NOT_CSV)):
+            raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
+        files.append(open_table(path, FileLayout(encoding=encoding, heading_line=_heading_line(path, encoding))))
+        are_sure = are_sure and is_sure
+    return SheetSample(files, are_sure)
+
+
+def _heading_line(path: Path, encoding: str) -> int | None:
+    """Return the line of the top row with the most cells that are recognised as headings."""
+    recognised: list[int] = []
+
+    def is_best(cells: Collection[str]) -> bool:
+        recognised.append(recognised_headings(list(cells)))
+        return False
+
+    open_table(path, FileLayout(encoding=encoding), is_best)
+    most = max(recognised, default=0)
+    return open_table(
+        path, FileLayout(encoding=encoding), lambda cells: recognised_headings(list(cells)) == most >= 2
+    ).heading_line
 
 
 def guess_encoding(start: bytes) -> tuple[str, bool]:
@@ -109,6 +237,8 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if start.startswith(mark):
             return encoding, True
+    if start.count(0) * 4 > len(start):
+        return "utf-16", True
     try:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -121,20 +251,19 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
     return "utf-8", True
 
 
-def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat, bool]:
-    """Return the number format, and whether the values prove it."""
-    commas = sum(bool(_DECIMAL_COMMA.search(value)) for column in columns for value in column.filled)
-    points = sum(bool(_DECIMAL_POINT.search(value)) for column in columns for value in column.filled)
-    written = NumberFormat(",", ".") if commas > points else NumberFormat()
-    return written, bool(commas) != bool(points)
-
-
 def guess_date_order(values: Sequence[str]) -> str | None:
     """Return the order of day, month and year, or None if the dates are ambiguous or contradict each other."""
     found = {evidence for value in values if (evidence := order_evidence(value))}
     if len(found) == 1:
         return found.pop()
     return None if found or any(is_order_ambiguous(value) for value in values) else "ymd"
+
+
+def day_of(value: str, order: str) -> date | None:
+    try:
+        return date.fromisoformat(read_day(value, DateFormat(), order))
+    except UnreadableCell:
+        return None
 
 
 def _is_day(order: str, value: str) -> bool:

@@ -77,11 +77,11 @@ class SheetTotals:
             if position is not None:
                 return 0 <= position < len(cells) and cells[position].casefold() in self._rule.values
             return any(cell.casefold() in self._rule.values for cell in cells if cell)
-        if any(_is_total_word(cells[position]) for position in self._names):
+        if any(is_total_word(cells[position]) for position in self._names):
             return True
-        if not self._ids or any(cells[position] and not _is_total_word(cells[position]) for position in self._ids):
+        if not self._ids or any(cells[position] and not is_total_word(cells[position]) for position in self._ids):
             return False
-        if any(_is_total_word(cell) for cell in cells if cell):
+        if any(is_total_word(cell) for cell in cells if cell):
             return True
         filled = [cell for cell in cells if cell]
         return not self._has_unnamed_rows and not any(cells[at] for at in self._dates) and all(map(_is_number, filled))
@@ -89,7 +89,7 @@ class SheetTotals:
     @staticmethod
     def is_short_total(cells: Sequence[str]) -> bool:
         """Return whether a row with too few cells is one of totals. Its numbers cannot be assigned to columns."""
-        return any(_is_total_word(cell) for cell in cells)
+        return any(is_total_word(cell) for cell in cells)
 
     def keep(self, row: TableRow) -> str:
         """Keep a row of totals for the comparison; return why it is not converted."""
@@ -163,7 +163,7 @@ def _candidates(sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> list
     ]
 
 
-def _is_total_word(cell: str) -> bool:
+def is_total_word(cell: str) -> bool:
     return not cell[:1].isdigit() and bool(_TOTAL.fullmatch(cell))
 
 

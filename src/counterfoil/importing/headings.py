@@ -1,133 +1,211 @@
-"""The words that tills use as headings and values, in English and Thai, and what they mean."""
+"""What the headings and values of an export mean. The words, by language, are in words.toml."""
 
 import re
-from typing import Final
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Final
 
-_NOT_A_LETTER = re.compile(r"[\W_]+")
-_THAI = re.compile(r"[\u0e00-\u0e7f]+")
+from msgspec import Struct
 
+from counterfoil.importing.export_totals import is_total_word
 
-def plain(text: str) -> str:
-    """Return a heading in lower case, without spaces or punctuation."""
-    if _THAI.search(text):
-        return re.sub(r"[^\w\u0e00-\u0e7f]+|_", "", text.casefold())
-    return _NOT_A_LETTER.sub("", text.casefold())
-
-
-def _table(words: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(plain(word) for word in text.split(", ")) for name, text in words.items()}
-
-
-# The first matching word is used, so the more specific words come first.
-BILL_HEADINGS: Final = _table(
-    {
-        "id": "transaction id, bill id, receipt id, order id, invoice id, bill no, bill number, bill, receipt number, "
-        "receipt no, receipt, check number, check no, order number, order no, order, invoice number, invoice no, "
-        "transaction number, transaction no, ticket no, doc no, document no, เลขที่บิล, หมายเลขบิล, รหัสบิล, "
-        "เลขที่ใบเสร็จ, หมายเลขใบเสร็จ, เลขที่เอกสาร, เลขที่ออเดอร์, หมายเลขคำสั่งซื้อ, เลขที่",
-        "closedAt": "closed at, closing time, close time, paid at, payment time, datetime, date time, date and time, "
-        "timestamp, bill date, receipt date, order date, transaction date, sale date, date, created at, วันเวลา, "
-        "วันที่และเวลา, วันที่เวลา, เวลาปิดบิล, วันที่ปิดบิล, วันที่ชำระ, วันที่ขาย, วันที่",
-        "time": "time, bill time, receipt time, order time, time of day, เวลา, เวลาขาย",
-        "tradingDay": "business date, business day, trading day, trading date, วันทำการ, วันที่ทำการ",
-        "shopId": "branch, branch name, store, store name, shop, shop name, outlet, location, สาขา, ชื่อสาขา, ร้าน, ร้านค้า",
-        "receiptNumber": "receipt number, receipt no, receipt, เลขที่ใบเสร็จ, หมายเลขใบเสร็จ",
-        "taxNumber": "tax invoice no, tax invoice number, tax invoice, เลขที่ใบกำกับภาษี, ใบกำกับภาษี",
-        "table.name": "table name, table no, table number, table, โต๊ะ, ชื่อโต๊ะ, หมายเลขโต๊ะ",
-        "channel.id": "channel, sales channel, dining option, order type, service type, ช่องทาง, ช่องทางการขาย, "
-        "ประเภทการขาย, ประเภทออเดอร์",
-        "cashier": "cashier, cashier name, employee, staff, server, user, แคชเชียร์, พนักงาน, พนักงานขาย, ผู้รับเงิน",
-        "deviceId": "device, device id, pos, terminal, register, เครื่อง, เครื่องขาย",
-        "memberId": "member id, member no, member code, customer id, รหัสสมาชิก, หมายเลขสมาชิก",
-        "amounts.net": "grand total, bill total, net total, total collected, total paid, amount paid, net amount, "
-        "total amount, total, net sales, net, amount due, ยอดสุทธิ, รวมสุทธิ, ยอดรวมสุทธิ, ยอดชำระ, ยอดรวมทั้งสิ้น, "
-        "รวมทั้งสิ้น, ยอดรวม, สุทธิ, จำนวนเงินรวม, มูลค่ารวม, มูลค่า, ยอด",
-        "amounts.subtotal": "subtotal, sub total, gross sales, gross total, gross, total before discount, ยอดก่อนลด, "
-        "ยอดก่อนส่วนลด, รวมก่อนส่วนลด, ยอดขาย",
-        "amounts.discountTotal": "total discount, discount total, discounts, discount, discount amount, ส่วนลด, "
-        "ส่วนลดรวม, ส่วนลดทั้งหมด",
-        "amounts.serviceCharge": "service charge, service, svc, ค่าบริการ, เซอร์วิสชาร์จ",
-        "amounts.deliveryFee": "delivery fee, delivery charge, ค่าจัดส่ง, ค่าส่ง",
-        "amounts.vat": "vat, vat amount, tax, taxes, tax amount, total tax, ภาษี, ภาษีมูลค่าเพิ่ม",
-        "amounts.rounding": "rounding, round, ปัดเศษ",
-        "amounts.tip": "tip, tips, gratuity, ทิป",
-        "void": "status, bill status, receipt status, order status, void, voided, cancelled, สถานะ, สถานะบิล, ยกเลิก",
-        "voidReason": "void reason, cancel reason, cancellation reason, เหตุผลที่ยกเลิก, เหตุผล",
-        "type": "receipt type, transaction type, bill type, type, ประเภท, ประเภทบิล",
-    }
+_WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
+_ACCENT = re.compile(r"[\u0300-\u036f]")
+_INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
+_SHORTEST_PLURAL = 4
+SALE, VOID, REFUND, SKIP = "sale", "void", "refund", "skip"
+_OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
+AMOUNT_ROLES: Final = frozenset(
+    {"paid", "total", "net", "gross", "amount", "payout", "tendered", "change", "refunded", "discount", "fee"}
+    | {"service", "delivery", "surcharge", "tax", "rounding", "tip"}
 )
-LINE_HEADINGS: Final = _table(
-    {
-        "name": "item name, product name, menu name, item, product, menu, description, ชื่อสินค้า, ชื่อเมนู, ชื่อรายการ, "
-        "รายการ, สินค้า, เมนู",
-        "productId": "product id, item id, product code, item code, sku, barcode, รหัสสินค้า, รหัสเมนู",
-        "qty": "quantity, qty, item qty, จำนวน, จำนวนชิ้น",
-        "unitPrice": "unit price, price, item price, price per unit, ราคาต่อหน่วย, ราคา/หน่วย, ราคา",
-        "total": "line total, item total, amount, line amount, item amount, gross sales, net sales, total, "
-        "total price, จำนวนเงิน, ราคารวม, รวมเงิน, มูลค่า, รวม, ยอด",
-        "options": "modifiers, modifiers applied, options, add ons, ตัวเลือก, เพิ่มเติม",
-        "categoryIds": "category, category name, group, menu group, หมวดหมู่, หมวด, กลุ่มสินค้า",
-    }
-)
-PAYMENT_HEADINGS: Final = _table(
-    {
-        "name": "payment type, payment method, payment name, payment, tender, tender type, paid by, pay by, "
-        "ประเภทการชำระเงิน, ประเภทการชำระ, วิธีชำระเงิน, วิธีการชำระเงิน, วิธีชำระ, วิธีการชำระ, ช่องทางชำระเงิน, "
-        "ชำระโดย, การชำระเงิน",
-        "amount": "amount, payment amount, tendered, amount tendered, paid, received, จำนวนเงิน, ยอดชำระ, รับเงิน, ยอด",
-        "change": "change, change given, เงินทอน, ทอน",
-    }
-)
-WAYS_OF_PAYING: Final = frozenset(
-    plain(word)
-    for word in [
-        "cash",
-        "card",
-        "credit card",
-        "debit card",
-        "qr",
-        "promptpay",
-        "transfer",
-        "bank transfer",
-        "voucher",
-        "wallet",
-        "เงินสด",
-        "บัตรเครดิต",
-        "บัตร",
-        "โอน",
-        "เงินโอน",
-        "พร้อมเพย์",
-        "คิวอาร์",
-        "คูปอง",
+# Roles of columns that hold a sum of money from which others are added or taken off.
+TOTAL_ROLES: Final = ("paid", "total", "net", "gross", "amount", "payout")
+# What a customer pays beside the price of the items, what is taken off, and what a bank or a platform keeps.
+CHARGES: Final = ("service", "delivery", "surcharge", "tax", "rounding", "tip")
+DEDUCTIONS: Final = ("discount", "fee")
+
+
+class RoleMatch(Struct, frozen=True, order=True):
+    """A role that a heading may have, by a phrase of so many letters. `rank` is the place of the phrase in its list."""
+
+    letters: int
+    is_whole: bool
+    rank: int
+    role: str
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, without accents, punctuation and a plural s."""
+    spaced = _INNER_CAPITAL.sub(" ", text)
+    folded = _ACCENT.sub("", unicodedata.normalize("NFKD", spaced.casefold()).replace("đ", "d"))
+    # Decomposition splits one Thai vowel into two letters; the words of the table are written with it whole.
+    folded = folded.replace("\u0e4d\u0e32", "\u0e33")
+    return [_singular(word) for word in _WORD.findall(folded)]
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word
+
+
+class _Phrase(Struct, frozen=True):
+    words: tuple[str, ...]
+    rank: int
+
+    @property
+    def letters(self) -> int:
+        return sum(map(len, self.words))
+
+    def is_in(self, words: Sequence[str], joined: str) -> bool:
+        """Return whether a text contains the phrase. Thai is written without spaces between words."""
+        if _THAI.search(self.words[0]):
+            return "".join(self.words) in joined
+        size = len(self.words)
+        return any(tuple(words[start : start + size]) == self.words for start in range(len(words) - size + 1))
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads((resources.files("counterfoil.importing") / "words.toml").read_text("utf-8"))
+
+
+def _phrases(languages: dict[str, str]) -> list[_Phrase]:
+    return [
+        _Phrase(words, rank)
+        for text in languages.values()
+        for rank, phrase in enumerate(text.split(", "))
+        if (words := tuple(words_of(phrase)))
     ]
-)
-VOID_WORDS: Final = ("void", "cancel", "deleted", "ยกเลิก", "โมฆะ")
-REFUND_WORDS: Final = ("refund", "return", "credit note", "คืนเงิน", "คืนสินค้า", "ลดหนี้")
-OPEN_WORDS: Final = ("open", "pending", "hold", "unpaid", "draft", "ค้าง", "รอชำระ", "ยังไม่ชำระ", "พัก")
-DONE_WORDS: Final = (
-    "paid", "closed", "complete", "success", "settled", "sale", "normal", "ok", "done", "ชำระแล้ว", "ปิดบิล", "สำเร็จ",
-    "ปกติ", "ขาย", "เสร็จ",
-)  # fmt: skip
-CHANNEL_WORDS: Final = {
-    "counter": ("dine in", "dinein", "eat in", "here", "ทานที่ร้าน", "นั่งทาน", "กินที่ร้าน"),
-    "take_away": ("take away", "takeaway", "take out", "takeout", "to go", "กลับบ้าน", "ห่อกลับ"),
-    "pickup": ("pickup", "pick up", "รับเอง"),
-    "delivery": ("delivery", "จัดส่ง", "เดลิเวอรี่", "ส่ง"),
-}
 
 
-def meaning(value: str) -> str | None:
-    """Return what a value in a status column means: `open`, `void`, `refund`, `done`, or None if it is not known."""
-    text = value.casefold()
-    for word, names in (("open", OPEN_WORDS), ("refund", REFUND_WORDS), ("void", VOID_WORDS), ("done", DONE_WORDS)):
-        if any(name in text for name in names):
-            return word
-    return None
+@cache
+def _headings() -> dict[str, list[_Phrase]]:
+    return {role: _phrases(languages) for role, languages in _table()["headings"].items()}
+
+
+@cache
+def _list(*path: str) -> list[_Phrase]:
+    found = _table()
+    for name in path:
+        found = found[name]
+    return _phrases(found)
+
+
+@cache
+def _whole_values(*path: str) -> frozenset[str]:
+    found = _table()
+    for name in path:
+        found = found[name]
+    return frozenset(_folded(phrase) for text in found.values() for phrase in text.split(", "))
+
+
+def _folded(text: str) -> str:
+    """Return a whole value for comparison: its words, or the text itself if it has none."""
+    return " ".join(words_of(text)) or text.strip()
+
+
+@cache
+def roles_of(heading: str) -> tuple[RoleMatch, ...]:
+    """Return the roles that a heading may have, the most probable first."""
+    words = words_of(_STATED_RATE.sub("", re.sub(r" \(\d+\)$", "", heading)))
+    joined = "".join(words)
+    is_amount = not any(phrase.is_in(words, joined) for phrase in _list("not_amounts"))
+    found = []
+    for role, phrases in _headings().items():
+        matching = [phrase for phrase in phrases if phrase.is_in(words, joined)]
+        if matching and (is_amount or role not in AMOUNT_ROLES):
+            best = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
+            found.append(RoleMatch(best.letters, best.letters == len(joined), best.rank, role))
+    order = list(_headings())
+    return tuple(sorted(found, key=lambda match: (-match.letters, order.index(match.role))))
+
+
+def recognised_headings(cells: Sequence[str]) -> int:
+    """Return how many cells of a row are recognised as headings."""
+    return sum(bool(roles_of(cell)) for cell in cells)
+
+
+def status_of(value: str) -> str | None:
+    """Return what a value says about a bill: sale, void, refund, skip (not finished), or None if that is not clear."""
+    words = words_of(value)
+    joined = "".join(words)
+    if _folded(value) in _whole_values("exact", "sale"):
+        return SALE
+    if any(_begins(phrase, words, joined) for phrase in _list("doubt")):
+        return None
+    meanings = {
+        meaning
+        for meaning in (SALE, VOID, REFUND, SKIP)
+        if any(_begins(phrase, words, joined) for phrase in _list("status", meaning))
+    }
+    prefixed, is_negated = _without_prefixes(words)
+    meanings |= prefixed
+    if len(meanings) != 1:
+        return None
+    [meaning] = meanings
+    is_negated = is_negated or any(phrase.is_in(words, joined) for phrase in _list("negation", "words"))
+    return _OPPOSITE.get(meaning) if is_negated else meaning
+
+
+def _begins(phrase: _Phrase, words: Sequence[str], joined: str) -> bool:
+    """Return whether a text contains the phrase, or a longer form of its last word."""
+    if _THAI.search(phrase.words[0]):
+        return "".join(phrase.words) in joined
+    size = len(phrase.words)
+    return any(
+        tuple(words[start : start + size - 1]) == phrase.words[:-1]
+        and words[start + size - 1].startswith(phrase.words[-1])
+        for start in range(len(words) - size + 1)
+    )
+
+
+def _without_prefixes(words: Sequence[str]) -> tuple[set[str], bool]:
+    """Return the meanings of words that are negated by their first letters, such as `unpaid` and `incomplete`."""
+    found = set()
+    for word in words:
+        for prefix in _list("negation", "prefixes"):
+            rest = word.removeprefix(prefix.words[0])
+            if rest != word:
+                found |= {
+                    meaning
+                    for meaning in (SALE, VOID, REFUND)
+                    if any(_begins(phrase, [rest], rest) for phrase in _list("status", meaning))
+                }
+    return found, bool(found)
+
+
+def flag_of(value: str) -> bool | None:
+    """Return whether a value means yes or no, or None if it means neither."""
+    text = _folded(value)
+    return True if text in _whole_values("flags", "yes") else False if text in _whole_values("flags", "no") else None
+
+
+def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
+    """Return what each value of a status column says. Yes and no depend on the heading: `Void?`, `Paid`."""
+    of_heading = status_of(heading)
+    found: dict[str, str | None] = {}
+    for value in values:
+        flag = flag_of(value) if of_heading else None
+        if flag is not None and of_heading:
+            found[value] = of_heading if flag else _OPPOSITE.get(of_heading, SALE)
+        else:
+            found[value] = status_of(value)
+    return found
+
+
+def names_no_shop(value: str) -> bool:
+    return _folded(value) in _whole_values("no_shop") or is_total_word(value)
 
 
 def channel_of(value: str) -> str | None:
-    text = value.casefold().replace("-", " ")
-    for code, names in CHANNEL_WORDS.items():
-        if any(name in text for name in names):
-            return code
+    words = words_of(value)
+    joined = "".join(words)
+    for code in _table()["channels"]:
+        if any(phrase.is_in(words, joined) for phrase in _list("channels", code)):
+            return str(code)
     return None

@@ -1,411 +1,649 @@
-"""Proposes a mapping for CSV files, based on their column names and values.
+"""Proposes a mapping for tables of an unknown export, based on their headings, their values and their arithmetic.
 
-If the values do not settle a question, a comment in the proposal asks the operator to decide.
+What the sample does not settle becomes a question. An entry that would change the money is left out of the proposal
+until its question is answered, so that the mapping cannot be used before.
 """
 
-import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct, field
+from counterfoil.importing.bill_amounts import EITHER, FIRST, PAYMENT_AMOUNTS, BillAmounts
+from counterfoil.importing.bill_sample import BillSample
+from counterfoil.importing.bill_totals import (
+    BILL,
+    LINE,
+    SCALE,
+    AmountSeries,
+    Total,
+    TotalFinding,
+    example_bill,
+    find_total,
+    without_parts_of_sums,
+)
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
+from counterfoil.importing.headings import VOID, channel_of, names_no_shop
+from counterfoil.importing.proposals import Proposal, Question, quoted, toml
+from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sheets import CsvFile
 
-from counterfoil.importing.column_profiles import (
-    SheetSample,
-    guess_date_order,
-    guess_number_format,
-    sample_of,
-)
-from counterfoil.importing.fields import BILL_FIELDS, NUMBER
-from counterfoil.importing.headings import (
-    BILL_HEADINGS,
-    LINE_HEADINGS,
-    PAYMENT_HEADINGS,
-    WAYS_OF_PAYING,
-    channel_of,
-    meaning,
-    plain,
-)
-from counterfoil.text import UNSAFE, printable
-
-_ALL_WORDS = frozenset(
-    word for table in (BILL_HEADINGS, LINE_HEADINGS, PAYMENT_HEADINGS) for words in table.values() for word in words
-)
 NOON = "12:00"
 LINES, PAYMENTS = "--lines", "--payments"
+BUDDHIST_SHIFT = 43
+DEFAULT_ZONE = "Asia/Bangkok"
+FRANCHISE = "my-group"
+NET = "bill.amounts.net"
+ANSWERS = (NET, "bill.id", "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId")
+TEXT_ENTRIES = {
+    "table": "table.name",
+    "cashier": "cashier",
+    "deviceId": "deviceId",
+    "memberId": "memberId",
+    "taxNumber": "taxNumber",
+}
+AMOUNT_ENTRIES = {
+    "gross": "amounts.subtotal",
+    "discount": "amounts.discountTotal",
+    "service": "amounts.serviceCharge",
+    "delivery": "amounts.deliveryFee",
+    "surcharge": "amounts.cardSurcharge",
+    "tax": "amounts.vat",
+    "rounding": "amounts.rounding",
+    "tip": "amounts.tip",
+}
+LINE_ENTRIES = {
+    "item": "name",
+    "productId": "productId",
+    "qty": "qty",
+    "unitPrice": "unitPrice",
+    "options": "options",
+    "category": "categoryIds",
+}
 
 
-class Proposal(Struct):
-    """A proposed mapping, with the questions left to the operator and the data that the export lacks."""
-
-    sections: dict[str, list[str]] = field(default_factory=dict)
-    undecided: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
-    bills: SheetSample | None = None
-    lines: SheetSample | None = None
-    payments: SheetSample | None = None
-
-    def add(self, section: str, entry: str, value: str, comment: str = "") -> None:
-        note = f"  # {comment}" if comment else ""
-        self.sections.setdefault(section, []).append(f"{entry} = {value}{note}")
-
-    def comment(self, section: str, text: str) -> None:
-        self.sections.setdefault(section, []).append(f"# {text}")
-
-    def text(self) -> str:
-        """Return the mapping as TOML."""
-        head = ["# Proposed by `counterfoil import --infer`. Check it, then use it with --mapping."]
-        head += [f"# To decide: {printable(one)}" for one in self.undecided]
-        head += [f"# Missing: {printable(one)}" for one in self.missing]
-        if self.unused:
-            head.append(f"# Columns that are not used: {printable(', '.join(self.unused))}")
-        parts = ["\n".join(head)]
-        for section, lines in self.sections.items():
-            name = section.partition("#")[0]
-            parts.append("\n".join([name, *lines]))
-        return "\n\n".join(parts) + "\n"
-
-
-def looks_like_heading(cells: Sequence[str]) -> bool:
-    return sum(plain(cell) in _ALL_WORDS for cell in cells) >= 2
-
-
-def propose(bills: Path, lines: Path | None, payments: Path | None, shop: str | None) -> Proposal:
-    """Return a proposal for a file of bills and, if given, the files with their lines and payments."""
-    found = _Inference(
-        sample_of(bills, looks_like_heading),
-        sample_of(lines, looks_like_heading) if lines else None,
-        sample_of(payments, looks_like_heading) if payments else None,
+def propose(
+    bills: Sequence[Path],
+    lines: Sequence[Path],
+    payments: Sequence[Path],
+    shop: str | None,
+    *,
+    today: date,
+    timezone: str | None = None,
+    answers: Mapping[str, str] | None = None,
+) -> Proposal:
+    """Return a proposal for files of bills and, if given, the files with their lines and payments."""
+    for name in answers or {}:
+        if name not in ANSWERS and not name.startswith("status."):
+            raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
+    inference = _Inference(
+        sample_of(bills),
+        sample_of(lines) if lines else None,
+        sample_of(payments) if payments else None,
         shop,
+        today,
+        timezone or DEFAULT_ZONE,
+        answers or {},
     )
-    return found.proposal()
+    return inference.proposal()
 
 
 class _Inference:
-    """Infers a mapping from the columns of one export."""
+    """Writes a proposal for the samples of one export."""
 
     def __init__(
-        self, bills: SheetSample, lines: SheetSample | None, payments: SheetSample | None, shop: str | None
+        self,
+        sheet: SheetSample,
+        lines: SheetSample | None,
+        payments: SheetSample | None,
+        shop: str | None,
+        today: date,
+        timezone: str,
+        answers: Mapping[str, str],
     ) -> None:
-        self._bills = bills
+        self._sheet = sheet
         self._lines = lines
         self._payments = payments
         self._shop = shop
+        self._today = today
+        self._timezone = timezone
+        self._answers = answers
+        self._sample = BillSample(sheet, has_line_file=lines is not None, names_shop=bool(shop), answers=answers)
+        self._amounts = BillAmounts(self._sample, lines, payments)
+        self._total: Total | None = None
         self._used: set[str] = set()
-        self._result = Proposal(bills=bills, lines=lines, payments=payments)
-        sheets = [sheet for sheet in (bills, lines, payments) if sheet]
-        self._numbers, is_sure = guess_number_format([one for sheet in sheets for one in sheet.columns.values()])
-        self._are_numbers_sure = is_sure
-        self._id = self._find(bills, BILL_HEADINGS["id"], lambda _: True)
-        self._is_flat = self._has_lines_in_bills()
+        self._result = Proposal(bills=sheet, lines=lines, payments=payments)
 
     def proposal(self) -> Proposal:
         self._file()
         self._number_format()
-        dates = self._dates()
+        self._dates()
         self._shops()
         self._bill_id()
-        self._result.sections.setdefault("[bill]", []).extend(dates)
-        line_total = self._line_fields()
-        self._bill_fields(line_total)
-        self._status()
-        self._payment_fields()
+        self._times()
+        self._statuses()
+        self._total_entry()
+        self._part_entries()
+        self._texts()
+        self._line_entries()
+        self._payment_entries()
         self._missing()
         return self._result
 
-    # --- finding columns -------------------------------------------------------
+    def _check(self, text: str) -> None:
+        """Note an assumption that the operator should check."""
+        self._result.undecided.append(text)
 
-    def _find(self, sheet: SheetSample, words: Sequence[str], fits: Callable[[str], bool]) -> str | None:
-        """Return a column that fits and whose heading is one of the words. Earlier words take precedence.
-
-        Columns of the bills file that are already used are left out.
-        """
-        for word in words:
-            for name in sheet.columns:
-                if plain(name) == word and fits(name) and (sheet is not self._bills or name not in self._used):
-                    return name
-        return None
-
-    def _is_number(self, sheet: SheetSample) -> Callable[[str], bool]:
-        return lambda name: sheet.columns[name].is_number(self._numbers)
-
-    def _is_same_on_bill(self, name: str) -> bool:
-        """Return whether a column of the bills file belongs to the bill and not to a line."""
-        if not self._is_flat or self._id is None:
-            return True
-        return self._bills.is_same_within(name, self._id)
-
-    def _has_lines_in_bills(self) -> bool:
-        if self._lines is not None or self._id is None:
-            return False
-        name = self._find(self._bills, LINE_HEADINGS["name"], lambda _: True)
-        qty = self._find(self._bills, LINE_HEADINGS["qty"], self._is_number(self._bills))
-        return name is not None and (qty is not None or self._bills.repeats(self._id))
-
-    # --- the parts of the mapping ------------------------------------------------
+    # --- file, numbers, dates ----------------------------------------------------------
 
     def _file(self) -> None:
-        sheet = self._bills
-        comment = "" if sheet.is_encoding_sure else "guessed; check that the names below are readable"
-        if comment:
-            self._undecided(f"the encoding. {sheet.file.encoding} was guessed.")
-        self._result.add("[file]", "encoding", _quoted(sheet.file.encoding), comment)
-        self._result.add("[file]", "delimiter", _quoted(sheet.file.delimiter))
-        if sheet.heading_line > 1:
-            self._result.add("[file]", "headingLine", str(sheet.heading_line))
+        sheet, sample = self._sheet, self._sample
+        if isinstance(sheet.file, CsvFile):
+            comment = "" if sheet.is_encoding_sure else "guessed; check that the names below are readable"
+            if comment:
+                self._check(f"the encoding. {sheet.file.encoding} was guessed.")
+            self._result.add("[file]", "encoding", quoted(sheet.file.encoding), comment)
+            self._result.add("[file]", "delimiter", quoted(sheet.file.delimiter))
+        if sheet.file.heading_line > 1:
+            self._result.add("[file]", "headingLine", str(sheet.file.heading_line))
+        if sample.filled_down:
+            comment = "only the first row of a bill has these cells"
+            self._result.add("[file]", "fillDown", toml(sample.filled_down), comment)
         if sheet.problems:
             first = sheet.problems[0]
-            self._undecided(
+            self._check(
                 f"what to do about unreadable rows ({len(sheet.problems):,}). Line {first.line} {first.detail}."
             )
 
     def _number_format(self) -> None:
-        comment = "" if self._are_numbers_sure else "assumed; the numbers in the export do not prove it"
-        self._result.add("[numbers]", "decimal", _quoted(self._numbers.decimal), comment)
-        self._result.add("[numbers]", "thousands", _quoted(self._numbers.thousands))
-
-    def _dates(self) -> list[str]:
-        """Propose how dates are read; return the entries for the [bill] section."""
-        sheet = self._bills
-        day = self._find(sheet, BILL_HEADINGS["closedAt"], lambda name: sheet.columns[name].is_date())
-        trading = self._find(sheet, BILL_HEADINGS["tradingDay"], lambda name: sheet.columns[name].is_date())
-        entries = []
-        dated = [name for name in (day, trading) if name]
-        if dated:
-            self._date_order([value for name in dated for value in sheet.columns[name].filled])
-        if day:
-            self._used.add(day)
-            columns = [day]
-            if not sheet.columns[day].has_times():
-                clock = self._find(sheet, BILL_HEADINGS["time"], lambda name: sheet.columns[name].has_times())
-                if clock:
-                    self._used.add(clock)
-                    columns.append(clock)
-            entries.append(f"closedAt = {_quoted(columns[0]) if len(columns) == 1 else _list(columns)}")
-            if len(columns) == 1 and not sheet.columns[day].has_times():
-                self._undecided("the time of day. The dates have no time, so every bill gets 12:00.")
-                self._result.add("[dates]", "defaultTime", _quoted(NOON), "assumed; the export has no times")
-        if trading:
-            self._used.add(trading)
-            entries.append(f"tradingDay = {_quoted(trading)}")
-        if day:
-            self._undecided("the time zone. Times without an offset are read as the shop's local time.")
-        self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
-        return entries
-
-    def _date_order(self, values: Sequence[str]) -> None:
-        order = guess_date_order(values)
-        if order:
-            self._result.add("[dates]", "order", _quoted(order))
+        sheet = self._sheet
+        decimal = self._answers.get("numbers.decimal")
+        if sheet.question and not decimal:
+            example = next(value for value in sheet.columns[sheet.question].distinct if "." in value)
+            text = f"{sheet.question} has {example}. Is the point a decimal point, or does it separate thousands?"
+            self._result.ask(Question("numbers.decimal", text, (".", ",")))
+            self._result.comment("[numbers]", 'decimal = "."  # or "," if a point separates thousands')
             return
-        example = next(iter(values), "")
-        self._undecided(f"whether the day or the month comes first, for example in {example}. Set dates.order.")
-        self._result.comment(
-            "[dates]", 'order = "dmy"  # or "mdy"; the dates do not show which. Choose one and remove the first #'
-        )
+        comment = "" if sheet.are_numbers_sure or decimal else "assumed; the numbers in the export do not prove it"
+        self._result.add("[numbers]", "decimal", quoted(decimal or sheet.numbers.decimal), comment)
+        if not decimal:
+            self._result.add("[numbers]", "thousands", quoted(sheet.numbers.thousands))
+
+    def _dates(self) -> None:
+        column, order = self._sample.day or self._sample.trading_day, self._sample.order
+        if column is None:
+            return
+        if column.is_serial and not column.is_date:
+            self._result.add("[dates]", "serial", "true", "days are numbers, as Excel writes them")
+        elif order:
+            self._result.add("[dates]", "order", quoted(order))
+        else:
+            self._check(
+                f"whether the day or the month comes first in {column.name}, for example in {column.filled[0]}. "
+                "Set dates.order, or use --date-order."
+            )
+            self._result.comment(
+                "[dates]", 'order = "dmy"  # or "mdy"; the dates do not show which. Choose one and remove the first #'
+            )
+        self._calendar(column)
+        self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
+
+    def _calendar(self, column: SampleColumn) -> None:
+        """Propose the Buddhist calendar if dates with two-digit years would be decades ahead."""
+        days = [day for day in self._sample.days if day]
+        if answer := self._answers.get("dates.calendar"):
+            self._result.add("[dates]", "calendar", quoted(answer))
+        elif not days or max(days) <= self._today + timedelta(days=2):
+            pass
+        elif min(days).year < self._today.year + 5:
+            self._check(f"whether {column.name} is read correctly: it has dates in the future, such as {max(days)}.")
+        elif max(days).year - BUDDHIST_SHIFT <= self._today.year:
+            self._result.add("[dates]", "calendar", quoted("buddhist"), "otherwise the dates would be decades ahead")
+            year = max(days).year - BUDDHIST_SHIFT
+            self._check(
+                f"whether the years in {column.name} are Buddhist. {column.filled[0]} is read as a day in {year}."
+            )
+        else:
+            text = f"The dates in {column.name}, such as {column.filled[0]}, are decades ahead."
+            self._result.ask(Question("dates.calendar", text, ("gregorian", "buddhist")))
+
+    def _times(self) -> None:
+        """Propose the entries for the time of a bill."""
+        sample = self._sample
+        day, clock, trading = sample.day, sample.clock, sample.trading_day
+        self._used.update(column.name for column in (day, clock, trading) if column)
+        if day:
+            self._result.add("[bill]", "closedAt", toml([day.name, clock.name] if clock else day.name))
+            if not clock and not day.has_times and not day.is_serial:
+                self._check("the time of day. The dates have no time, so every bill gets 12:00.")
+                self._result.add("[dates]", "defaultTime", quoted(NOON), "assumed; the export has no times")
+        if trading:
+            self._result.add("[bill]", "tradingDay", quoted(trading.name))
+        zone = next((column for column in self._sheet.with_role("timezone") if column.filled), None)
+        if zone and day:
+            self._used.add(zone.name)
+            self._result.add("[bill]", "timezone", quoted(zone.name))
+        elif day:
+            self._check("the time zone. Times without an offset are read as the shop's local time.")
+        if not day and not trading:
+            self._result.ask(Question("bill.closedAt", "No column with the date of a bill was found."))
+
+    # --- shops and IDs --------------------------------------------------------------------
 
     def _shops(self) -> None:
-        sheet = self._bills
-        column = None if self._shop else self._find(sheet, BILL_HEADINGS["shopId"], self._is_same_on_bill)
-        names = sheet.columns[column].distinct() if column else []
-        if column and names:
-            self._used.add(column)
-            ids = {name: _slug(name, number) for number, name in enumerate(names, start=1)}
-            for number, (name, shop) in enumerate(ids.items(), start=1):
-                section = f"[[shop]]#{number}"
-                self._result.add(section, "id", _quoted(shop))
-                self._result.add(section, "name", _quoted(name))
-                self._result.add(section, "timezone", _quoted("Asia/Bangkok"), "assumed")
-                self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
-            for name, shop in ids.items():
-                self._result.add("[shopIds]", _quoted(name), _quoted(shop))
-            self._result.add("[bill]", "shopId", _quoted(column))
+        column = self._sample.shop
+        names = [name for name in column.distinct if not names_no_shop(name)] if column else []
+        if not column or not names:
+            if not self._shop:
+                self._check("the shop. The export does not name it. Choose an ID in [shop], or use --shop.")
+            self._shop_section("[shop]", self._shop or "my-shop", self._shop or "My shop")
             return
-        if not self._shop:
-            self._undecided("the shop. The export does not name it. Choose an ID in [shop].")
-        self._result.add("[shop]", "id", _quoted(self._shop or "my-shop"))
-        self._result.add("[shop]", "name", _quoted(self._shop or "My shop"))
-        self._result.add("[shop]", "timezone", _quoted("Asia/Bangkok"), "assumed")
-        self._result.comment("[shop]", 'closingTime = "02:00"  # if the business day ends after midnight')
+        self._used.add(column.name)
+        others = [name for name in column.distinct if names_no_shop(name)]
+        if len(column.filled) < len(column.values):
+            others.append("an empty cell")
+        if others:
+            self._check(
+                f"which shop these values of {column.name} stand for: {', '.join(others)}. Their bills are rejected "
+                "unless [shopIds] names a shop for them."
+            )
+        franchise = self._answers.get("shop.franchiseId", FRANCHISE) if len(names) > 1 else None
+        ids = _shop_ids(names)
+        for number, (name, shop) in enumerate(ids.items(), start=1):
+            self._shop_section(f"[[shop]]#{number}", shop, name, franchise)
+        for name, shop in ids.items():
+            self._result.add("[shopIds]", quoted(name), quoted(shop))
+        self._result.add("[bill]", "shopId", quoted(column.name))
+        if franchise and "shop.franchiseId" not in self._answers:
+            self._check(
+                f"the name of the group. The {len(names):,} shops get the franchise {franchise}, so that one key can "
+                "read them all. Choose another ID with --set 'shop.franchiseId=ID'."
+            )
+
+    def _shop_section(self, section: str, shop: str, name: str, franchise: str | None = None) -> None:
+        self._result.add(section, "id", quoted(shop))
+        self._result.add(section, "name", quoted(name))
+        if franchise:
+            self._result.add(section, "franchiseId", quoted(franchise))
+        comment = "assumed" if self._timezone == DEFAULT_ZONE else ""
+        self._result.add(section, "timezone", quoted(self._timezone), comment)
+        self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
 
     def _bill_id(self) -> None:
-        if self._id is None:
-            self._result.missing.append(
-                "the bill ID. Set bill.id to a column, or to several columns that are unique together."
+        key, number = self._sample.key, self._sample.number
+        if key is None or number is None:
+            text = (
+                "No column with the number of a bill was found. Which column, or columns together, identify a bill? "
+                f"The export has {', '.join(self._sheet.columns)}."
             )
+            self._result.ask(Question("bill.id", text))
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
-        self._used.add(self._id)
-        dated = [name for name in self._bills.columns if name in self._used and self._bills.columns[name].is_date()]
-        if self._is_flat and not all(self._bills.is_same_within(name, self._id) for name in dated):
-            self._undecided(
-                f"whether {self._id} is unique: it repeats on several dates. If not, add a column: id = [..., ...]."
+        self._used.update(key.columns)
+        if not key.is_proved:
+            joined = " and ".join(key.columns[:-1])
+            what = f"bill.id joins {joined} to it" if joined else "but the export has no day that could be joined to it"
+            self._check(
+                f"whether {number.name} is unique. {key.reason}, so {what}. If it never starts again, use "
+                f"--set 'bill.id={number.name}'."
             )
-        elif not self._is_flat and self._bills.repeats(self._id):
-            self._undecided(
-                f"whether {self._id} is unique: it repeats on several rows. If not, add a column: id = [..., ...]."
-            )
-        self._result.add("[bill]", "id", _quoted(self._id))
+        self._result.add("[bill]", "id", toml(key.columns if len(key.columns) > 1 else number.name), key.reason)
+        if any(match.role == "receiptNumber" for match in number.matches):
+            self._result.add("[bill]", "receiptNumber", quoted(number.name))
 
-    def _line_fields(self) -> str | None:
-        """Propose the mapping of bill lines. Return the column with their totals if it is in the bills file."""
-        sheet = self._bills if self._is_flat else self._lines
-        if sheet is None:
-            return None
-        chosen: dict[str, str] = {}
-        if not self._is_flat:
-            key = self._find(sheet, BILL_HEADINGS["id"], lambda _: True)
-            if key is None:
-                self._result.missing.append("the bill ID in the lines file. Set line.key.")
-            else:
-                chosen["key"] = key
-        for name, words in LINE_HEADINGS.items():
-            number = name in ("qty", "unitPrice", "total")
-            fits = self._is_number(sheet) if number else (lambda _: True)
-            found = self._varying(sheet, words, fits) if name == "total" and self._is_flat else None
-            column = found or self._find(sheet, words, fits)
-            if column and column not in chosen.values():
-                chosen[name] = column
-                if self._is_flat:
-                    self._used.add(column)
-        for name, column in chosen.items():
-            self._result.add("[line]", name, _quoted(column))
-        return chosen.get("total") if self._is_flat else None
-
-    def _varying(self, sheet: SheetSample, words: Sequence[str], fits: Callable[[str], bool]) -> str | None:
-        """Return a column whose value differs between the lines of a bill, as a line's total does."""
-        return self._find(sheet, words, lambda name: fits(name) and not self._is_same_on_bill(name))
-
-    def _bill_fields(self, line_total: str | None) -> None:
-        sheet = self._bills
-        done = {"id", "closedAt", "tradingDay", "shopId", "void"}
-        for name, words in BILL_HEADINGS.items():
-            if name in done or name not in BILL_FIELDS:
+    def _statuses(self) -> None:
+        for number, (name, meanings) in enumerate(self._sample.statuses.items(), start=1):
+            self._used.add(name)
+            unknown = [value for value, meaning in meanings.items() if not meaning]
+            values = ", ".join(value or "an empty cell" for value in unknown)
+            advice = f"sale, void, refund or skip, as with --set 'status.{(unknown or [''])[0]}=sale'."
+            if len(unknown) == len(meanings):
+                self._result.ask(Question("status", f"What do these values of {name} mean: {values}? Say {advice}"))
                 continue
-            number = self._is_number(sheet)
-            is_amount = BILL_FIELDS[name] == NUMBER
-            column = self._find(
-                sheet,
-                words,
-                lambda one, n=number, a=is_amount: self._is_same_on_bill(one) and (not a or n(one)),  # type: ignore[misc]
+            if unknown:
+                self._check(
+                    f"what these values of {name} mean: {values}. Their bills are rejected until [status.values] says "
+                    f"{advice}"
+                )
+            self._result.add(f"[[status]]#{number}", "column", quoted(name))
+            section = f"[status.values]#{number}"
+            for value, meaning in meanings.items():
+                if meaning:
+                    self._result.add(section, quoted(value), quoted(meaning))
+                else:
+                    self._result.comment(section, f'{quoted(value)} = "sale"  # or "void", "refund", "skip"?')
+        cancelled = self._sample.cancelled
+        if cancelled and cancelled.unknown:
+            values = ", ".join(cancelled.unknown)
+            self._check(f"what these values of {cancelled.column.name} say about a line: {values}. They are rejected.")
+
+    # --- amounts -----------------------------------------------------------------------------
+
+    def _total_entry(self) -> None:
+        """Propose the total of a bill, with the evidence for it, or ask for it."""
+        bills = self._amounts.sales
+        finding = self._answered_total()
+        if finding is None:
+            finding = find_total(self._amounts.candidates(), self._amounts.parts(), bills)
+            self._doubt(finding, bills)
+        cell = self._cell_of(finding.chosen) if finding.chosen else None
+        if finding.chosen and cell is not None:
+            self._total = finding.chosen
+            for line in finding.evidence:
+                self._result.comment("[bill]", line)
+            self._result.add("[bill]", "amounts.net", toml(cell))
+            names = [name for one in (self._total.base, *self._total.added) for name in one.columns]
+            self._used.update(name.removeprefix("-") if name not in self._sheet.columns else name for name in names)
+            return
+        text = finding.question
+        if finding.chosen:
+            text = f"{finding.chosen.text} cannot be added, because its columns write numbers differently."
+        elif (place := example_bill(finding.choices, bills)) is not None and finding.choices:
+            row = self._sheet.rows[self._sample.bills[place].rows[0]]
+            values = ", ".join(f"{total.text} is {_money(total.value(place))}" for total in finding.choices)
+            text += f" On line {row.line} of {row.sheet.name}, {values}."
+        choices = tuple(total.text.replace("the sum of ", "") for total in finding.choices)
+        self._result.ask(Question(NET, f"What did the customer pay, tip included? {text}", choices))
+        for total in finding.choices:
+            if (choice := self._cell_of(total)) is not None:
+                self._result.comment("[bill]", f"amounts.net = {toml(choice)}  # Choose one and remove the first #")
+
+    def _doubt(self, finding: TotalFinding, bills: Sequence[int]) -> None:
+        """Turn a finding into a question if the sample has no example of something that would change the total."""
+        total = finding.chosen
+        if total is None:
+            return
+        for part in self._amounts.parts():
+            if part.role == "tip" and not any(part.values[bill] for bill in bills):
+                finding.question = (
+                    f"{part.name} is 0 on every bill of the sample, so the sample does not show whether {total.text} "
+                    "includes it."
+                )
+                finding.choices = [total, Total(total.base, (*total.added, part))]
+                finding.chosen = None
+        for column in self._sheet.with_role("refunded"):
+            amounts = self._amounts.of(column, "discount")
+            if any(amounts.values[bill] for bill in bills):
+                back = AmountSeries(
+                    f"- {column.name}",
+                    "discount",
+                    BILL,
+                    tuple(-abs(value or 0) for value in amounts.values),
+                    (f"-{column.name}",),
+                )
+                finding.question = f"{column.name} has an amount on some bills. Is {total.text} before or after it?"
+                finding.choices = [total, Total(total.base, (*total.added, back))]
+                finding.chosen = None
+
+    def _answered_total(self) -> TotalFinding | None:
+        """Return the total that was named on the command line."""
+        answer = self._answers.get(NET)
+        if answer is None:
+            return None
+        evidence = ["as answered"]
+        product = next((one for one in self._amounts.candidates() if one.is_product), None)
+        if product and answer == product.name.removeprefix("the sum of "):
+            return TotalFinding(chosen=Total(product), evidence=evidence)
+        terms = re.split(r" (?=[+-] )", answer.strip())
+        names = [re.sub(r"^([+-]) ", lambda sign: sign[1].strip("+"), term) for term in terms]
+        plain = [name if name in self._sheet.columns else name.removeprefix("-") for name in names]
+        is_of_lines = bool(self._lines) and all(name in (self._lines.columns if self._lines else ()) for name in plain)
+        if is_of_lines and not all(name in self._sheet.columns for name in plain):
+            return TotalFinding(chosen=Total(AmountSeries(answer, "paid", LINE, (), tuple(names))), evidence=evidence)
+        self._sample.require_columns(plain, NET)
+        is_line = all(self._amounts.levels[name] == LINE for name in plain)
+        return TotalFinding(
+            chosen=Total(AmountSeries(answer, "paid", LINE if is_line else BILL, (), tuple(names))), evidence=evidence
+        )
+
+    def _cell_of(self, total: Total) -> Any:
+        """Return the entry of a mapping that computes a total, or None if a mapping cannot."""
+        names = [name for one in (total.base, *total.added) for name in one.columns]
+        is_line = total.base.level == LINE
+        sheet = self._lines if self._lines and is_line else self._sheet
+        return self._cell(sheet, names, is_line=is_line, is_product=total.base.is_product)
+
+    def _cell(
+        self,
+        sheet: SheetSample,
+        names: Sequence[str],
+        *,
+        is_line: bool = False,
+        is_product: bool = False,
+        is_absolute: bool = False,
+    ) -> Any:
+        """Return an entry that adds or multiplies columns, or None if their numbers are written differently."""
+        columns = [sheet.columns[name if name in sheet.columns else name.removeprefix("-")] for name in names]
+        written = {column.numbers for column in columns}
+        if len(written) != 1:
+            return None
+        extra: dict[str, Any] = {} if written == {self._sheet.numbers} else {"decimal": columns[0].numbers.decimal}
+        if is_absolute:
+            extra["absolute"] = True
+        if is_product or len(names) > 1:
+            inner: Any = {"multiply" if is_product else "add": list(names), **extra}
+        else:
+            inner = {"column": names[0], **extra} if extra else names[0]
+        is_on_first = sheet is self._sheet and all(self._amounts.levels[column.name] == FIRST for column in columns)
+        return {"sum": inner} if is_line or is_on_first else inner
+
+    def _part_entries(self) -> None:
+        """Propose the entries for the amounts beside the total."""
+        by_role: dict[str, list[AmountSeries]] = {}
+        for part in without_parts_of_sums(self._amounts.parts(), self._amounts.sales):
+            by_role.setdefault(part.role, []).append(part)
+        net = self._total.base.columns if self._total else ()
+        subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
+        by_role["gross"] = [self._amounts.of(column, "gross") for column in subtotals[:1]]
+        for role, entry in AMOUNT_ENTRIES.items():
+            found = by_role.get(role, [])
+            names = [name for part in found for name in part.columns]
+            if len({part.level for part in found}) != 1:
+                continue
+            has_negative = any((value or 0) < 0 for part in found for value in part.values)
+            cell = self._cell(
+                self._sheet, names, is_line=found[0].level == LINE, is_absolute=role == "discount" and has_negative
+            )
+            if cell is not None:
+                self._result.add("[bill]", entry, toml(cell))
+        self._used.update(column.name for column in self._sheet.with_role(*AMOUNT_ENTRIES))
+
+    # --- texts, lines and payments -------------------------------------------------------------
+
+    def _texts(self) -> None:
+        """Propose the fields of a bill that are neither times nor amounts."""
+        for role, entry in TEXT_ENTRIES.items():
+            column = next((one for one in self._sheet.with_role(role) if one.filled), None)
+            if column and self._sample.is_of_bill(column):
+                self._used.add(column.name)
+                self._result.add("[bill]", entry, quoted(column.name))
+        self._channel()
+        for column in self._sheet.with_role("voidReason"):
+            if column.filled and self._sample.is_of_bill(column):
+                self._void_reason(column)
+                return
+
+    def _channel(self) -> None:
+        for column in self._sheet.with_role("channel", "type"):
+            codes = {value: channel_of(value) for value in column.distinct}
+            known = {value: code for value, code in codes.items() if code}
+            unknown = [value for value, code in codes.items() if not code]
+            is_channel = column.role == "channel" or not unknown
+            if column.name in self._used or not 0 < len(codes) <= MANY_VALUES or not is_channel:
+                continue
+            if not self._sample.is_of_bill(column):
+                continue
+            if unknown:
+                self._check(f"which sales channels these values of {column.name} stand for: {', '.join(unknown)}.")
+            self._used.add(column.name)
+            value = {"column": column.name, "values": known} if known else column.name
+            self._result.add("[bill]", "channel.id", toml(value))
+            return
+
+    def _void_reason(self, column: SampleColumn) -> None:
+        """Propose the reason for a void. If bills with a reason are not void by their status, ask."""
+        self._used.add(column.name)
+        with_reason = [bill for bill in self._sample.bills if column.values[bill.rows[0]]]
+        if self._sample.statuses and any(self._sample.status_of(bill) != VOID for bill in with_reason):
+            self._check(
+                f"whether bills with a value in {column.name} are void, although their status does not say so. "
+                "They are read as their status says."
+            )
+            return
+        self._result.add("[bill]", "voidReason", quoted(column.name))
+
+    def _line_entries(self) -> None:
+        """Propose the mapping of bill lines."""
+        sheet = self._sheet if self._sample.is_flat else self._lines
+        if sheet is None or (sheet is self._lines and not self._key_entry("[line]", sheet, "line")):
+            return
+        for role, entry in LINE_ENTRIES.items():
+            column = next(
+                (one for one in sheet.with_role(role) if sheet is not self._sheet or one.name not in self._used), None
             )
             if column:
-                self._used.add(column)
-                self._result.add("[bill]", name, self._bill_value(name, column))
-            elif name == "amounts.net" and line_total:
-                self._undecided("the bill's total. The export has no total, so it is the sum of the lines.")
-                self._result.add("[bill]", name, f"{{ sum = {_quoted(line_total)} }}", "the sum of the lines")
+                self._use(sheet, column.name)
+                is_number = role in ("qty", "unitPrice")
+                self._result.add("[line]", entry, toml(self._cell(sheet, [column.name]) if is_number else column.name))
+        total = self._line_total(sheet)
+        if total:
+            self._use(sheet, total)
+            self._result.add("[line]", "total", toml(self._cell(sheet, [total])))
+        if cancelled := self._sample.cancelled:
+            self._used.add(cancelled.column.name)
+            value = {"column": cancelled.column.name, "values": cancelled.values}
+            self._result.add("[line]", "cancelled", toml(value))
 
-    def _bill_value(self, name: str, column: str) -> str:
-        if name != "channel.id":
-            return _quoted(column)
-        codes = {value: channel_of(value) for value in self._bills.columns[column].distinct()}
-        known = {value: code for value, code in codes.items() if code}
-        unknown = [value for value, code in codes.items() if not code]
-        if unknown:
-            self._undecided(f"which sales channels these values of {column} stand for: {', '.join(unknown)}.")
-        return f"{{ column = {_quoted(column)}, values = {_inline(known)} }}" if known else _quoted(column)
+    def _key_entry(self, section: str, sheet: SheetSample, what: str) -> bool:
+        """Propose how the rows of another file are joined to their bills; return False if that is not known."""
+        own, foreign = self._amounts.shared_key(sheet)
+        if not own:
+            self._result.ask(
+                Question(f"{what}.key", f"No column of {sheet.file.sheet.name} says which bill a {what} belongs to.")
+            )
+            return False
+        self._result.add(section, "key", toml(foreign if len(foreign) > 1 else foreign[0]))
+        key = self._sample.key
+        if key and list(key.columns) != own and not self._result.has("[bill]", "key"):
+            comment = "what the other file has"
+            self._result.add("[bill]", "key", toml(own if len(own) > 1 else own[0]), comment)
+        return True
 
-    def _status(self) -> None:
-        """Propose which values of a status or type column mean a void, a refund, or an open bill."""
-        for heading in ("void", "type"):
-            column = self._find(self._bills, BILL_HEADINGS[heading], self._is_same_on_bill)
-            values = self._bills.columns[column].distinct() if column else []
-            meanings = {value: meaning(value) for value in values}
-            if not column or not any(meanings.values()):
-                continue
-            self._used.add(column)
-            by_meaning = {word: [v for v, m in meanings.items() if m == word] for word in ("refund", "open")}
-            if by_meaning["refund"]:
-                self._rule("[refund]", column, by_meaning["refund"])
-            if by_meaning["open"]:
-                self._rule("[skip]", column, by_meaning["open"])
-            unknown = [value for value, word in meanings.items() if word is None]
-            if unknown:
-                self._undecided(
-                    f"what these values of {column} mean: {', '.join(unknown)}. Such bills are read as completed."
-                )
-            if heading == "void" or any(word == "void" for word in meanings.values()):
-                flags = {value: word == "void" for value, word in meanings.items() if word != "open"}
-                text = ", ".join(f"{_quoted(value)} = {str(is_void).lower()}" for value, is_void in flags.items())
-                self._result.add("[bill]", "void", f"{{ column = {_quoted(column)}, values = {{ {text} }} }}")
+    def _use(self, sheet: SheetSample, name: str) -> None:
+        if sheet is self._sheet:
+            self._used.add(name)
 
-    def _rule(self, section: str, column: str, values: Sequence[str]) -> None:
-        if section not in self._result.sections:
-            self._result.add(section, "column", _quoted(column))
-            self._result.add(section, "values", _list(values))
+    def _line_total(self, sheet: SheetSample) -> str | None:
+        """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
+        total = self._total
+        if total and total.base.level == LINE and not total.base.is_product:
+            return total.base.columns[0]
+        of_bill = total.base.columns if total else ()
+        for column in sheet.with_role("amount", "total", "gross", "net", "paid"):
+            is_of_lines = sheet is not self._sheet or self._amounts.levels[column.name] in (LINE, EITHER)
+            if is_of_lines and (sheet is not self._sheet or column.name not in of_bill):
+                return column.name
+        return None
 
-    def _payment_fields(self) -> None:
+    def _payment_entries(self) -> None:
         if self._payments:
             self._payments_file(self._payments)
             return
-        sheet = self._bills
-        kind = self._find(sheet, PAYMENT_HEADINGS["name"], lambda name: not self._is_number(sheet)(name))
-        net = next((line for line in self._result.sections.get("[bill]", []) if line.startswith("amounts.net")), None)
-        if kind and net and "sum" not in net:
-            self._used.add(kind)
-            self._result.add("[[payment]]#1", "name", _quoted(kind))
-            self._result.add(
-                "[[payment]]#1", "amount", net.partition(" = ")[2], "the export has one payment method per bill"
-            )
-            change = self._find(sheet, PAYMENT_HEADINGS["change"], self._is_number(sheet))
-            if change:
-                self._undecided(
-                    f"whether payments include the change in {change}. They are read as amounts without change."
-                )
+        ways = [column for column in self._sheet.with_role("wayOfPaying") if column.filled]
+        sums = [one for one in self._amounts.payments() if self._equals_total(one)]
+        if ways and sums:
+            self._payments_by_way(ways, sums[0])
             return
-        ways = [name for name in sheet.columns if plain(name) in WAYS_OF_PAYING and self._is_number(sheet)(name)]
-        for number, name in enumerate(ways, start=1):
-            self._used.add(name)
-            self._result.add(f"[[payment]]#{number}", "name", f"{{ constant = {_quoted(name)} }}")
-            self._result.add(f"[[payment]]#{number}", "amount", _quoted(name))
+        if ways:
+            names = ", ".join(column.name for column in ways)
+            self._check(f"whether {names} are payments. They do not add up to the total, so they are not used.")
+        method = next((column for column in self._sheet.with_role("method") if column.filled), None)
+        if method is None:
+            return
+        self._used.add(method.name)
+        if not self._sample.is_of_bill(method):
+            self._split_payments(method)
+        elif self._total is None:
+            self._check(f"the payments. {method.name} is mapped once the bill's total is known.")
+        else:
+            self._single_payment(method, self._total, sums)
+
+    def _payments_by_way(self, ways: Sequence[SampleColumn], payments: AmountSeries) -> None:
+        """Propose a payment for each column that is a way of paying."""
+        change = next((name.removeprefix("-") for name in payments.columns if name not in self._sheet.columns), None)
+        for number, column in enumerate(ways, start=1):
+            self._used.add(column.name)
+            section = f"[[payment]]#{number}"
+            self._result.add(section, "name", toml({"constant": column.name}))
+            self._result.add(section, "amount", toml(self._cell(self._sheet, [column.name])))
+            if change and number == 1:
+                self._used.add(change)
+                self._result.add(section, "change", toml(self._cell(self._sheet, [change])))
+
+    def _single_payment(self, method: SampleColumn, total: Total, sums: Sequence[AmountSeries]) -> None:
+        section = "[[payment]]#1"
+        self._result.add(section, "name", quoted(method.name))
+        given = next((one for one in sums if len(one.columns) > 1), None)
+        if given is None:
+            comment = "the export has one payment method per bill"
+            self._result.add(section, "amount", toml(self._cell_of(total)), comment)
+            return
+        received, change = given.columns[0], given.columns[1].removeprefix("-")
+        self._used.update((received, change))
+        self._result.add(section, "amount", toml(self._cell(self._sheet, [received])))
+        self._result.add(section, "change", toml(self._cell(self._sheet, [change])))
+
+    def _equals_total(self, payments: AmountSeries) -> bool:
+        """Return whether payments equal the chosen total on nearly all bills."""
+        if self._total is None or not self._total.base.values:
+            return self._total is not None
+        pairs = [(self._total.value(bill), payments.values[bill]) for bill in self._amounts.sales]
+        equal = [one is not None and other is not None and abs(one - other) <= SCALE // 50 for one, other in pairs]
+        return sum(equal) * 10 >= len(pairs) * 9
+
+    def _split_payments(self, method: SampleColumn) -> None:
+        """Propose payments for a file that has a row for each payment of a bill."""
+        varying = [one for one in self._sheet.with_role(*PAYMENT_AMOUNTS) if not self._sample.is_of_bill(one)]
+        if self._sample.is_flat or not varying:
+            self._check(f"the payments. {method.name} differs between the rows of a bill, so it is not used.")
+            return
+        self._used.add(varying[0].name)
+        self._result.add("[[payment]]#1", "name", quoted(method.name))
+        self._result.add("[[payment]]#1", "amount", toml(self._cell(self._sheet, [varying[0].name])))
 
     def _payments_file(self, sheet: SheetSample) -> None:
-        key = self._find(sheet, BILL_HEADINGS["id"], lambda _: True)
-        if key is None:
-            self._result.missing.append("the bill ID in the payments file. Set payment.key.")
+        section = "[[payment]]#1"
+        if not self._key_entry(section, sheet, "payment"):
             return
-        self._result.add("[[payment]]#1", "key", _quoted(key))
-        for name, words in PAYMENT_HEADINGS.items():
-            fits = (lambda _: True) if name == "name" else self._is_number(sheet)
-            if column := self._find(sheet, words, fits):
-                self._result.add("[[payment]]#1", name, _quoted(column))
+        for roles, entry in ((("method",), "name"), (PAYMENT_AMOUNTS, "amount"), (("change",), "change")):
+            column = next(iter(sheet.with_role(*roles)), None)
+            if column:
+                self._result.add(
+                    section, entry, toml(column.name if entry == "name" else self._cell(sheet, [column.name]))
+                )
 
     def _missing(self) -> None:
-        bill = [line.partition(" = ")[0] for line in self._result.sections.get("[bill]", [])]
         missing = self._result.missing
-        if "closedAt" not in bill:
-            missing.append("the time of the bills. Without it, bills are not listed by day. Set bill.closedAt.")
-        if "amounts.net" not in bill:
-            missing.append("the total of the bills. Set bill.amounts.net.")
         if "[line]" not in self._result.sections:
             missing.append(f"the lines. If they are in another file, pass it with {LINES}.")
         if not any(name.startswith("[[payment]]") for name in self._result.sections):
             missing.append(f"the payments. If they are in another file, pass it with {PAYMENTS}.")
-        if "void" not in bill:
+        if not self._sample.statuses and not self._result.has("[bill]", "voidReason"):
             missing.append("whether a bill was voided. A bill that is voided after the import will stay completed.")
-        self._result.unused = [name for name in self._bills.columns if name not in self._used]
-
-    def _undecided(self, text: str) -> None:
-        self._result.undecided.append(text)
+        columns = self._sheet.columns.values()
+        self._result.unused = [column.name for column in columns if column.name not in self._used and column.filled]
 
 
-def _quoted(text: str) -> str:
-    """Return the text as a TOML string, with control characters escaped. TOML has no escapes for surrogates."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return UNSAFE.sub(lambda found: found[0] if "\ud800" <= found[0] <= "\udfff" else f"\\U{ord(found[0]):08x}", quoted)
+def _money(value: int | None) -> str:
+    return "empty" if value is None else f"{value / SCALE:,.2f}"
 
 
-def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, values))}]"
-
-
-def _inline(values: dict[str, str]) -> str:
-    return "{ " + ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in values.items()) + " }"
-
-
-def _slug(name: str, number: int) -> str:
-    """Return an ID made from the name of a shop."""
-    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.casefold())
-    slug = "-".join(part for part in letters.split("-") if part)
-    return slug or f"shop-{number}"
+def _shop_ids(names: Sequence[str]) -> dict[str, str]:
+    """Return an ID for each shop, made from its name."""
+    found: dict[str, str] = {}
+    for number, name in enumerate(names, start=1):
+        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.casefold())
+        slug = "-".join(part for part in letters.split("-") if part) or f"shop-{number}"
+        found[name] = slug if slug not in found.values() else f"{slug}-{number}"
+    return found

@@ -20,7 +20,7 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", ",": ","
 ENCODINGS = ("utf-8", "utf-8-sig", "cp874", "tis-620", "windows-1252", "utf-16")
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
-    *("refund", "skip", "status", "reject", "totals", "database"),
+    *("refund", "skip", "status", "reject", "totals", "database", "undecided"),
 )
 SHOP_FIELDS = ("id", "name", "franchiseId", "providerId", "timezone", "closingTime")
 # A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
@@ -188,6 +188,9 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     """Return a checked mapping. If an entry is invalid, raise `ImportFailed` with a message that names the entry."""
     parser = _Parser(name)
     parser.known(content, SECTIONS, "")
+    for entry, question in parser.table(content, "undecided").items():
+        if not has_entry(content, entry):
+            raise ImportFailed(f"{name}: {entry} is not decided. {question} Set {entry}.")
     line = content.get("line")
     mapping = ImportMapping(
         name=name,
@@ -211,6 +214,16 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     cells = [source.total_of or source for table in tables for source in table.fields.values()]
     decimals = {name: one.numbers.decimal for one in cells if one.numbers for name in one.names()}
     return replace(mapping, file=replace(mapping.file, decimal=mapping.numbers.decimal, decimals=decimals))
+
+
+def has_entry(content: Table[str, Any], entry: str) -> bool:
+    """Return whether a mapping has an entry, which is named with dots, as in `bill.amounts.net`."""
+    value: Any = content
+    for name in entry.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
 
 
 def _is_cell(value: Table[str, Any]) -> bool:

@@ -1,0 +1,252 @@
+"""What the rows of a sample say about its bills: which rows belong together, when a bill was closed, if it counts.
+
+The amounts of the bills are in `bill_amounts`; both only describe a sample, and `infer` makes a mapping of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cached_property
+
+from msgspec import Struct
+
+from counterfoil.importing.bill_keys import BillKey, SampleBill, bills_of, find_key, is_same_within
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, guess_date_order
+from counterfoil.importing.export_totals import is_total_word
+from counterfoil.importing.headings import (
+    REFUND,
+    SALE,
+    SKIP,
+    VOID,
+    channel_of,
+    flag_of,
+    status_of,
+    statuses_of,
+)
+from counterfoil.importing.results import ImportFailed
+
+
+class CancelledLines(Struct, frozen=True):
+    """The column that says whether a line was cancelled. `unknown` are values that say neither."""
+
+    column: SampleColumn
+    values: dict[str, bool]
+    unknown: tuple[str, ...]
+
+    def has(self, row: int) -> bool:
+        return self.values.get(self.column.values[row], False)
+
+
+class BillSample:
+    """The bills of a sample. `answers` are what the operator said about entries of the mapping."""
+
+    def __init__(
+        self, sheet: SheetSample, *, has_line_file: bool, names_shop: bool, answers: Mapping[str, str]
+    ) -> None:
+        self.sheet = sheet
+        self._answers = answers
+        self._leave_out_totals()
+        self.number = self._find_number(has_line_file=has_line_file)
+        self.filled_down = [] if has_line_file else self._fill_down()
+        self.trading_day = next(iter(sheet.with_role("tradingDay")), None)
+        self.day, self.clock = self._find_times()
+        self.days, self.order = self._read_days()
+        shops = [] if names_shop else [column for column in sheet.with_role("shopId") if column.filled]
+        self.shop = next(iter(shops), None)
+        self.is_flat = not has_line_file and self._has_lines()
+        self.key = self._find_key()
+        self.bills = (
+            bills_of(sheet, self.key.columns) if self.key else [SampleBill((), [row]) for row in range(len(sheet.rows))]
+        )
+        self.cancelled: CancelledLines | None = None
+        self.statuses: dict[str, dict[str, str | None]] = {}
+        """What each value of a status column says. None is a value that must be explained."""
+        self._find_statuses()
+
+    def is_of_bill(self, column: SampleColumn) -> bool:
+        """Return whether a column has the same value on all rows of each bill."""
+        return is_same_within(self.bills, column)
+
+    def status_of(self, bill: SampleBill) -> str:
+        """Return what the status columns say about a bill. The strongest counts; one that is not known is no sale."""
+        found = {
+            meanings.get(self.sheet.columns[name].values[bill.rows[0]]) or SKIP
+            for name, meanings in self.statuses.items()
+        }
+        return next((status for status in (SKIP, VOID, REFUND) if status in found), SALE)
+
+    def require_columns(self, names: Sequence[str], entry: str) -> None:
+        for name in names:
+            if name not in self.sheet.columns:
+                known = ", ".join(self.sheet.columns)
+                raise ImportFailed(f"--set {entry}: there is no column {name}. The columns are: {known}.")
+
+    # --- which rows belong to which bill ----------------------------------------------
+
+    def _leave_out_totals(self) -> None:
+        """Leave rows of totals out of the sample. The import recognises them by the same words."""
+        sheet = self.sheet
+        dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date]
+        numbers, items = sheet.with_role("id"), sheet.with_role("item")
+        left_out: set[int] = set()
+        for row in range(len(sheet.rows)):
+            cells = {name: column.values[row] for name, column in sheet.columns.items()}
+            words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
+            has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
+            is_labelled = words and (any(column.name in words for column in numbers) or (dated and not has_day))
+            is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
+            if is_labelled or is_bare:
+                left_out.add(row)
+        if left_out and len(left_out) < len(sheet.rows):
+            sheet.leave_out(left_out)
+
+    def _find_number(self, *, has_line_file: bool) -> SampleColumn | None:
+        """Return the column with the number or the ID of a bill."""
+        sheet = self.sheet
+        if answer := self._answers.get("bill.id"):
+            names = answer.split(" + ")
+            self.require_columns(names, "bill.id")
+            return sheet.columns[names[-1]]
+        found = [column for column in sheet.with_role("id") if len(column.filled) * 10 >= len(sheet.rows)]
+        has_items = bool(sheet.with_role("item")) and not has_line_file
+
+        def badness(column: SampleColumn) -> tuple[bool, bool, int]:
+            is_row_id = has_items and len(column.distinct) == len(sheet.rows) > 2
+            return is_row_id, len(column.filled) < len(sheet.rows) and not has_items, column.rank("id")
+
+        return min(found, key=badness, default=None)
+
+    def _fill_down(self) -> list[str]:
+        """If a bill's number is only on its first row, fill it down; return the columns that are only there."""
+        sheet, number, items = self.sheet, self.number, self.sheet.with_role("item")
+        if number is None or not items or not sheet.rows:
+            return []
+        starts = [bool(value) for value in number.values]
+        repeats = [row > 0 and value == number.values[row - 1] for row, value in enumerate(number.values)]
+        if all(starts):
+            starts = [not is_same for is_same in repeats]
+        elif not starts[0] or any(is_same and starts[row] for row, is_same in enumerate(repeats)):
+            # Other bills have their number on all rows, so a row without it is damaged.
+            return []
+        firsts = [row for row, is_start in enumerate(starts) if is_start]
+        rest = [row for row, is_start in enumerate(starts) if not is_start]
+        if not rest or not all(items[0].values[row] for row in rest):
+            return []
+        names = [
+            name
+            for name, column in sheet.columns.items()
+            if any(column.values[row] for row in firsts) and not any(column.values[row] for row in rest)
+        ]
+        if not names:
+            return []
+        # Where a column changes, those after it begin again, so the outer ones come first.
+        outer = [column.name for column in sheet.with_role("shopId", "tradingDay", "datetime") if column.name in names]
+        names = list(dict.fromkeys([*outer, number.name, *names]))
+        for name in names:
+            sheet.fill_down(name, rest)
+        self.number = sheet.columns[number.name]
+        return names
+
+    @cached_property
+    def _runs(self) -> list[list[int]]:
+        """The rows that follow each other and seem to belong to one bill: same number, branch and till."""
+        sheet = self.sheet
+        is_row_per_bill = not sheet.with_role("item", "qty", "method")
+        same = [self.number, *sheet.with_role("shopId")[:1], *sheet.with_role("deviceId")[:1]]
+        cells = [column.values for column in same if column]
+        runs: list[list[int]] = []
+        for row in range(len(sheet.rows)):
+            goes_on = row and not is_row_per_bill and self.number
+            if goes_on and all(values[row] == values[row - 1] for values in cells):
+                runs[-1].append(row)
+            else:
+                runs.append([row])
+        return runs
+
+    def _is_of_run(self, column: SampleColumn) -> bool:
+        return all(column.values[row] == column.values[run[0]] for run in self._runs for row in run)
+
+    def _find_times(self) -> tuple[SampleColumn | None, SampleColumn | None]:
+        """Return the column with the day (or day and time) of a bill, and the one with the time of day."""
+        sheet = self.sheet
+        dated = sheet.with_role("datetime") or [
+            column for column in sheet.columns.values() if column.is_date and column.role in (None, "time")
+        ]
+        of_bill = [column for column in dated if self._is_of_run(column)] or dated
+        clocks = sheet.with_role("time")
+        clocks = [column for column in clocks if self._is_of_run(column)] or clocks
+        with_time = [column for column in of_bill if column.has_times]
+        day = next(iter(of_bill if clocks and of_bill and not of_bill[0].has_times else with_time or of_bill), None)
+        day = day or (self.trading_day if clocks else None)
+        return day, next(iter(clocks), None) if day and not day.has_times else None
+
+    def _read_days(self) -> tuple[list[date | None], str | None]:
+        """Return the day of each row, and the order of day, month and year if it is known."""
+        column = self.day or self.trading_day
+        if column is None:
+            return [None] * len(self.sheet.rows), None
+        order = self._answers.get("dates.order") or guess_date_order(
+            [value for one in (self.day, self.trading_day) if one for value in one.distinct]
+        )
+        by_value = {value: day_of(value, order or "dmy") for value in column.distinct}
+        return [by_value.get(value) for value in column.values], order
+
+    def _has_lines(self) -> bool:
+        sheet = self.sheet
+        repeats = any(len(run) > 1 for run in self._runs)
+        if sheet.with_role("item"):
+            return self.number is not None and (repeats or bool(sheet.with_role("qty", "unitPrice")))
+        return repeats and bool(sheet.with_role("qty"))
+
+    def _find_key(self) -> BillKey | None:
+        number, sheet = self.number, self.sheet
+        if number is None:
+            return None
+        if answer := self._answers.get("bill.id"):
+            return BillKey(tuple(answer.split(" + ")), "as answered", is_proved=True)
+        dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
+        dated = sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
+        tills = [column for column in sheet.with_role("deviceId") if len(column.filled) == len(sheet.rows)]
+        times = [column for column in (self.day, self.clock) if column]
+        return find_key(sheet, number, next(iter(dated), None), self.days, self.shop, next(iter(tills), None), times)
+
+    # --- status -------------------------------------------------------------------------
+
+    def _find_statuses(self) -> None:
+        """Find the columns that say whether a bill counts, and the one that says whether a line does."""
+        key = self.key.columns if self.key else ()
+        for name, column in self.sheet.columns.items():
+            values = column.distinct
+            if not values or len(values) > MANY_VALUES or name in key or not self._is_status(column):
+                continue
+            meanings = statuses_of(name, values)
+            if not self.is_of_bill(column):
+                if VOID in meanings.values() and self.cancelled is None:
+                    self.cancelled = self._cancelled_lines(column, meanings)
+                continue
+            for value in values:
+                meanings[value] = self._answers.get(f"status.{value}", meanings[value])
+            if len(column.filled) < len(column.values):
+                is_flag = all(flag_of(value) is not None for value in values)
+                are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
+                meanings[""] = SALE if is_flag or are_exceptions else None
+            self.statuses[name] = meanings
+
+    def _is_status(self, column: SampleColumn) -> bool:
+        values = column.distinct
+        known = [meaning for meaning in statuses_of(column.name, values).values() if meaning]
+        if column.role == "type":
+            # A type may also be a channel, or something that is the same for all bills.
+            return bool(known) or (len(values) > 1 and not all(map(channel_of, values)))
+        if column.role == "status":
+            return True
+        if status_of(column.name) and all(flag_of(value) is not None for value in values):
+            return True
+        has_exceptions = VOID in known or REFUND in known
+        return column.role is None and len(known) == len(values) and has_exceptions
+
+    def _cancelled_lines(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> CancelledLines:
+        values = {value: meaning == VOID for value, meaning in meanings.items() if meaning in (SALE, VOID)}
+        if len(column.filled) < len(column.values):
+            values[""] = False
+        unknown = [value for value, meaning in meanings.items() if meaning not in (SALE, VOID)]
+        return CancelledLines(column, values, tuple(unknown))
