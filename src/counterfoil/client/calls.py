@@ -68,25 +68,12 @@ def bills(
     cursor: str | None = None,
 ) -> Call:
     """Return the call for a list of bills: by day with `first` and `last`, or by change with `updated_since`."""
-    query = [("shopId", shop_id), ("limit", str(limit))]
-    if first is not None:
-        query.append(("from", _format_day(first)))
-    if last is not None:
-        query.append(("to", _format_day(last)))
-    if updated_since is not None:
-        query.append(("updatedSince", _format_instant(updated_since)))
-    if cursor is not None:
-        query.append(("cursor", cursor))
-    return Call("transactions", tuple(query))
+    span = (("from", first), ("to", last), ("updatedSince", updated_since))
+    return _list("transactions", limit, cursor, ("shopId", shop_id), *span)
 
 
 def changes(*, since: str | None = None, limit: int = MAX_FEED_LIMIT, cursor: str | None = None) -> Call:
-    query = [("limit", str(limit))]
-    if since is not None:
-        query.append(("since", since))
-    if cursor is not None:
-        query.append(("cursor", cursor))
-    return Call("changes", tuple(query))
+    return _list("changes", limit, cursor, ("since", since))
 
 
 def digests(
@@ -97,23 +84,17 @@ def digests(
     limit: int = MAX_FEED_LIMIT,
     cursor: str | None = None,
 ) -> Call:
-    query = [("limit", str(limit))]
-    if shop_id is not None:
-        query.append(("shopId", shop_id))
-    if first is not None:
-        query.append(("from", _format_day(first)))
-    if last is not None:
-        query.append(("to", _format_day(last)))
-    if cursor is not None:
-        query.append(("cursor", cursor))
-    return Call("digests", tuple(query))
+    return _list("digests", limit, cursor, ("shopId", shop_id), ("from", first), ("to", last))
 
 
 def members(provider_id: str, *, limit: int = MAX_LIMIT, cursor: str | None = None) -> Call:
-    query = [("providerId", provider_id), ("limit", str(limit))]
-    if cursor is not None:
-        query.append(("cursor", cursor))
-    return Call("members", tuple(query))
+    return _list("members", limit, cursor, ("providerId", provider_id))
+
+
+def _list(path: str, limit: int, cursor: str | None, *parameters: tuple[str, date | str | None]) -> Call:
+    """Return the call for a page of a list. A parameter that is None is left out."""
+    given = (*parameters, ("limit", str(limit)), ("cursor", cursor))
+    return Call(path, tuple((name, _format(value)) for name, value in given if value is not None))
 
 
 def lookup(provider_id: str, messaging_user_id: str) -> Call:
@@ -246,16 +227,14 @@ def next_page(call: Call, cursor: str) -> Call:
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
 
 
-def _format_day(day: date) -> str:
-    """Return a day as eight digits. `strftime` is not used, because it does not always pad years before 1000."""
-    return day.isoformat().replace("-", "")
-
-
-def _format_instant(moment: datetime | str) -> str:
-    if isinstance(moment, str):
-        return moment
-    if moment.tzinfo is None:
+def _format(value: date | str) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, datetime):
+        # `strftime` is not used, because it does not always pad years before 1000.
+        return value.isoformat().replace("-", "")
+    if value.tzinfo is None:
         raise ValueError(
             "updated_since has no time zone, so its instant is ambiguous. Use a datetime with a time zone."
         )
-    return moment.isoformat()
+    return value.isoformat()

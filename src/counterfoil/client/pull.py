@@ -432,7 +432,6 @@ class Puller:
         for provider_id in bases:
             with self._skip_if_out_of_scope():
                 member_pass.read(state, provider_id, now, self._options.members_every_sec)
-                self.tally.bases_done += 1
 
     @contextmanager
     def _skip_if_out_of_scope(self) -> Iterator[None]:

@@ -146,7 +146,6 @@ class Tally(Struct):
     shops: int = 0
     shops_done: int = 0
     bases: int = 0
-    bases_done: int = 0
     out_of_scope: int = 0
     requests: int = 0
     bills_read: int = 0

@@ -50,16 +50,13 @@ _Fraction = Annotated[float, Meta(gt=-WHOLE_MILLIONTHS, lt=WHOLE_MILLIONTHS)]
 _Amount = _Whole | _Fraction | None
 
 
-class SourcePart(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
+class SourcePart(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base class of the objects in a source record. Each field has the type of a clean value."""
 
 
-class SourceTable(SourcePart, frozen=True):
-    id: str | None = None
-    name: str | None = None
+class SourceLabel(SourcePart, frozen=True):
+    """The ID and name of a table or a channel."""
 
-
-class SourceChannel(SourcePart, frozen=True):
     id: str | None = None
     name: str | None = None
 
@@ -132,9 +129,8 @@ class SourceBill(SourcePart, frozen=True):
     tax_number: str | None = None
     device_id: str | None = None
     station_id: str | None = None
-    cashier: str | None = None
-    table: SourceTable | None = None
-    channel: str | SourceChannel | None = None
+    table: SourceLabel | None = None
+    channel: str | SourceLabel | None = None
     buffet_package_id: str | None = None
     service_type: str | None = None
     member_id: str | None = None
@@ -142,6 +138,7 @@ class SourceBill(SourcePart, frozen=True):
     amounts: SourceAmounts | None = None
     payments: list[SourcePayment] | None = None
     void: bool | str | SourceVoid | None = None
+    cashier: str | None = None
 
 
 # A published line is kept in memory if its source has at most MAX_KEPT_BYTES. When MAX_KEPT_LINES are kept, all of them
@@ -183,7 +180,7 @@ CleanBill = tuple[EncodedBill, bool, bool]
 _decode = json.Decoder(SourceBill).decode
 _decode_line = json.Decoder(SourceItem).decode
 _encode = json.Encoder().encode
-_NO_TABLE = SourceTable()
+_NO_TABLE = SourceLabel()
 _CAMPAIGN, _COUPON = 2, 3
 
 
@@ -377,8 +374,8 @@ def _money(value: Number | None) -> Number | None:
     return round_to_millionth(value) if type(value) is float else value
 
 
-def _channel(value: str | SourceChannel | None, table: SourceTable) -> tuple[str | None, str | None]:
-    if isinstance(value, SourceChannel):
+def _channel(value: str | SourceLabel | None, table: SourceLabel) -> tuple[str | None, str | None]:
+    if isinstance(value, SourceLabel):
         return channel_and_label(_text(value.id), _text(value.name), _text(table.id) or _text(table.name))
     return channel_and_label(_text(value), None, _text(table.id) or _text(table.name))
 

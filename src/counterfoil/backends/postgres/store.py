@@ -144,6 +144,3 @@ class PostgresStore:
 
     def require_exists(self) -> None:
         """Do nothing: a mistyped address does not create a database."""
-
-    def lost_files(self) -> list[Name]:
-        return []

@@ -85,9 +85,6 @@ class SqliteStore:
         """Raise if the store does not exist, so that a mistyped path does not create an empty one."""
         files.require_store(self._folder)
 
-    def lost_files(self) -> list[Name]:
-        return files.lost(self._folder)
-
 
 def settle_older_files(folder: Path, clock: Clock) -> list[Name]:
     """Return the names of files that were replaced with older copies, after doing what clients of the store need."""

@@ -16,17 +16,16 @@ from msgspec import Raw
 from counterfoil.demo.worldgen.group import member_id
 from counterfoil.demo.worldgen.menu import Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, stream
-from counterfoil.demo.worldgen.records import (
-    AmountsEntry,
-    BillRecord,
-    Label,
-    Number,
-    PaymentEntry,
-    PromotionEntry,
-    VoidNote,
-    baht,
-)
+from counterfoil.demo.worldgen.records import Number, baht
 from counterfoil.demo.worldgen.shop_style import MoneyRules, Occasion, ShopStyle
+from counterfoil.domain.clean_bills import (
+    SourceAmounts,
+    SourceBill,
+    SourceLabel,
+    SourcePayment,
+    SourcePromotion,
+    SourceVoid,
+)
 
 # --- amounts and payments, in whole satang, so that they add up exactly -----
 #
@@ -65,12 +64,12 @@ class Check(NamedTuple):
 
 class Discounts(NamedTuple):
     keyed: int | None
-    campaigns: list[PromotionEntry] | None
-    coupons: list[PromotionEntry] | None
+    campaigns: list[SourcePromotion] | None
+    coupons: list[SourcePromotion] | None
     total: int
 
 
-def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
+def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[SourceAmounts, list[SourcePayment]]:
     rules = style.rules
     method = check.occasion.delivered_by or METHODS[int(draw.random() * len(METHODS))]
     discounts = _discounts(style, check.subtotal, draw)
@@ -85,7 +84,7 @@ def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[
     due -= credit or 0
     rounding = _rounding(rules, due)
     net = due + (rounding or 0) + (check.tip or 0)
-    amounts = AmountsEntry(
+    amounts = SourceAmounts(
         subtotal=baht(check.subtotal),
         discount=_optional_baht(discounts.keyed),
         campaigns=discounts.campaigns,
@@ -104,10 +103,10 @@ def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[
     return amounts, _payments(net, method, draw)
 
 
-def legacy_amounts_and_payments(subtotal: int, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
+def legacy_amounts_and_payments(subtotal: int, draw: Random) -> tuple[SourceAmounts, list[SourcePayment]]:
     """Return amounts and payments as the previous POS wrote them. The only amounts are `subtotal` and `net`."""
     method = METHODS[int(draw.random() * len(METHODS))]
-    return AmountsEntry(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
+    return SourceAmounts(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
 
 
 def _optional_baht(satang: int | None) -> Number | None:
@@ -123,20 +122,20 @@ def _discounts(style: ShopStyle, subtotal: int, draw: Random) -> Discounts:
     return Discounts(keyed, campaigns, coupons, (keyed or 0) + taken + redeemed)
 
 
-def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[PromotionEntry], int]:
+def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[SourcePromotion], int]:
     name, percent = CAMPAIGNS[int(draw.random() * len(CAMPAIGNS))]
     taken = _percent(subtotal, percent)
     # A campaign without a discount, such as a free dessert, has no amount.
     amount = baht(taken) if percent else None
-    return [PromotionEntry(id=opaque(style.shop.id, "promotion", name), name=name, amount=amount)], taken
+    return [SourcePromotion(id=opaque(style.shop.id, "promotion", name), name=name, amount=amount)], taken
 
 
-def _coupons(style: ShopStyle, draw: Random) -> tuple[list[PromotionEntry], int]:
+def _coupons(style: ShopStyle, draw: Random) -> tuple[list[SourcePromotion], int]:
     # A gift card is worth more than most bills. The till records its whole value as a discount, even if it is more than
     # the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
     name, worth = GIFT_CARD if is_gift_card else COUPONS[int(draw.random() * len(COUPONS))]
-    return [PromotionEntry(id=opaque(style.shop.id, "promotion", name), name=name, amount=worth)], worth * 100
+    return [SourcePromotion(id=opaque(style.shop.id, "promotion", name), name=name, amount=worth)], worth * 100
 
 
 def _service(rules: MoneyRules, occasion: Occasion, goods: int) -> int | None:
@@ -182,7 +181,7 @@ def _percent(satang: int, percent: int) -> int:
     return (satang * percent + 50) // 100
 
 
-def _payments(net: int, method: str, draw: Random) -> list[PaymentEntry]:
+def _payments(net: int, method: str, draw: Random) -> list[SourcePayment]:
     if net == 0:
         return []
     if net < SPLIT_FROM or draw.random() >= SPLIT_CHANCE:
@@ -195,12 +194,12 @@ def _payments(net: int, method: str, draw: Random) -> list[PaymentEntry]:
     return [_payment(first, other, draw), _payment(rest, method, draw)]
 
 
-def _payment(due: int, method: str, draw: Random) -> PaymentEntry:
+def _payment(due: int, method: str, draw: Random) -> SourcePayment:
     if method is not CASH:
-        return PaymentEntry(name=method, amount=baht(due), change=0)
+        return SourcePayment(name=method, amount=baht(due), change=0)
     note = NOTES[int(draw.random() * len(NOTES))]
     tendered = -(-due // note) * note
-    return PaymentEntry(name=CASH, amount=baht(tendered), change=baht(tendered - due))
+    return SourcePayment(name=CASH, amount=baht(tendered), change=baht(tendered - due))
 
 
 WEEKDAY_WEIGHTS = (0.8, 0.75, 0.85, 0.95, 1.4, 1.7, 1.5)
@@ -224,7 +223,7 @@ class Sale(NamedTuple):
 
     closed_ms: int
     shop_number: int
-    bill: BillRecord
+    bill: SourceBill
 
 
 def all_sales(plan: WorldPlan, styles: list[ShopStyle]) -> Iterator[Sale]:
@@ -247,8 +246,8 @@ def some_member(style: ShopStyle, draw: Random) -> str | None:
     return member_id(base, int(base.members * draw.random() * draw.random()))
 
 
-def void_note(draw: Random) -> VoidNote:
-    return VoidNote(reason=VOID_REASONS[int(draw.random() * len(VOID_REASONS))])
+def void_note(draw: Random) -> SourceVoid:
+    return SourceVoid(reason=VOID_REASONS[int(draw.random() * len(VOID_REASONS))])
 
 
 class _BillGenerator:
@@ -280,7 +279,7 @@ class _BillGenerator:
                 bill = self._bill(closed_ms, stamp, receipt)
             yield Sale(closed_ms, self.style.shop.number, bill)
 
-    def _bill(self, closed_ms: int, stamp: str | None, receipt: str) -> BillRecord:
+    def _bill(self, closed_ms: int, stamp: str | None, receipt: str) -> SourceBill:
         style, draw = self.style, self.draw
         chance = draw.random
         occasion = style.occasions[int(chance() * len(style.occasions))]
@@ -290,7 +289,8 @@ class _BillGenerator:
         tip = self._tip(lines) if style.rules.takes_tips else None
         amounts, payments = amounts_and_payments(style, Check(occasion, subtotal, tip, member is not None), draw)
         device, station = style.tills[int(chance() * len(style.tills))]
-        return BillRecord(
+        return SourceBill(
+            kind="bill",
             id=fresh(draw),
             shop_id=style.shop.id,
             rev=1,
@@ -313,13 +313,14 @@ class _BillGenerator:
             cashier=style.cashiers[int(chance() * len(style.cashiers))],
         )
 
-    def _legacy_bill(self, closed_ms: int, receipt: str) -> BillRecord:
+    def _legacy_bill(self, closed_ms: int, receipt: str) -> SourceBill:
         """Return a bill as the previous POS wrote it: without device, trading day or channel, and with few amounts."""
         style, draw = self.style, self.draw
         servings = style.menu.legacy_servings
         sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]
         amounts, payments = legacy_amounts_and_payments(sum(satang for satang, _ in sold), draw)
-        return BillRecord(
+        return SourceBill(
+            kind="bill",
             id=fresh(draw),
             shop_id=style.shop.id,
             closed_at=style.written_time(closed_ms),
@@ -352,11 +353,11 @@ class _BillGenerator:
             lines.append(line)
         return satang
 
-    def _table(self) -> Label:
+    def _table(self) -> SourceLabel:
         tables = self.style.tables
         return tables[int(self.draw.random() * len(tables))]
 
-    def _void(self) -> bool | VoidNote:
+    def _void(self) -> bool | SourceVoid:
         return True if self.draw.random() < 0.1 else void_note(self.draw)
 
 

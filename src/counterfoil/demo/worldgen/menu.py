@@ -12,7 +12,8 @@ from msgspec import Raw, Struct
 
 from counterfoil.demo.worldgen.group import ShopPlan
 from counterfoil.demo.worldgen.plan import opaque
-from counterfoil.demo.worldgen.records import CategoryEntry, Choice, ItemEntry, Number, baht
+from counterfoil.demo.worldgen.records import CategoryEntry, Number, baht
+from counterfoil.domain.clean_bills import SourceItem, SourceOption
 
 # --- shelves (categories), dishes and buffet packages of each cuisine -------
 
@@ -187,7 +188,7 @@ def menu_of(shop: ShopPlan) -> Menu:
         packages=tuple(builder.packages()),
         included=tuple(builder.included(dish) for dish in builder.dishes[:3]),
         cancelled=tuple(builder.cancelled(dish) for dish in builder.dishes),
-        tips=tuple(_serving(tip * 100, ItemEntry(name="ทิป Tip", qty=1, total=tip, tip=True)) for tip in TIPS),
+        tips=tuple(_serving(tip * 100, SourceItem(name="ทิป Tip", qty=1, total=tip, tip=True)) for tip in TIPS),
     )
 
 
@@ -220,9 +221,9 @@ class _MenuBuilder:
         """Yield lines as the previous POS wrote them: no master products, no unit prices, some deleted categories."""
         name, price = dish.name, dish.price
         yield _serving(
-            price * 100, ItemEntry(name=name, qty=1, total=price, category_ids=[self._category_id("season")])
+            price * 100, SourceItem(name=name, qty=1, total=price, category_ids=[self._category_id("season")])
         )
-        yield _serving(price * 200, ItemEntry(product_id=self._product_id(dish), name=name, qty=2, total=price * 2))
+        yield _serving(price * 200, SourceItem(product_id=self._product_id(dish), name=name, qty=2, total=price * 2))
         yield _serving(price * 100, self._line(dish, 1, price * 100, root_id=None, unit_price=None))
 
     def packages(self) -> Iterator[Package]:
@@ -243,7 +244,7 @@ class _MenuBuilder:
         return _serving(satang, self._line(dish, qty, satang))
 
     def _with_choice(self, dish: Dish, name: str, extra: int) -> Serving:
-        choice = Choice(id=self._id("choice", name), name=name, qty=None if extra == 0 else 1)
+        choice = SourceOption(id=self._id("choice", name), name=name, qty=None if extra == 0 else 1)
         price = dish.price + extra
         return _serving(price * 100, self._line(dish, 1, price * 100, unit_price=price, options=[choice]))
 
@@ -255,8 +256,8 @@ class _MenuBuilder:
     def _without_unit_price(self, dish: Dish) -> Serving:
         return _serving(dish.price * 200, self._line(dish, 2, dish.price * 200, unit_price=None))
 
-    def _line(self, dish: Dish, qty: Number, satang: int, **differences: object) -> ItemEntry:
-        line = ItemEntry(
+    def _line(self, dish: Dish, qty: Number, satang: int, **differences: object) -> SourceItem:
+        line = SourceItem(
             product_id=self._product_id(dish),
             root_id=self.shop.franchise_id and opaque(self.shop.franchise_id, "master", dish.name),
             name=dish.name,
@@ -295,5 +296,5 @@ class _MenuBuilder:
         return opaque(self.shop.id, *path)
 
 
-def _serving(satang: int, line: ItemEntry) -> Serving:
+def _serving(satang: int, line: SourceItem) -> Serving:
     return Serving(satang, Raw(msgspec.json.encode(line)))

@@ -1,4 +1,4 @@
-"""The source records that the generator writes; see `docs/source-records.md`. Fields that are None are left out."""
+"""The source records that the generator writes, besides bills; see `docs/source-records.md`. None is left out."""
 
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -7,7 +7,9 @@ from random import Random
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
+
+from counterfoil.domain.clean_bills import SourceBill, SourceLabel
 
 Number = int | float
 
@@ -20,13 +22,6 @@ class Record(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
     """A source record. Its first fields are `kind` and `id`."""
 
     id: str
-
-
-class Label(Entry, kw_only=True):
-    """The ID and name of a table or a channel."""
-
-    id: str
-    name: str | None = None
 
 
 class CategoryEntry(Entry, kw_only=True):
@@ -45,7 +40,7 @@ class ShopRecord(Record, kw_only=True, tag="shop"):
     provider_id: str | None = None
     timezone: str | None = None
     closing_time: str | None = None
-    channels: list[Label]
+    channels: list[SourceLabel]
     categories: list[CategoryEntry]
 
 
@@ -97,82 +92,6 @@ class MemberRecord(Record, kw_only=True, tag="member"):
     messaging: list[AccountEntry]
 
 
-class Choice(Entry, kw_only=True):
-    id: str
-    name: str
-    qty: Number | None = None
-
-
-class ItemEntry(Entry, kw_only=True):
-    product_id: str | None = None
-    root_id: str | None = None
-    name: str
-    qty: Number | None = None
-    unit_price: Number | None = None
-    total: Number
-    options: list[Choice] | None = None
-    category_ids: list[str] | None = None
-    cancelled: bool | None = None
-    vat: bool | None = None
-    tip: bool | None = None
-
-
-class PromotionEntry(Entry, kw_only=True):
-    id: str
-    name: str
-    amount: Number | None = None
-
-
-class AmountsEntry(Entry, kw_only=True):
-    subtotal: Number | None = None
-    discount: Number | None = None
-    campaigns: list[PromotionEntry] | None = None
-    coupons: list[PromotionEntry] | None = None
-    discount_total: Number | None = None
-    service_charge: Number | None = None
-    delivery_fee: Number | None = None
-    card_surcharge: Number | None = None
-    credit: Number | None = None
-    vat: Number | None = None
-    vat_type: str | None = None
-    rounding: Number | None = None
-    tip: Number | None = None
-    net: Number
-
-
-class PaymentEntry(Entry, kw_only=True):
-    name: str
-    amount: Number
-    change: Number | None = None
-
-
-class VoidNote(Entry, kw_only=True):
-    reason: str
-
-
-class BillRecord(Record, kw_only=True, tag="bill"):
-    shop_id: str
-    rev: int | None = None
-    closed_at: str | int
-    trading_day: str | None = None
-    history: bool | None = None
-    order_ids: list[str] | None = None
-    receipt_number: str | None = None
-    tax_number: str | None = None
-    device_id: str | None = None
-    station_id: str | None = None
-    table: Label | None = None
-    channel: str | Label | None = None
-    buffet_package_id: str | None = None
-    service_type: str | None = None
-    member_id: str | None = None
-    lines: list[Raw]
-    amounts: AmountsEntry
-    payments: list[PaymentEntry]
-    void: bool | VoidNote | None = None
-    cashier: str | None = None
-
-
 def baht(satang: int) -> Number:
     """Convert satang to baht. Whole amounts become integers, so that 120 is not written as 120.0."""
     whole, rest = divmod(satang, 100)
@@ -200,7 +119,7 @@ class DirtyWriter:
         self._habits = {kind: cycle(habits) for kind, habits in HABITS.items()}
         self._encode = msgspec.json.Encoder().encode
 
-    def write(self, record: MemberRecord | BillRecord) -> bytes:
+    def write(self, record: MemberRecord | SourceBill) -> bytes:
         line = self._encode(record)
         return self._spoil(line) if self._draw.random() < self._malformed_share else line
 

@@ -10,8 +10,9 @@ from msgspec import Struct
 from counterfoil.demo.worldgen.group import BasePlan, Group, ShopPlan
 from counterfoil.demo.worldgen.menu import Menu, Package, menu_of
 from counterfoil.demo.worldgen.plan import WorldPlan, opaque, stream
-from counterfoil.demo.worldgen.records import BaseRecord, Label, ShopRecord, TierEntry
+from counterfoil.demo.worldgen.records import BaseRecord, ShopRecord, TierEntry
 from counterfoil.domain.calendar import NOON, THAI_TIME, compact, iso, iso_utc, to_ms, zone_named
+from counterfoil.domain.clean_bills import SourceLabel
 
 CASHIERS = ("น้องแนน", "พี่ต้น", "Ploy", "Beam", "ฝ้าย", "Golf", "มิ้นท์", "Auntie Noi", "เจมส์", "Kratai")
 ROOMS = ("โต๊ะ", "Table ", "สวน Garden ", "ชั้นบน Upstairs ")
@@ -24,7 +25,7 @@ USUAL_CLOSING = "20:00"
 class Occasion(NamedTuple):
     """The circumstances of a sale: its channel, table, delivery and buffet package."""
 
-    channel: str | Label | None = None
+    channel: str | SourceLabel | None = None
     at_table: bool = False
     delivered_by: str | None = None
     package: Package | None = None
@@ -52,9 +53,9 @@ class ShopStyle(Struct, frozen=True, kw_only=True):
     zone: tzinfo
     written_time: Callable[[int], str | int]
     written_day: Callable[[date], str | None]
-    channels: list[Label]
+    channels: list[SourceLabel]
     occasions: tuple[Occasion, ...]
-    tables: tuple[Label, ...]
+    tables: tuple[SourceLabel, ...]
     tills: tuple[tuple[str, str], ...]
     cashiers: tuple[str, ...]
     rules: MoneyRules
@@ -117,12 +118,12 @@ def base_record(base: BasePlan) -> BaseRecord:
     )
 
 
-def _channels(shop: ShopPlan) -> list[Label]:
+def _channels(shop: ShopPlan) -> list[SourceLabel]:
     apps = DELIVERY_APPS[: 2 + shop.number % 3]
-    return [Label(id=opaque(shop.id, "channel", app), name=app) for app in apps]
+    return [SourceLabel(id=opaque(shop.id, "channel", app), name=app) for app in apps]
 
 
-def _occasions(shop: ShopPlan, menu: Menu, channels: list[Label]) -> tuple[Occasion, ...]:
+def _occasions(shop: ShopPlan, menu: Menu, channels: list[SourceLabel]) -> tuple[Occasion, ...]:
     """Return the shop's kinds of sale, each repeated in proportion to how common it is."""
     table = Occasion(at_table=True)
     counter, take_away, pickup = Occasion("counter"), Occasion("take_away"), Occasion("pickup")
@@ -137,9 +138,9 @@ def _occasions(shop: ShopPlan, menu: Menu, channels: list[Label]) -> tuple[Occas
     return (*usual[shop.cuisine], *labelled, *bare[:2], Occasion())
 
 
-def _table(shop: ShopPlan, number: int) -> Label:
+def _table(shop: ShopPlan, number: int) -> SourceLabel:
     room = ROOMS[(shop.number + number // 10) % len(ROOMS)]
-    return Label(id=opaque(shop.id, "table", number), name=f"{room}{number + 1}")
+    return SourceLabel(id=opaque(shop.id, "table", number), name=f"{room}{number + 1}")
 
 
 def _till(shop: ShopPlan, number: int) -> tuple[str, str]:

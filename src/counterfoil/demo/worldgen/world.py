@@ -12,9 +12,10 @@ from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_n
 from counterfoil.demo.worldgen.group import Group, ShopPlan, plan_group
 from counterfoil.demo.worldgen.members import members
 from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms, stream
-from counterfoil.demo.worldgen.records import BillRecord, DirtyWriter
+from counterfoil.demo.worldgen.records import DirtyWriter
 from counterfoil.demo.worldgen.shop_style import ShopStyle, base_record, shop_record, shop_style
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day
+from counterfoil.domain.clean_bills import SourceBill
 
 LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008
@@ -113,7 +114,7 @@ class _BackOffice:
     def _offline_shops(self) -> set[int]:
         return {shop_style.shop.number for shop_style in self._styles if self._draw.random() < OFFLINE_CHANCE}
 
-    def _late_change(self, sale: Sale) -> BillRecord | None:
+    def _late_change(self, sale: Sale) -> SourceBill | None:
         bill, chance = sale.bill, self._draw.random()
         if bill.void is not None:
             return None
