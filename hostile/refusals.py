@@ -16,7 +16,7 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.domain.access import Admitted, Key, Scope
 from counterfoil.domain.problems import Refused
-from counterfoil.domain.requests import bill_list, digest_list, lookup, member_list
+from counterfoil.domain.questions import bill_list, digest_list, lookup, member_list
 from counterfoil.reads import Answer, Caller, Reads
 from hostile.timing import Ask
 from records import NEW_YEAR, Record, bill, branch, member

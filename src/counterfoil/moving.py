@@ -436,8 +436,8 @@ class StoreMove:
                 if at_source != at_target:
                     found.append(TableDifference(table.name, str(group or ""), at_source.count, at_target.count))
             if not since:
-                self.report.rows[table.name] = sum(one.count for one in source_sums.values())
-        self.report.differences = sorted(found, key=lambda one: (one.table, one.group))
+                self.report.rows[table.name] = sum(checksum.count for checksum in source_sums.values())
+        self.report.differences = sorted(found, key=lambda difference: (difference.table, difference.group))
         self.report.verified = not found
 
     def _checksums(self, table: MovedTable, side: MoveSide, since: int) -> dict[Any, "_Checksum"]:

@@ -104,7 +104,7 @@ class MemberPage(Struct, frozen=True):
     horizon: int
     base: Base | None
     count: int
-    forms: bytes
+    templates: bytes
     last: Position | None
     continues: bool = True
 
@@ -113,7 +113,7 @@ class FoundMember(Struct, frozen=True):
     horizon: int
     provider_id: str
     base: Base | None
-    form: bytes
+    template: bytes
 
 
 class FoundAccount(Struct, frozen=True):

@@ -24,8 +24,8 @@ from counterfoil.domain.problems import (
     SHOP_NOT_IN_SCOPE,
     Refused,
 )
+from counterfoil.domain.questions import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList
-from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import FeedTokens, Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
@@ -214,7 +214,7 @@ class Reads:
         if not page.continues:
             raise Refused(BAD_CURSOR)
         horizon = stored_cursor.horizon_in(listing) if stored_cursor else caller.horizon or page.horizon
-        data = b"[%b]" % fill_in(page.forms, page.base, self._clock.now_ms(), key.personal_data)
+        data = b"[%b]" % fill_in(page.templates, page.base, self._clock.now_ms(), key.personal_data)
         return Answer(
             data=data,
             horizon=horizon,
@@ -228,7 +228,7 @@ class Reads:
         found = await self._books.member(caller.key.scope, token, caller.reached)
         if found is None:
             raise Refused(NOT_FOUND)
-        data = fill_in(found.form, found.base, self._clock.now_ms(), caller.key.personal_data)
+        data = fill_in(found.template, found.base, self._clock.now_ms(), caller.key.personal_data)
         disclosure = _disclosure(caller.key, found.provider_id, 1)
         return Answer(data=data, horizon=caller.horizon or found.horizon, seal=data, disclosure=disclosure)
 

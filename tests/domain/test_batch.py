@@ -224,10 +224,10 @@ def test_a_member_that_moves_leaves_its_old_base_and_takes_its_accounts_along() 
 
 def test_a_member_with_another_template_gets_the_current_one_and_stays_unchanged() -> None:
     _, batch = applied(put_member())
-    template, batch.members["4711"].form = batch.members["4711"].form, b"another"
+    template, batch.members["4711"].template = batch.members["4711"].template, b"another"
     outcomes, batch = applied(put_member(), to=batch)
     assert outcomes == [UNCHANGED]
-    assert [row.form for row in batch.written_members()] == [template]
+    assert [row.template for row in batch.written_members()] == [template]
 
 
 def test_new_facts_rewrite_a_bill_and_stamp_it_only_if_its_body_changes() -> None:

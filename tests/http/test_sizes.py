@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import json
 
-from counterfoil.domain.requests import MAX_LIMIT
+from counterfoil.domain.questions import MAX_LIMIT
 from counterfoil.ingest.lines import LONGEST_NAME, MAX_LINE_BYTES, MAX_RECORD
 from records import NEW_YEAR, base, bill, branch, line, member
 from running_service import RunningService

@@ -116,7 +116,7 @@ async def _visible_state(
     for provider_id in sorted(bases):
         page = await books.members(provider_id, None, 10_000)
         seen[f"base {provider_id}"] = page.base
-        seen[f"members of {provider_id}"] = page.forms.split(NEXT) if page.count else []
+        seen[f"members of {provider_id}"] = page.templates.split(NEXT) if page.count else []
     books.close()
     return seen
 

@@ -313,7 +313,7 @@ def test_a_page_says_whether_the_row_that_it_continues_after_still_exists(
 
 
 def tokens_on(page: MemberPage) -> list[str]:
-    members = json.loads(b"[%b]" % fill_in(page.forms, page.base, 0, personal_data=False))
+    members = json.loads(b"[%b]" % fill_in(page.templates, page.base, 0, personal_data=False))
     assert len(members) == page.count
     return [member["memberId"] for member in members]
 

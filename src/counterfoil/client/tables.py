@@ -170,12 +170,12 @@ TABLES = (SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIO
 PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 
 # The types of fields, structs and lists of structs, for engines that read JSON with a schema.
-JsonSchema = dict[str, Any]
+JsonStructure = dict[str, Any]
 
 
-def json_schema(tables: Sequence[Table]) -> JsonSchema:
+def json_structure(tables: Sequence[Table]) -> JsonStructure:
     """Return the schema of an object in a response, with only the fields that the tables use."""
-    root: JsonSchema = {}
+    root: JsonStructure = {}
     for table in tables:
         if table is PROMOTIONS:
             for kind in PROMOTION_KINDS:
@@ -188,7 +188,7 @@ def json_schema(tables: Sequence[Table]) -> JsonSchema:
     return root
 
 
-def _add_columns(node: JsonSchema, table: Table) -> None:
+def _add_columns(node: JsonStructure, table: Table) -> None:
     for column in table.columns:
         if column.path and not column.of_parent:
             target = node
@@ -197,10 +197,10 @@ def _add_columns(node: JsonSchema, table: Table) -> None:
             target[column.path[-1]] = column.kind
 
 
-def _list_at(node: JsonSchema, path: tuple[str, ...]) -> JsonSchema:
+def _list_at(node: JsonStructure, path: tuple[str, ...]) -> JsonStructure:
     for part in path[:-1]:
         node = node.setdefault(part, {})
-    inner: JsonSchema = node.setdefault(path[-1], [{}])[0]
+    inner: JsonStructure = node.setdefault(path[-1], [{}])[0]
     return inner
 
 

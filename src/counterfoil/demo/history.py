@@ -81,7 +81,7 @@ def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
     reads = bootstrap.operator_reads(settings)
     if reads.last_used():
         return 0
-    requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda one: one.at)
+    requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda request: request.at)
     asyncio.run(_write(settings, requests, seed))
     return len(requests)
 
@@ -116,16 +116,16 @@ async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> 
     marks: dict[ChangeList, int] = {}
     ports = bootstrap.serving_ports(settings, lambda _: None, clock)
     try:
-        for one in requests:
-            clock.moment_ms = one.at
-            key = one.demo_key.key
+        for request in requests:
+            clock.moment_ms = request.at
+            key = request.demo_key.key
             if isinstance(await ports.meter.admit(key), TooFast):
-                ports.request_log.note_refusal(key.key_id, RATE_LIMITED.code, one.at)
+                ports.request_log.note_refusal(key.key_id, RATE_LIMITED.code, request.at)
                 continue
-            ports.request_log.note(_record(one, chance))
-            for read in _completed_lists(one, key, requests[-1].at):
-                ports.request_log.note_page(read, marks.get(read, 0), one.at, is_last=True, at=one.at)
-                marks[read] = one.at
+            ports.request_log.note(_record(request, chance))
+            for read in _completed_lists(request, key, requests[-1].at):
+                ports.request_log.note_page(read, marks.get(read, 0), request.at, is_last=True, at=request.at)
+                marks[read] = request.at
     finally:
         ports.close()
 
@@ -133,42 +133,42 @@ async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> 
 PARAMETERS = {"transactions": "shopId,updatedSince", "changes": "since", "members": "providerId,limit"}
 
 
-def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
-    bases = one.demo_key.role.provider_ids
-    is_disclosure = one.demo_key.key.personal_data and not one.problem and one.route in WITH_PERSONAL_DATA and bases
-    members = chance.randint(20, 200) if one.route == "members" else 1
+def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
+    key, bases = request.demo_key.key, request.demo_key.role.provider_ids
+    is_disclosure = key.personal_data and not request.problem and request.route in WITH_PERSONAL_DATA and bases
+    members = chance.randint(20, 200) if request.route == "members" else 1
     return RequestRecord(
-        at=one.at,
-        key_id=one.demo_key.key.key_id,
-        route=one.route,
-        status=one.problem.status if one.problem else 200,
-        error=one.problem.code if one.problem else None,
-        took_us=one.took_us,
+        at=request.at,
+        key_id=key.key_id,
+        route=request.route,
+        status=request.problem.status if request.problem else 200,
+        error=request.problem.code if request.problem else None,
+        took_us=request.took_us,
         personal_base=bases[0] if is_disclosure else None,
         personal_members=members if is_disclosure else 0,
         request_id=f"{chance.getrandbits(80):020x}",
-        detail=_detail(one, members),
+        detail=_detail(request, members),
     )
 
 
-def _detail(one: PastRequest, members: int) -> bytes:
-    if one.problem:
-        return json.encode(RequestDetail(message=one.problem.message))
-    rows = members if one.route == "members" else 1 if "{" in one.route else 0
-    return json.encode(RequestDetail(PARAMETERS.get(one.route, ""), rows=rows))
+def _detail(request: PastRequest, members: int) -> bytes:
+    if request.problem:
+        return json.encode(RequestDetail(message=request.problem.message))
+    rows = members if request.route == "members" else 1 if "{" in request.route else 0
+    return json.encode(RequestDetail(PARAMETERS.get(request.route, ""), rows=rows))
 
 
-def _completed_lists(one: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:
+def _completed_lists(request: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:
     """Yield each list of changes that the request read to its end.
 
     These are the changes of the shops that the key reads. So that the console
     can show outdated copies, a key with several shops never reads the first one,
     and does not read the third one in the last four days.
     """
-    if one.route != "transactions" or one.problem:
+    if request.route != "transactions" or request.problem:
         return
-    shops = one.demo_key.role.shop_ids
+    shops = request.demo_key.role.shop_ids
     for position, shop_id in enumerate(shops[1:] or shops):
-        if position == 1 and one.at > newest - 4 * DAY_MS:
+        if position == 1 and request.at > newest - 4 * DAY_MS:
             continue
         yield (key.lineage, CHANGES_OF_SHOP, shop_id)

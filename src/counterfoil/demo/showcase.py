@@ -198,7 +198,7 @@ def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now
 def _main_franchise(group: Group) -> Franchise:
     """Return the franchise whose base contains the sample member, or the first franchise if there is none."""
     wanted = group.sample.provider_id if group.sample else None
-    return next((one for one in group.franchises if wanted in one.provider_ids), group.franchises[0])
+    return next((franchise for franchise in group.franchises if wanted in franchise.provider_ids), group.franchises[0])
 
 
 def _main_shop(group: Group) -> ShopPlan:

@@ -56,7 +56,7 @@ class PreparedChange(Struct, frozen=True):
     key: RecordKey
     body: bytes = b""
     facts: bytes = b""
-    form: bytes = b""
+    template: bytes = b""
 
 
 # To save time, an encoded bill is not wrapped in a PreparedChange: nearly all changes of a large load are bills.
@@ -78,7 +78,7 @@ def _prepared(change: Change) -> Prepared:
         case PutBase():
             return PreparedChange(change, change.key, _encode(change.base))
         case PutMember():
-            return PreparedChange(change, change.key, _encode(change.record), form=template_of(change.record))
+            return PreparedChange(change, change.key, _encode(change.record), template=template_of(change.record))
         case RemoveShop() | RemoveBill() | RemoveMember():
             return PreparedChange(change, change.key)
     raise KeyError(change)
@@ -350,11 +350,11 @@ class Batch:
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
         same = known and (known.rev, known.kept) == (change.rev, ready.body)
-        if known and same and known.form == ready.form:
+        if known and same and known.template == ready.template:
             return Outcome.UNCHANGED
         if not known and self._removed_since(ready.key, change.rev):
             return Outcome.LATE
-        row = MemberRow(record.provider_id, record.token, change.rev, ready.body, ready.form, record)
+        row = MemberRow(record.provider_id, record.token, change.rev, ready.body, ready.template, record)
         self.members[record.token] = row
         if same:
             return Outcome.UNCHANGED

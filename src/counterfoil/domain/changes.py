@@ -256,12 +256,12 @@ class MemberRow(Struct):
     token: str
     rev: float | None
     kept: bytes
-    form: bytes
+    template: bytes
     record: StoredMember | None = None
 
     def values(self, rev: object) -> Row:
         created_at = NEVER if self.record is None or self.record.created_at is None else self.record.created_at
-        return self.provider_id, self.token, created_at, rev, self.kept, self.form
+        return self.provider_id, self.token, created_at, rev, self.kept, self.template
 
 
 def account_values(rows: Iterable[MemberRow]) -> list[Row]:

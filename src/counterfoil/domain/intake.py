@@ -185,12 +185,12 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
     group = intake.pending.plus(load)
     if group.lines < MIN_GROUP_LINES:
         return replace(intake, pending=group)
-    judged = replace(intake, pending=DeliveryCounts(), judged=intake.judged + 1)
+    after = replace(intake, pending=DeliveryCounts(), judged=intake.judged + 1)
     alarms = list(_alarms(intake, group)) if len(intake.earlier) >= MIN_EARLIER_GROUPS else []
     if alarms:
         alarmed_at = intake.alarmed_at if intake.alarms else now_ms
-        return replace(judged, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
-    return _with_normal_group(judged, group)
+        return replace(after, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
+    return _with_normal_group(after, group)
 
 
 def accepted(intake: Intake) -> Intake:

@@ -296,15 +296,15 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
     return b"".join(steps) + _encode(usable_amount(lots, ends[-1] if ends else 0))
 
 
-def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
+def fill_in(templates: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
     """Return the JSON of the members as of `now_ms`, separated by commas.
 
-    `forms` has the templates of the members, separated by NEXT.
+    `templates` has the templates of the members, separated by NEXT.
     """
-    if not forms:
+    if not templates:
         return b""
-    count = forms.count(NEXT) + 1
-    pieces = forms.replace(NEXT, CUT).split(CUT)
+    count = templates.count(NEXT) + 1
+    pieces = templates.replace(NEXT, CUT).split(CUT)
     if len(pieces) != PIECES * count:
         raise ValueError("a member's template has the wrong number of pieces")
     now = b"%015d" % now_ms
@@ -316,7 +316,9 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
         else [b',"credit":0,"creditEnabled":false'] * count
     )
     _fill_kind(
-        pieces, _CHANNELS, lambda channels: _encode(any(is_current_account(base, one) for one in _channels(channels)))
+        pieces,
+        _CHANNELS,
+        lambda channels: _encode(any(is_current_account(base, name) for name in _channels(channels))),
     )
     if not personal_data:
         pieces[_PERSONAL::PIECES] = [b"}"] * count
@@ -327,8 +329,8 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
 def _fill_kind(pieces: list[bytes], index: int, render: Callable[[bytes], bytes]) -> None:
     """Fill in one kind of piece. Many members share the same value, so each distinct value is rendered once."""
     stored = pieces[index::PIECES]
-    rendered = {one: render(one) for one in set(stored)}
-    pieces[index::PIECES] = [rendered[one] for one in stored]
+    rendered = {value: render(value) for value in set(stored)}
+    pieces[index::PIECES] = [rendered[value] for value in stored]
 
 
 def _amount_at(amounts: bytes, now: bytes) -> bytes:

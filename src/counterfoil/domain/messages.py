@@ -112,4 +112,4 @@ def _shown(value: Value, catalogue: Catalogue) -> "str | _Number":
         return _Number(value)
     if isinstance(value, Message):
         return value.render(catalogue)
-    return ", ".join(str(_shown(one, catalogue)) for one in value)
+    return ", ".join(str(_shown(part, catalogue)) for part in value)

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct, json
 
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
-from counterfoil.domain.request_records import RequestDetail, RequestRecord
-from counterfoil.domain.requests import (
+from counterfoil.domain.questions import (
     bill_list,
     change_feed,
     digest_list,
@@ -18,6 +17,7 @@ from counterfoil.domain.requests import (
     parameter_names,
     parameters,
 )
+from counterfoil.domain.request_records import RequestDetail, RequestRecord
 from counterfoil.http import wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.wire import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers

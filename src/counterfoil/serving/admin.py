@@ -229,7 +229,7 @@ def _store_checks(counters: Path, inspection: OperatorReads) -> tuple[list[Readi
     horizon, now = inspection.horizon(), SystemClock().now_ms()
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else MOVING_MS
-    stale = [str(one.message) for one in horizon_findings(horizon, now, max_age) if one.status == "fail"]
+    stale = [str(finding.message) for finding in horizon_findings(horizon, now, max_age) if finding.status == "fail"]
     checks += [
         Readiness("horizon", next(iter(stale), None)),
         Readiness("admissions", _recent_store_failure(counters)),
@@ -315,7 +315,7 @@ def _quota_gauges(inspection: OperatorReads) -> Iterator[Metric]:
         "keys_at_quota",
         "Active keys that have used at least this percentage of today's quota (Thailand time).",
         ["percent"],
-        (([f"{share:.0%}".rstrip("%")], sum(one >= share for one in used)) for share in (NEARLY_USED_UP, 1)),
+        (([f"{share:.0%}".rstrip("%")], sum(fraction >= share for fraction in used)) for share in (NEARLY_USED_UP, 1)),
     )
 
 
@@ -349,7 +349,7 @@ def _intake_gauges(settings: Settings, inspection: OperatorReads) -> Iterator[Me
         "watched_folder_heartbeat_age_seconds",
         "Seconds since the watcher of a folder last reported to the store.",
         ["folder"],
-        (([folder.name], seen) for folder, seen, _ in ages),
+        (([folder.name], heartbeat) for folder, heartbeat, _ in ages),
     )
     yield gauges(
         "watched_folder_delivery_age_seconds",
@@ -372,21 +372,21 @@ def _intake_gauges(settings: Settings, inspection: OperatorReads) -> Iterator[Me
 
 
 def _server_gauges(inspection: OperatorReads) -> Iterator[Metric]:
-    seen = inspection.servers()
-    if not seen:
+    servers = inspection.servers()
+    if not servers:
         return
-    latest = max((server.horizon or 0) for server in seen)
+    latest = max((server.horizon or 0) for server in servers)
     yield gauges(
         "server_up",
         "1 if this server of the store responds, 0 if it does not.",
         ["server", "role"],
-        (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
+        (([server.name, server.role.value], float(server.horizon is not None)) for server in servers),
     )
     yield gauges(
         "server_lag_seconds",
         "Seconds that a server is behind the most up-to-date server.",
         ["server"],
-        (([server.name], (latest - server.horizon) / 1000) for server in seen if server.horizon is not None),
+        (([server.name], (latest - server.horizon) / 1000) for server in servers if server.horizon is not None),
     )
 
 

@@ -292,10 +292,10 @@ class PostgresBooks:
         return MemberPage(horizon, base, len(rows), NEXT.join([row[3] for row in rows]), last, continues)
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
-        (provider_id, form, base, horizon), *_ = await self._found_in(
+        (provider_id, template, base, horizon), *_ = await self._found_in(
             _BASES_OF[scope.kind], scope, self.MEMBER, token, reached
         )
-        return FoundMember(horizon, provider_id, _base(base), form) if provider_id is not None else None
+        return FoundMember(horizon, provider_id, _base(base), template) if provider_id is not None else None
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
         asked = (_clean(provider_id), messaging_hash)

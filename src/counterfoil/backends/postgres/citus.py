@@ -387,7 +387,7 @@ class DistributedLedger(PostgresLedger):
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
             text = statement.format(rows="VALUES " + ", ".join([row] * len(some)))
-            self._line().execute(text.encode(), [value for one in some for value in one], prepare=False)
+            self._line().execute(text.encode(), [value for row in some for value in row], prepare=False)
 
 
 def _grouped(rows: Iterable[Row]) -> Iterable[tuple[Any, list[Row]]]:

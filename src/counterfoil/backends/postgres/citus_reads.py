@@ -149,7 +149,7 @@ def _head_around_there(head: Rows, rows: Rows) -> Rows:
 
 def _members_with_bases(head: Rows, rows: Rows) -> Rows:
     horizon, bodies = head[0][0], {base_id: body for _, base_id, body in head}
-    found = [(provider_id, form, bodies.get(provider_id), horizon) for provider_id, form in rows]
+    found = [(provider_id, template, bodies.get(provider_id), horizon) for provider_id, template in rows]
     return found or [(None, None, None, horizon)]
 
 

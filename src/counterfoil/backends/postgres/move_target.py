@@ -67,7 +67,7 @@ class PostgresMoveTarget:
 
     def claim(self, fingerprint: str) -> bool:
         with translated():
-            self._lock_out_other_copies()
+            self._lock_out_other_moves()
             found = row_of(self._connection())
             if found != fingerprint:
                 self._require_single_server()
@@ -81,7 +81,7 @@ class PostgresMoveTarget:
             raise MoveRefused("the target contains another store or part of one. Copy into an empty database.")
         return True
 
-    def _lock_out_other_copies(self) -> None:
+    def _lock_out_other_moves(self) -> None:
         self._connection().execute(_LOCK_TIMEOUT)
         try:
             self._connection().execute(_LOCK)

@@ -31,8 +31,8 @@ def scripts() -> tuple[Migration, ...]:
 
 def oldest_for(number: int, script: str) -> int:
     """Return the oldest schema N such that programs built for schema N can still use the store after this migration."""
-    said = _SUITS.search(script)
-    return int(said[1]) if said else number
+    suited = _SUITS.search(script)
+    return int(suited[1]) if suited else number
 
 
 DATABASE_BEFORE_RELEASE = Message(

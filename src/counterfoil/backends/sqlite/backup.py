@@ -34,7 +34,7 @@ from counterfoil.backends.sqlite.files import (
     writing,
 )
 from counterfoil.backends.sqlite.keys import SqliteKeyStore, append
-from counterfoil.backends.sqlite.positions import mark_as_copy
+from counterfoil.backends.sqlite.positions import mark_as_backup
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry
@@ -185,16 +185,16 @@ def _copy_database(folder: Path, draft: Path, name: Name) -> None:
         rows = _count_rows(source)
         with closing(sqlite3.connect(path, isolation_level=None)) as copy:
             source.backup(copy, pages=PORTION_PAGES)
-            mark_as_copy(copy, name)
+            mark_as_backup(copy, name)
         source.execute("ROLLBACK")
     _verify(draft, name, rows)
 
 
 def _verify(folder: Path, name: Name, rows: dict[str, int]) -> None:
     with closing(_unchanging(folder, name)) as copy, translated():
-        said = copy.execute("PRAGMA integrity_check(1)").fetchone()
-        if said != ("ok",):
-            raise BackupRefused(f"the copy of {name}.sqlite3 is damaged ({said[0]}). Run `counterfoil doctor`.")
+        reported = copy.execute("PRAGMA integrity_check(1)").fetchone()
+        if reported != ("ok",):
+            raise BackupRefused(f"the copy of {name}.sqlite3 is damaged ({reported[0]}). Run `counterfoil doctor`.")
         if _count_rows(copy) != rows:
             raise BackupRefused(
                 f"the copy of {name}.sqlite3 has the wrong number of rows. Check the disk, then try again."

@@ -257,15 +257,15 @@ class SqliteBooks:
         reached: int = 0,  # noqa: ARG002
     ) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
-        horizon, base, count, forms, last, continues = row(self._connection, _MEMBERS, (provider_id, *start, limit))
-        return MemberPage(horizon, _base(base), count, forms or b"", _position(last), bool(continues))
+        horizon, base, count, templates, last, continues = row(self._connection, _MEMBERS, (provider_id, *start, limit))
+        return MemberPage(horizon, _base(base), count, templates or b"", _position(last), bool(continues))
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:  # noqa: ARG002
         found = row(self._connection, _MEMBER_OF[scope.kind], (token, scope.id))
         if not found:
             return None
-        horizon, provider_id, base, form = found
-        return FoundMember(horizon, provider_id, _base(base), form)
+        horizon, provider_id, base, template = found
+        return FoundMember(horizon, provider_id, _base(base), template)
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:  # noqa: ARG002
         found = rows(self._connection, _ACCOUNTS, (provider_id, messaging_hash))

@@ -523,7 +523,7 @@ def lost(folder: Path) -> list[Name]:
 
 def recreate(folder: Path, name: str) -> None:
     """Replace a lost file with an empty one."""
-    found = next((one for one in lost(folder) if one == name), None)
+    found = next((lost_name for lost_name in lost(folder) if lost_name == name), None)
     if found is None:
         raise StoreMismatch(NOT_MISSING(name=name))
     _settled(folder, found).close()

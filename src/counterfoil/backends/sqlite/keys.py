@@ -227,9 +227,9 @@ class SqliteKeyLookup:
                 self._revoked.update(connection.execute(REVOCATIONS).fetchall())
         except StoreMismatch as error:
             raise StoreUnavailable(error.message) from error
-        for key_id, one in kept.items():
-            if one.key.revoked_at is not None:
-                self._revoked[key_id] = one.key.revoked_at
+        for key_id, stored in kept.items():
+            if stored.key.revoked_at is not None:
+                self._revoked[key_id] = stored.key.revoked_at
         for key_id in self._revoked.keys() & kept.keys():
             kept[key_id] = _revoked(kept[key_id], self._revoked[key_id])
         return kept

@@ -77,8 +77,8 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
 def _database(table: MovedTable) -> Name:
     if table.name in ("keys", "audit"):
         return "keys"
-    usage = ("daily_totals", "daily_errors", "passes", "meters", "admissions", "cursors", "requests")
-    return "usage" if table.name in usage else "books"
+    usage_tables = ("daily_totals", "daily_errors", "passes", "meters", "admissions", "cursors", "requests")
+    return "usage" if table.name in usage_tables else "books"
 
 
 class SqliteMoveSource:
@@ -150,10 +150,10 @@ class SqliteMoveSource:
                 self._connections = readers
 
     def retire(self, moved_to: str) -> None:
-        said = f"{MOVED_TO} {moved_to}".replace("'", "''")
+        message = f"{MOVED_TO} {moved_to}".replace("'", "''")
         for number, (name, act) in enumerate(_REJECTED_STATEMENTS):
             self._connections[name].execute(
-                f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{said}'); END"
+                f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{message}'); END"
             )
         for name in NAMES:
             self._connections[name].execute("COMMIT")
@@ -180,9 +180,9 @@ class SqliteMoveSource:
         if keys is None:
             yield from self._ask(table, _select(table, table.columns, _IN_GROUP[table.group]), group=group)
             return
-        one = _select(table, table.columns, " AND ".join(f"{name} = :{name}" for name in table.key))
+        by_key = _select(table, table.columns, " AND ".join(f"{name} = :{name}" for name in table.key))
         for key in keys:
-            yield from self._ask(table, one, **dict(zip(table.key, key, strict=True)))
+            yield from self._ask(table, by_key, **dict(zip(table.key, key, strict=True)))
 
     def whole(self, table: MovedTable, since: int) -> Iterator[tuple[Any, Row]]:
         later = f"at >= :since * {HOUR_MS}" if table is REQUESTS else "true"

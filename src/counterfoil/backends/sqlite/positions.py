@@ -60,7 +60,7 @@ def _behind(known: Positions, own: Positions) -> list[Name]:
     return [name for name in own if any(positions[name] > own[name][name] for positions in known.values())]
 
 
-def mark_as_copy(connection: sqlite3.Connection, name: Name) -> None:
+def mark_as_backup(connection: sqlite3.Connection, name: Name) -> None:
     """Mark a file of a backup, so that `older_files` returns it if it gets into a store without `restore`."""
     connection.execute(_SET, (-1, name))
 

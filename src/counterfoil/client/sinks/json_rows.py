@@ -20,7 +20,7 @@ from typing import Any
 
 from counterfoil.client.sinks import ParsedRows, SinkError
 from counterfoil.client.sinks.sql import Fill, Rows, escape_quotes
-from counterfoil.client.tables import Column, Kind, Table, json_schema
+from counterfoil.client.tables import Column, Kind, Table, json_structure
 from counterfoil.text import first_line, missing_package
 
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
@@ -117,7 +117,7 @@ class JsonRows:
             if longest > self._longest:
                 self._longest = longest
                 run(f"SET memory_limit = '{MEMORY_MB + 16 * longest // 1024**2}MB'")
-        fields = ", ".join(f"{name}: '{_type(node)}'" for name, node in json_schema(tables).items())
+        fields = ", ".join(f"{name}: '{_type(node)}'" for name, node in json_structure(tables).items())
         return (
             f"SELECT * FROM read_json('{escape_quotes(str(file))}', "
             f"format = 'newline_delimited', maximum_object_size = {self._longest}, columns = {{{fields}}})"

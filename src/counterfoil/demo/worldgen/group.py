@@ -158,11 +158,13 @@ class Group(Struct, frozen=True, kw_only=True):
     @property
     def franchise_sharing_a_base(self) -> Franchise | None:
         shared = self.shared_base
-        return next((one for one in self.franchises if shared and shared.id in one.provider_ids), None)
+        return next(
+            (franchise for franchise in self.franchises if shared and shared.id in franchise.provider_ids), None
+        )
 
     @property
     def franchise_with_two_bases(self) -> Franchise | None:
-        return next((one for one in self.franchises if len(one.provider_ids) > 1), None)
+        return next((franchise for franchise in self.franchises if len(franchise.provider_ids) > 1), None)
 
     @property
     def independent_shop(self) -> ShopPlan | None:
@@ -289,7 +291,7 @@ def _base(number: int, id_: str, size: int, style: BaseStyle, franchise_ids: tup
 
 def _sample(plan: WorldPlan, bases: tuple[BasePlan, ...]) -> Sample | None:
     """Return a member to look up, preferably a person's second record, which is the one that a lookup must return."""
-    base = max(bases, key=lambda one: one.members, default=None)
+    base = max(bases, key=lambda base: base.members, default=None)
     if base is None or base.members == 0:
         return None
     number = FIRST_DOUBLE if base.members > FIRST_DOUBLE else 0

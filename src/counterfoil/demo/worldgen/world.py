@@ -79,8 +79,10 @@ def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
     remains, the busiest of all shops is returned.
     """
     first = {franchise.shop_ids[0] for franchise in group.franchises}
-    others = [one for one in styles if one.zone is THAI_TIME and one.shop.franchise_id and one.shop.id not in first]
-    return max(others or styles, key=lambda one: one.popularity).shop
+    others = [
+        style for style in styles if style.zone is THAI_TIME and style.shop.franchise_id and style.shop.id not in first
+    ]
+    return max(others or styles, key=lambda style: style.popularity).shop
 
 
 class _Evening(NamedTuple):

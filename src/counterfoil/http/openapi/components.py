@@ -24,7 +24,7 @@ from counterfoil.domain.problems import (
     Problem,
     Stage,
 )
-from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
+from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http import wire
 from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.operations import Operation
@@ -46,7 +46,7 @@ def components(operations: Iterable[Operation]) -> dict[str, Json]:
     keyed = [operation for operation in operations if not operation.public]
     listed = {operation.id: _types_of(operation) for operation in keyed}
     data, resources = json.schema_components(
-        [one for types in listed.values() for one in types], ref_template="#/components/schemas/{name}"
+        [resource for types in listed.values() for resource in types], ref_template="#/components/schemas/{name}"
     )
     described = {name: _resource(name, schema) for name, schema in resources.items()}
     schemas = iter(data)

@@ -32,7 +32,7 @@ from counterfoil.domain.problems import (
     TABLE,
     Problem,
 )
-from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
+from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import document
 from counterfoil.http.reference.calls import MODES, ExampleCall, Values
 
@@ -80,18 +80,18 @@ def _literal(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def objects_in(node: Any, schemas: Json, seen: frozenset[str] = frozenset()) -> Iterator[str]:
+def objects_in(node: Any, schemas: Json, enclosing: frozenset[str] = frozenset()) -> Iterator[str]:
     """Yield the names of the objects that a schema refers to, each before the objects that it contains."""
     if isinstance(node, list):
         for part in node:
-            yield from objects_in(part, schemas, seen)
+            yield from objects_in(part, schemas, enclosing)
     elif isinstance(node, dict):
-        if "$ref" in node and (name := name_of(node)) not in seen:
+        if "$ref" in node and (name := name_of(node)) not in enclosing:
             yield name
-            yield from objects_in(schemas[name].get("properties", schemas[name]), schemas, seen | {name})
+            yield from objects_in(schemas[name].get("properties", schemas[name]), schemas, enclosing | {name})
         for key, value in node.items():
             if key not in ("examples", "example", "mapping"):
-                yield from objects_in(value, schemas, seen)
+                yield from objects_in(value, schemas, enclosing)
 
 
 # --- explanations: the first call, the order of checks, paging and limits ---

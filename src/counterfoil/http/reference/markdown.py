@@ -25,8 +25,8 @@ def _lines(reference: Reference) -> Iterator[str]:
         for endpoint in group.endpoints:
             yield from _endpoint(endpoint)
     yield from ("## Objects", "")
-    for one in reference.objects:
-        yield from (f"### {one.anchor}", "", plain(one.text), "", *_table(one.rows))
+    for described in reference.objects:
+        yield from (f"### {described.anchor}", "", plain(described.text), "", *_table(described.rows))
     yield from _errors(reference)
     yield from ("## Headers and envelope", "", "Request headers of every endpoint:", "")
     yield from _table(reference.request_headers)
@@ -105,7 +105,7 @@ def _llms_lines(reference: Reference) -> Iterator[str]:
     yield from ("## Endpoints", "")
     yield from (_llms_endpoint(endpoint) for endpoint in reference.endpoints)
     yield from ("", "## Objects", "")
-    yield from (f"- {one.anchor}: {_fields(one.rows)}" for one in reference.objects)
+    yield from (f"- {described.anchor}: {_fields(described.rows)}" for described in reference.objects)
     yield f"- Fields of responses besides `data`: {_fields(reference.envelope)}"
     yield f"- Error body: {_fields(reference.error_body)}"
     yield f"- Request headers: {_fields(reference.request_headers)}"

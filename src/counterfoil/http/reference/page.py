@@ -154,7 +154,7 @@ def render_page(
             main=markup(
                 _start(reference, links, try_out),
                 [_group(reference, group, links, try_out) for group in reference.groups],
-                _section("objects", "Objects", [_object(one, links) for one in reference.objects]),
+                _section("objects", "Objects", [_object(described, links) for described in reference.objects]),
                 _errors(reference, links),
                 _headers(reference, links),
             ),
@@ -171,7 +171,7 @@ def _links(reference: Reference) -> dict[str, str]:
         *reference.request_headers,
         *reference.response_headers,
         *(row for endpoint in reference.endpoints for row in (*endpoint.parameters, *endpoint.rows)),
-        *(row for one in reference.objects for row in one.rows),
+        *(row for described in reference.objects for row in described.rows),
     ]
     names = [row.name for row in rows]
     links = {row.name: f"#{row.anchor}" for row in rows if names.count(row.name) == 1}
@@ -208,7 +208,7 @@ def _navigation(reference: Reference) -> Html:
         )
         for endpoint in reference.endpoints
     ]
-    objects = [(one.anchor, one.anchor) for one in reference.objects]
+    objects = [(described.anchor, described.anchor) for described in reference.objects]
     return markup(
         element("h2", "Guide"),
         _nav_list(first_steps),
@@ -366,13 +366,13 @@ def _row(row: DescribedRow, links: Links) -> Html:
     )
 
 
-def _object(one: DescribedObject, links: Links) -> Html:
+def _object(described: DescribedObject, links: Links) -> Html:
     return element(
         "article",
-        element("h3", element("a", one.anchor, href=f"#{one.anchor}")),
-        element("p", inline(one.text, links)),
-        _table(f"Fields of {one.anchor}", one.rows, links) if one.rows else None,
-        id=one.anchor,
+        element("h3", element("a", described.anchor, href=f"#{described.anchor}")),
+        element("p", inline(described.text, links)),
+        _table(f"Fields of {described.anchor}", described.rows, links) if described.rows else None,
+        id=described.anchor,
     )
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterfoil.domain.problems import Refused
-from counterfoil.domain.requests import ByChange, ByDay, bill_list, instant, limit, lookup, member_list, parameters
+from counterfoil.domain.questions import ByChange, ByDay, bill_list, instant, limit, lookup, member_list, parameters
 
 
 @pytest.mark.parametrize(
