@@ -40,7 +40,8 @@ CREATE OR REPLACE VIEW current_bills AS
 SELECT bills.shop_id, bills.id, CAST(data->>'$.bill.billDate' AS DATE) AS bill_date,
     CAST(data->>'$.bill.updatedAt' AS TIMESTAMPTZ) AS updated_at, data->>'$.bill.status' AS status,
     CAST(data->>'$.bill.amounts.net' AS DECIMAL(38, 6)) AS net,
-    CAST(data->>'$.bill.amounts.tip' AS DECIMAL(38, 6)) AS tip, data->'bill' AS bill
+    CAST(data->>'$.bill.amounts.tip' AS DECIMAL(38, 6)) AS tip,
+    CASE WHEN status = 'void' THEN 0 ELSE coalesce(net, 0) - coalesce(tip, 0) END AS revenue, data->'bill' AS bill
 FROM changes AS bills JOIN shops USING (shop_id)
 WHERE bills.kind = 'bill' AND shops.in_scope AND CAST(data->>'passTime' AS TIMESTAMPTZ) >= shops.complete_since;
 """

@@ -101,6 +101,10 @@ class Connector:
     def members(self) -> dict[Identity, Json]:
         raise NotImplementedError
 
+    def revenue(self, bill_id: str) -> Decimal:
+        """Return the revenue of a bill in the view `current_bills`."""
+        raise NotImplementedError
+
     def replace_target(self) -> None:
         """Replace the database of the copy by an empty one. Files of the connector outside it stay."""
         raise NotImplementedError

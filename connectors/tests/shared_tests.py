@@ -7,6 +7,7 @@ the copy equals the service's data, so the order of the tests does not matter.
 import json
 import subprocess
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -133,6 +134,16 @@ class ConnectorTests:
 
     def test_the_first_pass_copies_everything(self, world: World) -> None:
         world.assert_equal()
+
+    def test_every_bill_has_its_revenue(self, world: World) -> None:
+        sold = [
+            r.bill(world.branches[0], amounts={"net": 10.5}),
+            r.bill(world.branches[0], amounts={"net": 20, "tip": 5}),
+            r.bill(world.branches[0], amounts={"net": 20}, void={"reason": "mistake"}),
+        ]
+        world.load(*sold)
+        world.copy.run()
+        assert [world.copy.revenue(bill["id"]) for bill in sold] == [Decimal("10.5"), 15, 0]
 
     def test_a_pass_without_changes_reads_one_page_of_the_feed(self, world: World) -> None:
         world.copy.run()

@@ -27,6 +27,10 @@ class Airbyte(Connector):
     def database(self) -> Path:
         return self.folder / "copy.duckdb"
 
+    def revenue(self, bill_id: str) -> Decimal:
+        [row] = self.query(self.database, f"SELECT revenue FROM current_bills WHERE id = '{bill_id}'")
+        return Decimal(row["revenue"])
+
     def replace_target(self) -> None:
         self.database.unlink()
 

@@ -1,6 +1,7 @@
 """The dlt source in connectors/dlt keeps an exact copy in DuckDB."""
 
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 
 from client.copy_contents import Json
@@ -17,6 +18,10 @@ class Dlt(Connector):
     @property
     def database(self) -> Path:
         return self.folder / "copy.duckdb"
+
+    def revenue(self, bill_id: str) -> Decimal:
+        [row] = self.query(self.database, f"SELECT revenue FROM counterfoil.current_bills WHERE id = '{bill_id}'")
+        return Decimal(row["revenue"])
 
     def replace_target(self) -> None:
         self.database.unlink()

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import Any, LiteralString
@@ -39,6 +40,10 @@ class Singer(Connector):
     def command(self) -> list[str]:
         program = CONNECTORS / "singer" / "copy_to_postgres.py"
         return [str(self.bin / "python"), str(program), self.server.url(self.database)]
+
+    def revenue(self, bill_id: str) -> Decimal:
+        [row] = self._rows(f"SELECT revenue FROM counterfoil.current_bills WHERE id = '{bill_id}'")
+        return Decimal(row["revenue"])
 
     def replace_target(self) -> None:
         self.database = f"copy_{next(_numbers)}"

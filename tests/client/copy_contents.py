@@ -150,7 +150,7 @@ def _as_served(value: Any, kind: Kind) -> Any:
         return None
     match kind:
         case Kind.INTEGER | Kind.DECIMAL | Kind.QUANTITY:
-            return Decimal(value)
+            return Decimal(str(value))
         case Kind.FLAG:
             return bool(value)
         case Kind.TEXTS if isinstance(value, str):

@@ -176,7 +176,7 @@ def test_amounts_of_money_are_copied_exactly(copy: Copy, branch: r.Record, servi
     service.load(r.bill(branch, id="exact", amounts=amounts, payments=payments))
     copy.pull()
     [copied] = copy.rows("SELECT subtotal, net, tip, rounding FROM bills WHERE id = 'exact'")
-    assert [tuple(map(Decimal, copied))] == [
+    assert [tuple(Decimal(str(value)) for value in copied)] == [
         tuple(Decimal(text) for text in ("8935002455.22", "0.1", "1000000000000000", "-0.03"))
     ]
     assert_equal(copy)

@@ -72,7 +72,7 @@ def test_daily_sales_are_net_without_tips_and_voids(copy: tuple[Copy, list[r.Rec
             else [Decimal(1), Decimal(0), net - tip, tip]
         )
         expected[bill["shopId"], day_of(bill)] = [total + more for total, more in zip(totals, added, strict=True)]
-    rows = pulled.rows("SELECT shop_id, CAST(day AS VARCHAR), bills, voids, sales, tips FROM daily_sales")
+    rows = pulled.rows("SELECT shop_id, CAST(day AS VARCHAR), bills, voids, revenue, tips FROM daily_sales")
     assert len(rows) == 6
     assert {row[:2]: [number(value) for value in row[2:]] for row in rows} == {
         key: [number(value) for value in totals] for key, totals in expected.items()
@@ -105,7 +105,7 @@ def test_member_activity_counts_the_bills_and_sales_of_each_member(
         days = sorted(map(day_of, own))
         expected[service.token(member)] = (len(own), number(sales), days[0], days[-1])
     rows = pulled.rows(
-        "SELECT member_id, bills, sales, CAST(first_day AS VARCHAR), CAST(last_day AS VARCHAR) FROM member_activity"
+        "SELECT member_id, bills, revenue, CAST(first_day AS VARCHAR), CAST(last_day AS VARCHAR) FROM member_activity"
     )
     assert {row[0]: (row[1], number(row[2]), *row[3:]) for row in rows} == expected
 

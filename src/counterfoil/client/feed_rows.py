@@ -9,6 +9,7 @@ shop, as is necessary when the feed sends a shop in full. So every bill has
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -129,7 +130,14 @@ def all_shop_rows(client: Client, state: Mapping[str, Any] | None) -> Iterator[R
 
 def bill_row(bill: Mapping[str, Any], copied_at: str) -> Row:
     lists = {name: json_text(_at(bill, path)) for name, path in LISTS_OF_BILL.items()}
-    return _values(_FROM_RESPONSE["bills"], bill) | lists | {"removed": False, "copied_at": copied_at}
+    more = {"revenue": _revenue(bill), "removed": False, "copied_at": copied_at}
+    return _values(_FROM_RESPONSE["bills"], bill) | lists | more
+
+
+def _revenue(bill: Mapping[str, Any]) -> Decimal:
+    """Return `net` without the tip, or 0 if the bill is void. Missing amounts count as 0."""
+    net, tip = (Decimal(_at(bill, ("amounts", name)) or 0) for name in ("net", "tip"))
+    return Decimal(0) if bill["status"] == "void" else net - tip
 
 
 def member_rows(client: Client, shops: Page[Shop]) -> Iterator[Row]:
@@ -148,7 +156,7 @@ def json_text(value: object) -> str:
 
 def _empty(table: str) -> Row:
     """Return the row of a removed shop or bill, in which all fields of the response are None."""
-    lists = dict.fromkeys(LISTS_OF_BILL) if table == "bills" else {}
+    lists = dict.fromkeys([*LISTS_OF_BILL, "revenue"]) if table == "bills" else {}
     return dict.fromkeys(column.name for column in _FROM_RESPONSE[table]) | lists | {"removed": True}
 
 

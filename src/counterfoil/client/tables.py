@@ -108,7 +108,10 @@ CATEGORIES = _table(
     leading=(_SHOP_ID, _POSITION),
     each=(("categories",),),
 )
-BILLS = _table("bills", "bill", "shop_id id", Bill)
+_REVENUE = Column(
+    "revenue", Kind.DECIMAL, "`net` without the tip, or 0 if the bill is void. Missing amounts count as 0."
+)
+BILLS = _table("bills", "bill", "shop_id id", Bill, trailing=(_REVENUE,))
 BILL_ITEMS = _table(
     "bill_items",
     "line of a bill",
@@ -206,8 +209,7 @@ def _list_at(node: JsonStructure, path: tuple[str, ...]) -> JsonStructure:
 
 # --- the statements that create the tables, indexes and views of a copy -----
 #
-# docs/pull.md describes the views, which copies in DuckDB and SQLite have. The column `sales` is the revenue: `net -
-# tip`, without voided bills. The service counts a missing amount as zero, and so do the views.
+# docs/pull.md describes the views, which copies in DuckDB and SQLite have.
 
 # The tables in which `pull` stores its own state, and their columns.
 OWN_TABLES = {
@@ -269,7 +271,7 @@ def definitions(table: Table, types: Mapping[Kind, str]) -> str:
 _DAILY_SALES = """
     CREATE VIEW daily_sales AS
     SELECT shop_id, bill_date AS day, {count_if_sold} AS bills, {count_if_void} AS voids,
-        {net} AS sales, {tip} AS tips
+        {revenue} AS revenue, {tip} AS tips
     FROM bills GROUP BY shop_id, bill_date
 """
 _PRODUCT_MIX = """
@@ -278,11 +280,12 @@ _PRODUCT_MIX = """
         {qty} AS qty, {line_total} AS line_total, count(DISTINCT bills.id) AS bills
     FROM bills JOIN bill_items ON bill_items.shop_id = bills.shop_id AND bill_items.bill_id = bills.id
     WHERE bills.status <> 'void' AND NOT bill_items.cancelled AND NOT bill_items.is_tip
-    GROUP BY bills.shop_id, bills.bill_date, bill_items.product_id
+    GROUP BY bills.shop_id, bills.bill_date, bill_items.product_id,
+        CASE WHEN bill_items.product_id IS NULL THEN bill_items.name END
 """
 _MEMBER_ACTIVITY = """
     CREATE VIEW member_activity AS
-    SELECT member_id, count(*) AS bills, {net} AS sales, min(bill_date) AS first_day, max(bill_date) AS last_day
+    SELECT member_id, count(*) AS bills, {revenue} AS revenue, min(bill_date) AS first_day, max(bill_date) AS last_day
     FROM bills WHERE member_id IS NOT NULL AND status <> 'void' GROUP BY member_id
 """
 _VIEWS = {"daily_sales": _DAILY_SALES, "product_mix": _PRODUCT_MIX, "member_activity": _MEMBER_ACTIVITY}
@@ -303,7 +306,7 @@ DUCKDB_VIEWS = {
     name: view.format(
         count_if_sold=f"sum({_SOLD})::BIGINT",
         count_if_void=f"sum({_VOID})::BIGINT",
-        net=_duckdb_sum("CASE WHEN status = 'void' THEN 0 ELSE coalesce(net, 0) - coalesce(tip, 0) END"),
+        revenue=_duckdb_sum("revenue"),
         tip=_duckdb_sum("CASE WHEN status = 'void' THEN 0 ELSE tip END"),
         qty=_duckdb_sum("bill_items.qty"),
         line_total=_duckdb_sum("bill_items.line_total"),
@@ -314,12 +317,10 @@ SQLITE_VIEWS = {
     name: view.format(
         count_if_sold=f"sum({_SOLD})",
         count_if_void=f"sum({_VOID})",
-        net=_sqlite_sum(
-            "CASE WHEN status = 'void' THEN 0 ELSE coalesce(CAST(net AS REAL), 0) - coalesce(CAST(tip AS REAL), 0) END"
-        ),
-        tip=_sqlite_sum("CASE WHEN status = 'void' THEN 0 ELSE CAST(tip AS REAL) END"),
-        qty=_sqlite_sum("CAST(bill_items.qty AS REAL)", 6),
-        line_total=_sqlite_sum("CAST(bill_items.line_total AS REAL)"),
+        revenue=_sqlite_sum("revenue"),
+        tip=_sqlite_sum("CASE WHEN status = 'void' THEN 0 ELSE tip END"),
+        qty=_sqlite_sum("bill_items.qty", 6),
+        line_total=_sqlite_sum("bill_items.line_total"),
     )
     for name, view in _VIEWS.items()
 }

@@ -192,7 +192,9 @@ class Amounts(Resource, frozen=True):
     ]
     rounding: Annotated[Number | None, fact("Rounding adjustment.")]
     tip: Annotated[Number | None, fact("Tip collected. It is part of `net`, but not revenue.")]
-    net: Annotated[Number | None, fact("Amount paid, including the tip. Revenue is `net - tip`.")]
+    net: Annotated[
+        Number | None, fact("Amount paid, including the tip. Revenue is `net` without `tip`, where null counts as 0.")
+    ]
 
 
 class Payment(Resource, frozen=True):

@@ -1,6 +1,6 @@
 """The questions that an assistant can ask, and the queries that answer them.
 
-Revenue is `net` minus tips, without void bills, as in docs/pull.md.
+Revenue is the sum of the copy's column `revenue`, which leaves out tips and void bills.
 Days are `bill_date`, the calendar day in the shop's time zone. If sales are grouped by `business_day`, the first and
 the last day are business days too.
 """
@@ -38,7 +38,7 @@ _SALES = {
     "voids": "count(*) FILTER (b.status = 'void')",
     "net": "coalesce(sum(b.net) FILTER (b.status <> 'void'), 0)",
     "tips": "coalesce(sum(b.tip) FILTER (b.status <> 'void'), 0)",
-    "revenue": "coalesce(sum(coalesce(b.net, 0) - coalesce(b.tip, 0)) FILTER (b.status <> 'void'), 0)",
+    "revenue": "coalesce(sum(b.revenue), 0)",
     "discounts": "coalesce(sum(b.discount_total) FILTER (b.status <> 'void'), 0)",
 }
 _LINES = """

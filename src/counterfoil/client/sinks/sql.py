@@ -95,9 +95,15 @@ class Fill(Struct, frozen=True):
 
 
 _TABLES_OF_BILLS = (BILLS, *PARTS_OF_BILL)
+# The parser reads amounts as text.
+_REVENUE = """
+    CASE WHEN "status" = 'void' THEN 0 ELSE coalesce(CAST("amounts"."net" AS DECIMAL(38,6)), 0)
+        - coalesce(CAST("amounts"."tip" AS DECIMAL(38,6)), 0) END
+"""
 # The inserts that write a batch of bills. Campaigns and coupons share a table.
 _FILLS_OF_BILLS = (
-    *(Fill(table) for table in (BILLS, *PARTS_OF_BILL) if table is not PROMOTIONS),
+    Fill(BILLS, {"revenue": _REVENUE}),
+    *(Fill(table) for table in PARTS_OF_BILL if table is not PROMOTIONS),
     *(Fill(promotions_of(kind), {"kind": f"'{kind}'"}) for kind in PROMOTION_KINDS),
 )
 
@@ -478,4 +484,5 @@ def _copied_bill(bill_id: str, changed_us: Any, net: Any, void: Any, tip: Any) -
 
 
 def _decimal(value: Any) -> Decimal | None:
-    return None if value is None else Decimal(value)
+    # SQLite returns a floating-point number. Its shortest decimal form has the digits that the service sent.
+    return None if value is None else Decimal(str(value))

@@ -1,6 +1,7 @@
 """A copy in an SQLite file, which Datasette and ODBC tools can open.
 
-SQLite has no decimal type, so amounts are stored as text with all their digits.
+SQLite has no decimal type. The service computes with floating-point numbers, so a REAL keeps every digit that it sends,
+and unlike text it is compared as a number.
 """
 
 import sqlite3
@@ -30,8 +31,8 @@ class SQLiteSink(SqlSink):
     TYPES = {  # noqa: RUF012 - never modified
         Kind.TEXT: "TEXT",
         Kind.TEXTS: "TEXT",
-        Kind.DECIMAL: "TEXT",
-        Kind.QUANTITY: "TEXT",
+        Kind.DECIMAL: "REAL",
+        Kind.QUANTITY: "REAL",
         Kind.INTEGER: "INTEGER",
         Kind.FLAG: "INTEGER",
         Kind.INSTANT: "TEXT",
@@ -125,7 +126,7 @@ class SQLiteSink(SqlSink):
 
 
 class _ExactSum:
-    """An SQL aggregate function that adds decimal numbers stored as text."""
+    """An SQL aggregate function that adds numbers exactly, as decimals."""
 
     def __init__(self) -> None:
         self._total = Decimal(0)
@@ -145,12 +146,9 @@ def _hash_number(text: str) -> int:
 def _convert(value: str, kind: Kind) -> str:
     """Return SQL for DuckDB that converts a value to one of SQLite's types."""
     match kind:
-        case Kind.DECIMAL:
-            # Keep at least two decimal places, and remove further trailing zeros.
-            text = f"CAST({value} AS VARCHAR)"
-            return f"regexp_replace({text}, '(\\.[0-9][0-9][0-9]*?)0*$', '\\1')"
-        case Kind.QUANTITY:
-            return f"regexp_replace(CAST({value} AS VARCHAR), '\\.?0*$', '')"
+        case Kind.DECIMAL | Kind.QUANTITY:
+            # DuckDB converts text to the nearest number. For decimals, it does not promise that.
+            return f"CAST(CAST({value} AS VARCHAR) AS DOUBLE)"
         case Kind.TEXTS:
             return f"CAST(to_json({value}) AS VARCHAR)"
         case Kind.FLAG:
