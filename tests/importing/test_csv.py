@@ -357,3 +357,92 @@ def test_every_record_is_json_with_numbers_in_plain_notation(tmp_path: Path) -> 
     assert json.loads(json.dumps(bill)) == bill
     assert bill["amounts"]["net"] == "999999999999999.99"
     assert bill["lines"][0] == {"name": "Tea", "qty": "0.1", "total": "0.30"}
+
+
+# --- files that are not quite CSV ---------------------------------------------------
+
+ROW = "A1,14/11/2026 18:05,Tea,1,50,50\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\r\n" + (HEADING + ROW).replace(",", ";"),
+        "\ufeffsep=;\n" + (HEADING + ROW).replace(",", ";"),
+        (HEADING + ROW).replace("\n", "\r"),
+        (HEADING + ROW).replace("\n", "\r\n"),
+        (HEADING + ROW).replace(",", "\t"),
+        HEADING + ROW.strip(),
+        (HEADING + ROW).replace("\n", ",\n"),
+        "Sales report\nBranch: Riverside, Old Town\n\n" + HEADING + ROW,
+        ",,,Amounts,,\n" + HEADING + ROW,
+    ],
+    ids=["sep", "sep after a mark", "CR", "CRLF", "tab", "no last line end", "last comma", "titles", "two header rows"],
+)
+def test_a_table_is_read_however_the_file_is_written(tmp_path: Path, text: str) -> None:
+    found = imported("csv", written(tmp_path, text), mapping=MAPPING)
+    assert (found.bill["id"], found.bill["amounts"], found.rejected) == ("A1", {"net": "50"}, [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_without_its_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    export = written(tmp_path, HEADING + ROW.replace("Tea", "ชา"), encoding=encoding)
+    assert imported("csv", export, mapping=MAPPING).bill["lines"][0]["name"] == "ชา"
+
+
+ROWS = "".join(f"A{number},14/11/2026 18:05,Tea,1,50,50\n" for number in range(6))
+
+
+@pytest.mark.parametrize(
+    ("damage", "lines"),
+    [
+        (("A2,14/11/2026 18:05,Tea", 'A2,14/11/2026 18:05,"Tea'), (4,)),
+        (
+            (
+                "A2,14/11/2026 18:05,Tea,1,50,50\nA3,14/11/2026 18:05,Tea",
+                'A2,14/11/2026 18:05,"Tea,1,50,50\nA3,14/11/2026 18:05,Tea"',
+            ),
+            (4,),
+        ),
+        (
+            (
+                "A2,14/11/2026 18:05,Tea,1,50,50\nA3,14/11/2026 18:05,Tea",
+                'A2,14/11/2026 18:05,"Tea,1,50,50\nA3,14/11/2026 18:05,"Tea"',
+            ),
+            (4,),
+        ),
+    ],
+    ids=["to the end", "to a quote before a comma", "to a quote before text"],
+)
+def test_an_open_quote_that_swallows_rows_is_rejected_with_its_line(
+    tmp_path: Path, damage: tuple[str, str], lines: tuple[int, ...]
+) -> None:
+    found = imported("csv", written(tmp_path, HEADING + ROWS.replace(*damage)), mapping=MAPPING)
+    assert found.bills[0]["id"] == "A0"
+    assert {bill["id"] for bill in found.bills} <= {"A0", "A5"}
+    assert tuple(line for _, line, reason in found.reasons if reason == "bad_row" and line in lines) == lines
+    assert {"A1", "A2", "A3"}.isdisjoint(bill["id"] for bill in found.bills)
+
+
+@pytest.mark.parametrize("end", ["A5,14/11/2026 18:05,Rice,1", 'A5,14/11/2026 18:05,"Rice'])
+def test_a_file_that_is_cut_off_rejects_the_bill_of_its_last_row(tmp_path: Path, end: str) -> None:
+    found = imported("csv", written(tmp_path, HEADING + ROWS + end), mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A0", "A1", "A2", "A3", "A4"]
+    assert [reason for _, _, reason in found.reasons] == ["bad_row", "bad_row"]
+
+
+def test_quotes_within_a_quoted_cell_do_not_cost_the_bill(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + 'A1,14/11/2026 18:05,"Pizza 12" large",1,50,50\n')
+    assert imported("csv", export, mapping=MAPPING).bill["lines"][0]["total"] == "50"
+
+
+def test_files_with_the_same_name_in_two_folders_are_two_files(tmp_path: Path) -> None:
+    folders = [tmp_path / "monday", tmp_path / "tuesday"]
+    for folder in folders:
+        folder.mkdir()
+    first = written(folders[0], HEADING + ROW)
+    second = written(folders[1], HEADING + ROW.replace("50,50", "70,70").replace("14/", "15/"))
+    found = imported("csv", first, second, mapping=MAPPING)
+    assert (found.bills, found.reasons) == ([], [("export.csv", 2, "different_rows")])
+    by_day = imported("csv", first, second, mapping=MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]'))
+    assert [bill["amounts"]["net"] for bill in by_day.bills] == ["50", "70"]

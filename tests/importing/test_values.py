@@ -38,6 +38,15 @@ COMMA = NumberFormat(",", ".")
         ("๑๒.๕๐", "12.50"),
         ("1 250.50", "1250.50"),
         ("1'250.50", "1250.50"),
+        ("$1,234.50", "1234.50"),
+        ("-$5.00", "-5.00"),
+        ("$-5.00", "-5.00"),
+        ("($1,234.50)", "-1234.50"),
+        ("1,234.50 บาท", "1234.50"),
+        ("1234.50-", "-1234.50"),
+        ("US$ 12.50", "12.50"),
+        ("- 5.00", "-5.00"),
+        ("1\u202f250.50", "1250.50"),
         ("0.1000000000000000055511151231257827", "0.1000000000000000055511151231257827"),
         ("123456789012345678901.23", "123456789012345678901.23"),
     ],
@@ -49,12 +58,28 @@ def test_a_number_is_read_exactly(cell: str, number: str) -> None:
     assert "E" not in decimal_text(found)
 
 
-@pytest.mark.parametrize(("cell", "number"), [("1.250,50", "1250.50"), ("12,5", "12.5"), ("(1.000,00) €", "-1000.00")])
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        ("1.250,50", "1250.50"),
+        ("12,5", "12.5"),
+        ("(1.000,00) €", "-1000.00"),
+        ("R 35,00", "35.00"),
+        ("0,90 €", "0.90"),
+        ("R$ 1.234,50", "1234.50"),
+    ],
+)
 def test_a_decimal_comma_is_read_where_the_mapping_says_so(cell: str, number: str) -> None:
     assert read_decimal(cell, COMMA) == Decimal(number)
 
 
-@pytest.mark.parametrize("cell", ["12,5", "1,25.00", "1.2.3", "abc", "12 pcs", "1e3", "NaN", "--5", "0x10", "1,2345"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("12,5", "1,25.00", "1.2.3", "abc", "12 pcs", "1e3", "NaN", "--5", "0x10", "1,2345", "1e400", "1.3E+18"),
+        *("12 34", "1฿50", "12 THB 50", "5%", "1 2345"),
+    ],
+)
 def test_a_number_in_another_format_is_refused_and_not_guessed(cell: str) -> None:
     with pytest.raises(UnreadableCell):
         read_decimal(cell, NumberFormat())
@@ -90,6 +115,20 @@ def test_an_empty_cell_has_no_number(cell: str) -> None:
         ("20261114 18:05", "dmy", "2026-11-14T18:05:00"),
         ("26-11-14 18:05", "ymd", "2026-11-14T18:05:00"),
         ("1762000000", "dmy", "1762000000"),
+        ("19/9/2026 8:15 p. m.", "dmy", "2026-09-19T20:15:00"),
+        ("19/9/2026 8:15\u202fPM", "dmy", "2026-09-19T20:15:00"),
+        ("20261114180512", "mdy", "2026-11-14T18:05:12"),
+        ("202611141805", "mdy", "2026-11-14T18:05:00"),
+        ("20261114T180512", "mdy", "2026-11-14T18:05:12"),
+        ("25691114180512", "mdy", "2026-11-14T18:05:12"),
+        ("14/11/2569 18:05 น.", "dmy", "2026-11-14T18:05:00"),
+        ("14/11/2026 18.05", "dmy", "2026-11-14T18:05:00"),
+        ("17 ก.ค. 2569 5:15 PM", "dmy", "2026-07-17T17:15:00"),
+        ("14 de noviembre de 2026 18:05", "dmy", "2026-11-14T18:05:00"),
+        ("3 août 2026 18:05", "dmy", "2026-08-03T18:05:00"),
+        ("14/11/2026 18:05 GMT+0700", "dmy", "2026-11-14T18:05:00+07:00"),
+        ("Sat Nov 14 2026 18:05:00 GMT+0700 (Indochina Time)", "dmy", "2026-11-14T18:05:00+07:00"),
+        ("Sat, 14 Nov 2026 18:05:00 +0700", "mdy", "2026-11-14T18:05:00+07:00"),
     ],
 )
 def test_a_time_is_read_in_the_order_of_the_mapping(cell: str, order: str, iso: str) -> None:
@@ -104,7 +143,28 @@ def test_a_time_zone_of_the_mapping_becomes_an_offset() -> None:
 
 def test_a_two_digit_buddhist_year_is_read_if_the_mapping_says_so() -> None:
     assert read_day("14/11/69", DateFormat(buddhist=True), "dmy") == "2026-11-14"
-    assert read_day("14/11/69", DateFormat(), "dmy") == "2069-11-14"
+
+
+@pytest.mark.parametrize(("cell", "buddhist"), [("14/11/69", False), ("14/11/26", True), ("17 ก.ค. 69", False)])
+def test_a_two_digit_year_that_is_decades_away_is_refused(cell: str, buddhist: bool) -> None:
+    with pytest.raises(UnreadableCell, match=r"decades away, unless dates\.calendar is"):
+        read_day(cell, DateFormat(buddhist=buddhist), "dmy")
+
+
+@pytest.mark.parametrize(
+    ("cell", "iso"),
+    [("45975.75", "2025-11-14T18:00:00"), ("45975 0.75", "2025-11-14T18:00:00"), ("45975.0", "2025-11-14T00:00:00")],
+)
+def test_the_number_of_a_spreadsheet_is_a_time_only_if_the_mapping_says_so(cell: str, iso: str) -> None:
+    assert read_time(cell, DateFormat(serial=True), "dmy") == iso
+    with pytest.raises(UnreadableCell, match=r"set dates\.serial"):
+        read_time(cell, DateFormat(), "dmy")
+
+
+def test_the_number_of_a_spreadsheet_without_a_fraction_has_no_time() -> None:
+    assert read_day("45975", DateFormat(serial=True), "dmy") == "2025-11-14"
+    with pytest.raises(UnreadableCell, match="no time of day"):
+        read_time("45975", DateFormat(serial=True), "dmy")
 
 
 def test_a_day_without_a_time_gets_the_default_time_or_is_refused() -> None:

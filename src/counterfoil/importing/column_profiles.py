@@ -43,6 +43,7 @@ _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.
 _CLOCK = re.compile(r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s*(?:[ap]\.?\s?m\.?|น\.?)?", re.ASCII | re.IGNORECASE)
 _HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
 _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
+ANY_CENTURY = DateFormat(is_any_century=True)
 
 
 class SampleColumn:
@@ -261,13 +262,13 @@ def guess_date_order(values: Sequence[str]) -> str | None:
 
 def day_of(value: str, order: str) -> date | None:
     try:
-        return date.fromisoformat(read_day(value, DateFormat(), order))
+        return date.fromisoformat(read_day(value, ANY_CENTURY, order))
     except UnreadableCell:
         return None
 
 
 def _is_day(order: str, value: str) -> bool:
-    return bool(read_day(value, DateFormat(), order))
+    return bool(read_day(value, ANY_CENTURY, order))
 
 
 def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:

@@ -7,7 +7,7 @@ the shop's local time.
 """
 
 import re
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from counterfoil.text import printable
 BUDDHIST_OFFSET = 543
 FIRST_BUDDHIST_YEAR = 2400
 FIRST_YEAR, LAST_YEAR = 1970, 9998
+MIDDLE_OF_CENTURY = 50
 NOON_HOUR = 12
 # The precision of Python's decimal numbers. A number with more digits before its decimal point would be rounded.
 MOST_DIGITS = 28
@@ -47,11 +48,18 @@ ERRORS = frozenset(
     }
 )
 
-_CURRENCY = re.compile(
-    r"[฿$€£¥₫₱₹₩₭៛]|THB|USD|EUR|GBP|JPY|SGD|MYR|IDR|VND|PHP|LAK|KHR|MMK|HKD|TWD|CNY|AUD|SAR|AED|baht|บาท|Rp|RM",
-    re.IGNORECASE,
+# Symbols and codes of currencies, before or after a number.
+_CURRENCY = (
+    r"US\$|R\$|S\$|HK\$|NT\$|A\$|[฿$€£¥₫₱₹₩₭៛₽₺₪₦₴₡]|Rp|RM|R|kr|zł|Kč|Ft|Bs|S/|lei|บาท|baht|"
+    "THB|USD|EUR|GBP|JPY|SGD|MYR|IDR|VND|PHP|LAK|KHR|MMK|HKD|TWD|CNY|KRW|INR|LKR|BDT|NPR|PKR|AUD|NZD|CAD|CHF|SEK|NOK|"
+    "DKK|PLN|CZK|HUF|RON|TRY|RUB|UAH|ILS|SAR|AED|QAR|KWD|BHD|OMR|JOD|EGP|MAD|ZAR|NGN|KES|GHS|MXN|BRL|ARS|CLP|COP|PEN|"
+    "UYU|CRC|GTQ|DOP|BOB"
 )
-_SPACES = re.compile(r"[\s\u00a0\u202f']+")
+_LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
+_TRAILING_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})\.?\s*([-)]?)$", re.IGNORECASE)
+_ONLY_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})?\s*[-–—]?\s*", re.IGNORECASE)
+# A space or an apostrophe separates thousands only if three digits follow.
+_THOUSANDS_SPACE = re.compile(r"(?<=\d)[ '’](?=\d{3}(?!\d))", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:[.,]\d+)?e[+-]?\d+", re.ASCII | re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
@@ -59,15 +67,26 @@ _THAI_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙", "0123456789")
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
 
 _DATE = re.compile(r"(\d{1,4})[/\-. ](\d{1,2})[/\-. ](\d{1,4})(?=\D|$)", re.ASCII)
-_COMPACT_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(?=\D|$)", re.ASCII)
-_DAY_OF_NAMED_MONTH = re.compile(r"(\d{1,2})[\s\-/.]*([^\W\d][^\d\s,/-]*)[\s\-/.,]*(\d{4}|\d{2})(?=\D|$)")
+# 20261114, 20261114180512 and 202611141805.
+_COMPACT_DATE = re.compile(
+    r"((?:19|2[0-6])\d{2})(0[1-9]|1[0-2])([0-3]\d)(?=\D|$|[0-2]\d[0-5]\d(?:[0-5]\d)?$)", re.ASCII
+)
+_DAY_OF_NAMED_MONTH = re.compile(
+    r"(\d{1,2})[\s\-/.]*(?:de\s+)?([^\W\d][^\d\s,/-]*)[\s\-/.,]*(?:de[l]?\s+)?(\d{4}|\d{2})(?=\D|$)"
+)
 _NAMED_MONTH_FIRST = re.compile(r"([^\W\d][^\d\s,]*)[\s.]*(\d{1,2}),?\s+(\d{4})(?=\D|$)")
+_WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*[.,]*\s+(?=\S)", re.IGNORECASE)
 _CLOCK = re.compile(
-    r"[T\s,]*(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:[.,](\d{1,9}))?)?\s*"
-    r"(?:([AaPp])\.?[\s\u00a0\u202f]?[Mm]\.?|น\.)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?",
+    r"[T\s,]*(?:at\s+|เวลา\s*)?(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:[.,](\d{1,9}))?)?\s*"
+    r"(?:([AaPp])\.?\s?[Mm]\.?|น\.?)?\s*(Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|UTC|GMT)?(?:\s*\([^)]*\))?",
     re.ASCII,
 )
+_COMPACT_CLOCK = re.compile(r"[T\s]*(\d{2})(\d{2})(\d{2})?()()()", re.ASCII)
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)
+# A spreadsheet's day number, from 1954 to 2118, and the time as a part of a day, in the same cell or in another one.
+_SERIAL = re.compile(r"([2-7]\d{4}(?:\.\d+)?)(?:\s+(0?\.\d+|0))?", re.ASCII)
+_SERIAL_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a day number has no zone
+_WIDE_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f", " "))
 
 # Names of zones as POS systems write them (those of Ruby on Rails and of Windows), where they are not IANA names.
 _ZONES = {
@@ -124,27 +143,28 @@ _ZONES = {
 }
 _ZONE_OFFSET = re.compile(r"(?:GMT|UTC|Z)?\s*(?:([+-])\s*(\d{1,2}):?(\d{2})?)?", re.ASCII | re.IGNORECASE)
 
+# The names and abbreviations of months in English, Thai, Spanish, Portuguese, French, German, Italian and Indonesian.
 _MONTHS: dict[str, int] = {}
 for _number, _names in enumerate(
     (
-        "jan january ม.ค มค มกราคม",
-        "feb february ก.พ กพ กุมภาพันธ์",
-        "mar march มี.ค มีค มีนาคม",
-        "apr april เม.ย เมย เมษายน",
-        "may พ.ค พค พฤษภาคม",
-        "jun june มิ.ย มิย มิถุนายน",
-        "jul july ก.ค กค กรกฎาคม",
-        "aug august ส.ค สค สิงหาคม",
-        "sep sept september ก.ย กย กันยายน",
-        "oct october ต.ค ตค ตุลาคม",
-        "nov november พ.ย พย พฤศจิกายน",
-        "dec december ธ.ค ธค ธันวาคม",
+        "jan january ม.ค มค มกราคม ene enero janeiro janv janvier januar gen gennaio januari",
+        "feb february ก.พ กพ กุมภาพันธ์ febrero fev fevereiro févr fév février februar febbraio februari",
+        "mar march มี.ค มีค มีนาคม marzo março mars mär märz maret mac",
+        "apr april เม.ย เมย เมษายน abr abril avr avril aprile",
+        "may พ.ค พค พฤษภาคม mayo mai maio mag maggio mei",
+        "jun june มิ.ย มิย มิถุนายน junio junho juin juni giu giugno",
+        "jul july ก.ค กค กรกฎาคม julio julho juil juillet juli lug luglio",
+        "aug august ส.ค สค สิงหาคม ago agosto août agu agustus ogos",
+        "sep sept september ก.ย กย กันยายน set septiembre setiembre setembro septembre settembre",
+        "oct october ต.ค ตค ตุลาคม octubre out outubro octobre okt oktober ott ottobre",
+        "nov november พ.ย พย พฤศจิกายน noviembre novembro novembre",
+        "dec december ธ.ค ธค ธันวาคม dic diciembre dez dezembro déc décembre dezember dicembre des desember",
     ),
     start=1,
 ):
     _MONTHS |= dict.fromkeys(_names.split(), _number)
 
-_YES = frozenset({"true", "1", "yes", "y", "t", "x", "ใช่"})
+_YES = frozenset({"true", "1", "yes", "y", "t", "x", "ใช่", "sí", "si", "✓", "✔"})
 _NO = frozenset({"", "false", "0", "no", "n", "f", "-", "ไม่", "ไม่ใช่"})
 
 
@@ -168,6 +188,8 @@ class DateFormat(Struct, frozen=True):
     buddhist: bool = False
     serial: bool = False
     """Whether a number is a day as a spreadsheet counts it, such as 45975.75."""
+    is_any_century: bool = False
+    """Whether a two-digit year may be decades away, because its calendar is not known yet."""
 
 
 def clean(cell: str) -> str:
@@ -187,9 +209,11 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     """Return the exact number in a cell, or None if the cell is empty or contains only a dash."""
     if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
         return _exact(cell, cell)
-    text = _SPACES.sub("", _CURRENCY.sub("", cell.translate(_THAI_DIGITS))) if not cell.isdigit() else cell
-    if text in ("", "-", "–", "—"):
+    text = cell.translate(_THAI_DIGITS).translate(_WIDE_SPACES)
+    if _ONLY_CURRENCY.fullmatch(text):
         return None
+    text = _LEADING_CURRENCY.sub(r"\1", text, count=1) if _LEADING_CURRENCY.match(text) else text
+    text = _THOUSANDS_SPACE.sub("", _TRAILING_CURRENCY.sub(r"\1", text)).strip()
     negative, text = _without_sign(text)
     if (written.decimal, written.thousands) != (".", ","):
         text = _swap_marks(text, written, cell)
@@ -223,8 +247,8 @@ def _without_sign(text: str) -> tuple[bool, str]:
     if text.startswith("(") and text.endswith(")"):
         negative, text = True, text[1:-1]
     if text[:1] in ("-", "−", "+"):
-        return negative != (text[0] != "+"), text[1:]
-    return (not negative, text[:-1]) if text.endswith("-") else (negative, text)
+        return negative != (text[0] != "+"), text[1:].lstrip()
+    return (not negative, text[:-1].rstrip()) if text.endswith("-") else (negative, text)
 
 
 def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
@@ -254,14 +278,14 @@ def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = 
 
     Epoch seconds or milliseconds are returned unchanged.
     """
-    if _EPOCH.fullmatch(cell):
+    if _EPOCH.fullmatch(cell) and not _COMPACT_DATE.match(cell):
         return cell
     day, rest = _split_day(cell, written, order)
     if not rest.strip():
         if written.default_time is None:
             raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
-    clock = _CLOCK.fullmatch(rest)
+    clock = _CLOCK.fullmatch(rest) or _COMPACT_CLOCK.fullmatch(rest)
     if clock is None:
         raise UnreadableCell(f"{shown(cell)} is not a time")
     try:
@@ -278,7 +302,7 @@ def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = 
 def read_day(cell: str, written: DateFormat, order: str) -> str:
     """Return a cell's day as YYYY-MM-DD. A time of day after it is ignored."""
     day, rest = _split_day(cell, written, order)
-    if rest.strip() and not _CLOCK.fullmatch(rest):
+    if rest.strip() and not (_CLOCK.fullmatch(rest) or _COMPACT_CLOCK.fullmatch(rest)):
         raise UnreadableCell(f"{shown(cell)} is not a day")
     return day.isoformat()
 
@@ -316,7 +340,10 @@ def is_order_ambiguous(cell: str) -> bool:
 
 def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     """Return the day at the start of a cell, and the text after it."""
-    text = cell.translate(_THAI_DIGITS)
+    text = cell.translate(_THAI_DIGITS).translate(_WIDE_SPACES)
+    if serial := _SERIAL.fullmatch(text):
+        return _from_serial(serial, cell, written)
+    text = _WEEKDAY.sub("", text, count=1) if _WEEKDAY.match(text) else text
     depends_on_order = False
     if found := _COMPACT_DATE.match(text):
         digits, month, day = found[1], int(found[2]), int(found[3])
@@ -329,12 +356,22 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
         digits, month, day = found[3], _month(found[1], cell), int(found[2])
     else:
         raise UnreadableCell(f"{shown(cell)} is not a date")
-    year = _year(digits, cell, buddhist=written.buddhist)
+    year = _year(digits, cell, written)
     try:
         return date(year, month, day), text[found.end() :]
     except ValueError:
         condition = f" if the order of day, month and year is {order}" if depends_on_order else ""
         raise UnreadableCell(f"{shown(cell)} is not a date{condition}") from None
+
+
+def _from_serial(serial: re.Match[str], cell: str, written: DateFormat) -> tuple[date, str]:
+    """Return the day and the time that a spreadsheet's number stands for."""
+    if not written.serial:
+        raise UnreadableCell(f"{shown(cell)} is not a date. If it is the number of a spreadsheet, set dates.serial")
+    days = float(serial[1]) + float(serial[2] or 0)
+    moment = _SERIAL_EPOCH + timedelta(seconds=round(days * 86_400))
+    has_time = "." in serial[1] or serial[2] is not None
+    return moment.date(), f" {moment:%H:%M:%S}" if has_time else ""
 
 
 def _starts_with_year(found: re.Match[str]) -> bool:
@@ -355,9 +392,13 @@ def _month(name: str, cell: str) -> int:
     return month
 
 
-def _year(digits: str, cell: str, *, buddhist: bool) -> int:
-    year = int(digits)
+def _year(digits: str, cell: str, written: DateFormat) -> int:
+    year, buddhist = int(digits), written.buddhist
     if len(digits) <= 2:
+        # 69 is 2569 (2026) in Thailand, but 2069 elsewhere. Neither reading may be decades away.
+        if (year < MIDDLE_OF_CENTURY) == buddhist and not written.is_any_century:
+            calendar = "gregorian" if buddhist else "buddhist"
+            raise UnreadableCell(f"{shown(cell)} has a year that is decades away, unless dates.calendar is {calendar}")
         year += 2500 - BUDDHIST_OFFSET if buddhist else 2000
     elif year >= FIRST_BUDDHIST_YEAR:
         year -= BUDDHIST_OFFSET
@@ -376,14 +417,11 @@ def _clock_time(clock: re.Match[str]) -> time:
     return time(hour, minute, second, millisecond * 1000)
 
 
-def _offset(text: str) -> timezone:
-    if text in ("Z", "UTC"):
-        return UTC
-    sign = -1 if text[0] == "-" else 1
-    hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
-    if minutes > 59:
-        raise ValueError(minutes)
-    return timezone(sign * timedelta(hours=hours, minutes=minutes))
+def _offset(text: str) -> tzinfo:
+    zone = read_zone(text)
+    if zone is None:
+        raise ValueError(text)
+    return zone
 
 
 def shown(cell: str) -> str:
