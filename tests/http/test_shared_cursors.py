@@ -24,9 +24,10 @@ lists_with_early_horizon = pytest.mark.parametrize("kind", [DayList, MemberList]
 every_limit = pytest.mark.parametrize("limit", [1, 2, 200])
 
 
-def some_rows(limit: int) -> int:
-    """Return a number of rows that fills every page."""
-    return max(10, 3 * limit)
+@pytest.fixture
+def listing(shared_service: RunningService, kind: type[Listing], request: pytest.FixtureRequest) -> Listing:
+    """Return a list with at least ten rows, which fill at least three pages."""
+    return kind(shared_service, max(10, 3 * request.node.callspec.params.get("limit", 1)))
 
 
 @contextmanager
@@ -52,10 +53,7 @@ def clock_never_behind(shared_service: RunningService) -> Iterator[None]:
 
 @every_list
 @every_limit
-def test_a_reader_continues_at_its_position_after_another_read_its_moved_row(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_a_reader_continues_at_its_position_after_another_read_its_moved_row(listing: Listing, limit: int) -> None:
     everything = list(range(1, listing.size + 1))
     cursor = listing.page(limit).cursor
     listing.move(limit)
@@ -132,27 +130,23 @@ def test_a_pass_after_every_row_moved_reads_each_row_once(
 
 @every_list
 @every_limit
-def test_an_expired_cursor_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing], limit: int) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_an_expired_cursor_is_a_bad_cursor(listing: Listing, limit: int) -> None:
     cursor = listing.page(limit).cursor
     assert cursor
     listing.move(limit)
-    shared_service.clock.advance(7 * DAY_SEC + 1)
+    listing.service.clock.advance(7 * DAY_SEC + 1)
     assert listing.error(cursor) == "bad_cursor"
-    shared_service.prune_cursors()
+    listing.service.prune_cursors()
     assert listing.error(cursor) == "bad_cursor"
 
 
 @every_list
 @every_limit
-def test_an_expired_cursor_does_not_become_valid_at_another_position(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_an_expired_cursor_does_not_become_valid_at_another_position(listing: Listing, limit: int) -> None:
     cursor = listing.page(limit).cursor
     assert cursor
-    shared_service.clock.advance(8 * DAY_SEC)
-    shared_service.prune_cursors()
+    listing.service.clock.advance(8 * DAY_SEC)
+    listing.service.prune_cursors()
     listing.move(limit)
     assert len(set(listing.rows(limit))) == listing.size
     assert listing.error(cursor) == "bad_cursor"
@@ -162,14 +156,13 @@ def test_an_expired_cursor_does_not_become_valid_at_another_position(
 @every_limit
 @pytest.mark.parametrize("other_reads", ["while ahead", "afterwards"])
 def test_a_clock_that_was_days_ahead_expires_a_cursor_but_never_moves_it(
-    shared_service: RunningService, kind: type[Listing], limit: int, other_reads: str
+    listing: Listing, limit: int, other_reads: str
 ) -> None:
-    listing = kind(shared_service, some_rows(limit))
     cursor = listing.page(limit).cursor
     assert cursor
-    with clock_ahead(shared_service, 8):
-        shared_service.restart()
-        shared_service.prune_cursors()
+    with clock_ahead(listing.service, 8):
+        listing.service.restart()
+        listing.service.prune_cursors()
         listing.move(limit)
         if other_reads == "while ahead":
             assert len(set(listing.rows(limit))) == listing.size
@@ -180,10 +173,7 @@ def test_a_clock_that_was_days_ahead_expires_a_cursor_but_never_moves_it(
 
 @every_list
 @every_limit
-def test_a_cursor_of_another_key_is_a_bad_cursor(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_a_cursor_of_another_key_is_a_bad_cursor(listing: Listing, limit: int) -> None:
     other_key = listing.new_key()
     cursor = listing.page(limit).cursor
     assert cursor
@@ -194,19 +184,15 @@ def test_a_cursor_of_another_key_is_a_bad_cursor(
 
 
 @every_list
-def test_an_id_that_was_never_handed_out_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
-    listing = kind(shared_service, 10)
+def test_an_id_that_was_never_handed_out_is_a_bad_cursor(listing: Listing) -> None:
     assert listing.page(2).cursor == listing.row_id(2)
     assert listing.error(listing.row_id(3)) == "bad_cursor"
     assert listing.error(listing.row_id(10)) == "bad_cursor"
 
 
 @pytest.mark.parametrize("kind", [ChangeList, DayList])
-def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
+def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(listing: Listing) -> None:
     """The member list is not tested here, because its only parameter that selects rows is the base."""
-    listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
     assert [listing.error(cursor, **query) for query in listing.other_queries] == ["bad_cursor"] * len(
@@ -227,8 +213,7 @@ def test_a_cursor_of_another_shop_or_base_is_a_bad_cursor(shared_service: Runnin
 
 
 @every_list
-def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
-    listing = kind(shared_service, 10)
+def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(listing: Listing) -> None:
     bare = listing.page(2).cursor
     listing.move(2)
     *_, last = [page.cursor for page in listing.pages(2) if page.cursor]
@@ -243,16 +228,15 @@ def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(shared_service: RunningS
 
 
 @every_list
-def test_a_cursor_used_on_day_6_is_valid_until_day_13(shared_service: RunningService, kind: type[Listing]) -> None:
-    listing = kind(shared_service, 10)
+def test_a_cursor_used_on_day_6_is_valid_until_day_13(listing: Listing) -> None:
     cursor = listing.page(2).cursor
     assert cursor
-    shared_service.clock.advance(6 * DAY_SEC)
+    listing.service.clock.advance(6 * DAY_SEC)
     assert listing.error(cursor) is None
-    shared_service.clock.advance(7 * DAY_SEC - 60)
-    shared_service.prune_cursors()
+    listing.service.clock.advance(7 * DAY_SEC - 60)
+    listing.service.prune_cursors()
     assert listing.page(2, cursor).rows == [3, 4]
-    shared_service.clock.advance(7 * DAY_SEC + 60)
+    listing.service.clock.advance(7 * DAY_SEC + 60)
     assert listing.error(cursor) == "bad_cursor"
 
 
@@ -267,11 +251,10 @@ def test_a_cursor_handed_out_again_on_day_6_is_valid_until_day_13(shared_service
 
 
 @every_list
-def test_cursors_stay_valid_after_their_pass_has_finished(shared_service: RunningService, kind: type[Listing]) -> None:
-    listing = kind(shared_service, 10)
+def test_cursors_stay_valid_after_their_pass_has_finished(listing: Listing) -> None:
     cursors = [page.cursor for page in listing.pages(2) if page.cursor]
-    shared_service.clock.advance(7 * DAY_SEC - 60)
-    shared_service.prune_cursors()
+    listing.service.clock.advance(7 * DAY_SEC - 60)
+    listing.service.prune_cursors()
     assert [listing.page(2, cursor).rows[:1] for cursor in cursors] == [[3], [5], [7], [9], []]
 
 
@@ -279,13 +262,10 @@ def test_cursors_stay_valid_after_their_pass_has_finished(shared_service: Runnin
 
 
 @every_list
-def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
-    listing = kind(shared_service, 10)
+def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(listing: Listing) -> None:
     bare = listing.page(2).cursor
-    successor = shared_service.rotated(listing.key)
-    after_next = shared_service.rotated(successor)
+    successor = listing.service.rotated(listing.key)
+    after_next = listing.service.rotated(successor)
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
@@ -298,10 +278,7 @@ def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
 
 
 @every_list
-def test_another_key_gets_the_plain_id_of_a_row_although_the_first_key_holds_it(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
-    listing = kind(shared_service, 10)
+def test_another_key_gets_the_plain_id_of_a_row_although_the_first_key_holds_it(listing: Listing) -> None:
     listing.page(2)
     listing.move(2)
     *_, last = [page.cursor for page in listing.pages(2, key=listing.new_key()) if page.cursor]
@@ -309,8 +286,7 @@ def test_another_key_gets_the_plain_id_of_a_row_although_the_first_key_holds_it(
 
 
 @every_list
-def test_a_cursor_works_with_any_limit(shared_service: RunningService, kind: type[Listing]) -> None:
-    listing = kind(shared_service, 10)
+def test_a_cursor_works_with_any_limit(listing: Listing) -> None:
     cursor = listing.page(2).cursor
     assert [listing.page(limit, cursor).rows[0] for limit in (1, 3, 200)] == [3, 3, 3]
 
@@ -320,19 +296,15 @@ def test_a_cursor_works_with_any_limit(shared_service: RunningService, kind: typ
 
 @every_list
 def test_the_cursor_of_a_full_page_is_the_id_of_its_last_row_unless_it_is_held_for_another_position(
-    shared_service: RunningService, kind: type[Listing]
+    listing: Listing,
 ) -> None:
-    listing = kind(shared_service, 10)
     assert [page.cursor for page in listing.pages(2)] == [*map(listing.row_id, (2, 4, 6, 8, 10)), None]
     assert [page.cursor for page in listing.pages(2)] == [*map(listing.row_id, (2, 4, 6, 8, 10)), None]
 
 
 @every_list
 @every_limit
-def test_a_row_held_for_several_positions_has_a_cursor_for_each(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_a_row_held_for_several_positions_has_a_cursor_for_each(listing: Listing, limit: int) -> None:
     held = [listing.page(limit).cursor]
     for _ in range(3):
         listing.move(limit)
@@ -388,10 +360,7 @@ def test_a_short_id_has_cursors_for_more_positions_than_ids_of_its_length_exist(
 
 @lists_with_early_horizon
 @every_limit
-def test_no_page_reports_a_later_server_time_than_the_first(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_no_page_reports_a_later_server_time_than_the_first(listing: Listing, limit: int) -> None:
     first = listing.page(limit)
     cursor = first.cursor
     while cursor:
@@ -403,10 +372,7 @@ def test_no_page_reports_a_later_server_time_than_the_first(
 
 
 @lists_with_early_horizon
-def test_readers_at_one_position_continue_with_the_earliest_horizon(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
-    listing = kind(shared_service, 10)
+def test_readers_at_one_position_continue_with_the_earliest_horizon(listing: Listing) -> None:
     first = listing.page(2)
     listing.edit(1)
     second = listing.page(2)
@@ -428,12 +394,9 @@ def test_readers_of_the_change_list_at_one_position_continue_with_the_latest_hor
 
 
 @lists_with_early_horizon
-def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
-    listing = kind(shared_service, 10)
+def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(listing: Listing) -> None:
     old = listing.page(2)
-    shared_service.clock.advance(DAY_SEC + 60)
+    listing.service.clock.advance(DAY_SEC + 60)
     listing.edit(1)
     new = listing.page(2)
     assert new.cursor != old.cursor
@@ -444,12 +407,9 @@ def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(
 
 
 @lists_with_early_horizon
-def test_a_daily_pass_always_reports_a_server_time_of_the_last_day(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
-    listing = kind(shared_service, 10)
+def test_a_daily_pass_always_reports_a_server_time_of_the_last_day(listing: Listing) -> None:
     for _ in range(20):
-        shared_service.clock.advance(0.4 * DAY_SEC)
+        listing.service.clock.advance(0.4 * DAY_SEC)
         listing.edit(1)
         pages = list(listing.pages(2))
         assert [row for page in pages for row in page.rows] == list(range(1, 11))
@@ -457,12 +417,9 @@ def test_a_daily_pass_always_reports_a_server_time_of_the_last_day(
 
 
 @lists_with_early_horizon
-def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(
-    shared_service: RunningService, kind: type[Listing]
-) -> None:
-    listing = kind(shared_service, 10)
+def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(listing: Listing) -> None:
     slow = listing.page(2)
-    shared_service.clock.advance(3 * DAY_SEC)
+    listing.service.clock.advance(3 * DAY_SEC)
     listing.edit(1)
     # The slow reader reads the second page before the new reader does, and keeps its own horizon.
     assert listing.page(2, slow.cursor).server_time == slow.server_time
@@ -476,10 +433,7 @@ def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(
 
 @every_list
 @every_limit
-def test_a_retry_of_any_earlier_page_continues_at_its_position(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_a_retry_of_any_earlier_page_continues_at_its_position(listing: Listing, limit: int) -> None:
     ends = {page.rows[-1]: page.cursor for page in listing.pages(limit) if page.cursor}
     for end in list(ends)[:3]:
         listing.move(end)
@@ -494,17 +448,15 @@ def test_a_retry_of_any_earlier_page_continues_at_its_position(
 
 
 @every_list
-def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningService, kind: type[Listing]) -> None:
-    listing = kind(shared_service, 10)
+def test_a_retry_in_a_quiet_list_returns_the_same_page(listing: Listing) -> None:
     pages = list(listing.pages(2))
     for before, after in pairwise(pages):
         assert listing.page(2, before.cursor) == after
 
 
 @every_list
-def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
+def test_a_pass_ends_although_a_row_moves_after_every_page(listing: Listing, kind: type[Listing]) -> None:
     """In the list by day and the list of members, a move adds a row to the pass, so the moves stop after ten pages."""
-    listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)
     for number in range(1, 31):
@@ -536,10 +488,7 @@ def test_a_pass_by_change_ends_although_others_begin_and_a_row_moves_after_every
 
 @every_list
 @every_limit
-def test_overlapping_readers_all_read_everything(
-    shared_service: RunningService, kind: type[Listing], limit: int
-) -> None:
-    listing = kind(shared_service, some_rows(limit))
+def test_overlapping_readers_all_read_everything(listing: Listing, limit: int, kind: type[Listing]) -> None:
     readers: list[tuple[str | None, set[int]]] = []
     for _ in range(3):
         readers.append((None, set()))
