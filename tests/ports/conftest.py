@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from counterfoil.operator_reads import OperatorReads
 from empty_store import copy_empty_store
-from ports.backends import BACKENDS, Postgres16Store, SqliteStore, Store
+from ports.backends import BACKENDS, OpenUsage, Postgres16Store, SqliteStore, Store
 from ports.open_store import OpenStore
 from running_service import ManualClock
 
@@ -56,6 +57,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture
+def usage(store: Store, clock: ManualClock) -> OpenUsage:
+    return store.usage(clock)
+
+
+@pytest.fixture
+def reads(store: Store) -> OperatorReads:
+    return store.operator_reads()
 
 
 @pytest.fixture

@@ -51,8 +51,7 @@ def admitted(run: Run, usage: OpenUsage, key: Key = KEY, tries: int = 1) -> int:
 # --- the minute --------------------------------------------------------------
 
 
-def test_a_minute_admits_its_limit_and_not_one_more(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_a_minute_admits_its_limit_and_not_one_more(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     assert admitted(run, usage, tries=10) == 3
     clock.advance(59.999999)
     assert admitted(run, usage) == 0
@@ -60,8 +59,9 @@ def test_a_minute_admits_its_limit_and_not_one_more(store: Store, clock: ManualC
     assert admitted(run, usage, tries=10) == 3
 
 
-def test_the_window_rolls_with_each_request_and_not_with_the_minute(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_the_window_rolls_with_each_request_and_not_with_the_minute(
+    usage: OpenUsage, clock: ManualClock, run: Run
+) -> None:
     for _ in range(3):
         assert admitted(run, usage) == 1
         clock.advance(20)
@@ -70,8 +70,7 @@ def test_the_window_rolls_with_each_request_and_not_with_the_minute(store: Store
         clock.advance(20)
 
 
-def test_refusals_say_when_to_retry(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_refusals_say_when_to_retry(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     admitted(run, usage, tries=3)
     assert run(usage.admit(KEY)) == TooFast(60)
     clock.advance(30.5)
@@ -82,8 +81,9 @@ def test_refusals_say_when_to_retry(store: Store, clock: ManualClock, run: Run) 
     assert isinstance(run(usage.admit(KEY)), Admitted)
 
 
-def test_refused_requests_enter_neither_the_window_nor_the_count(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_refused_requests_enter_neither_the_window_nor_the_count(
+    usage: OpenUsage, clock: ManualClock, run: Run
+) -> None:
     admitted(run, usage, tries=50)
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
     clock.advance(60)
@@ -122,25 +122,22 @@ def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
 
 
 def test_a_lower_limit_counts_requests_admitted_under_the_higher_one(
-    store: Store, clock: ManualClock, run: Run
+    usage: OpenUsage, clock: ManualClock, run: Run
 ) -> None:
-    usage = store.usage(clock)
     assert admitted(run, usage, replace(KEY, per_min=10), 5) == 5
     assert admitted(run, usage, replace(KEY, per_min=2), 5) == 0
     clock.advance(60)
     assert admitted(run, usage, replace(KEY, per_min=2), 5) == 2
 
 
-def test_a_raised_limit_applies_at_once(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_a_raised_limit_applies_at_once(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     assert admitted(run, usage, tries=5) == 3
     assert admitted(run, usage, replace(KEY, per_min=8), 20) == 5
     clock.advance(30)
     assert admitted(run, usage, replace(KEY, per_min=100), 200) == 92
 
 
-def test_lowering_and_raising_a_limit_does_not_open_the_window(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_lowering_and_raising_a_limit_does_not_open_the_window(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     assert admitted(run, usage, replace(KEY, per_min=50), 80) == 50
     clock.advance(59)
     assert admitted(run, usage, replace(KEY, per_min=1), 3) == 0
@@ -150,16 +147,12 @@ def test_lowering_and_raising_a_limit_does_not_open_the_window(store: Store, clo
     assert admitted(run, usage, replace(KEY, per_min=50), 80) == 49
 
 
-def test_keys_do_not_share_a_window(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_keys_do_not_share_a_window(usage: OpenUsage, run: Run) -> None:
     for n in range(20):
         assert admitted(run, usage, replace(KEY, key_id=f"k_{n}"), 4) == 3
 
 
-def test_concurrent_requests_of_many_keys_are_each_counted_for_their_own_key(
-    store: Store, clock: ManualClock, run: Run
-) -> None:
-    usage = store.usage(clock)
+def test_concurrent_requests_of_many_keys_are_each_counted_for_their_own_key(usage: OpenUsage, run: Run) -> None:
     keys = [replace(KEY, key_id=f"k_{n}", per_min=1 + n) for n in range(10)]
 
     async def crowd() -> Counter[str]:
@@ -172,8 +165,7 @@ def test_concurrent_requests_of_many_keys_are_each_counted_for_their_own_key(
     assert run(crowd()) == {f"k_{n}": 1 + n for n in range(10)}
 
 
-def test_concurrent_requests_get_different_counts(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_concurrent_requests_get_different_counts(usage: OpenUsage, run: Run) -> None:
     key = replace(KEY, per_min=100)
 
     async def crowd() -> list[Any]:
@@ -182,9 +174,7 @@ def test_concurrent_requests_get_different_counts(store: Store, clock: ManualClo
     assert sorted(verdict.count for verdict in run(crowd())) == list(range(1, 41))
 
 
-def test_a_cancelled_request_does_not_disturb_others(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
-
+def test_a_cancelled_request_does_not_disturb_others(usage: OpenUsage, run: Run) -> None:
     async def one_leaves() -> Any:
         leaving = asyncio.ensure_future(usage.admit(KEY))
         staying = asyncio.ensure_future(usage.admit(KEY))
@@ -200,8 +190,7 @@ def test_a_cancelled_request_does_not_disturb_others(store: Store, clock: Manual
 # --- the day -----------------------------------------------------------------
 
 
-def test_the_count_resets_at_midnight_in_thailand(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_the_count_resets_at_midnight_in_thailand(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 1)
     clock.advance(MIDNIGHT_SEC - 0.001)
     assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 2)
@@ -210,22 +199,19 @@ def test_the_count_resets_at_midnight_in_thailand(store: Store, clock: ManualClo
     assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
 
 
-def test_midnight_does_not_open_the_minute(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_midnight_does_not_open_the_minute(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     clock.advance(MIDNIGHT_SEC - 1)
     admitted(run, usage, tries=3)
     clock.advance(2)
     assert run(usage.admit(KEY)) == TooFast(58)
 
 
-def test_a_request_past_the_quota_is_still_counted(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_a_request_past_the_quota_is_still_counted(usage: OpenUsage, run: Run) -> None:
     key = replace(KEY, per_min=100, per_day=2)
     assert [run(usage.admit(key)).count for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
-def test_days_without_requests_have_no_count(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_days_without_requests_have_no_count(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     admitted(run, usage)
     clock.advance(3 * 86_400)
     admitted(run, usage, tries=2)
@@ -235,8 +221,7 @@ def test_days_without_requests_have_no_count(store: Store, clock: ManualClock, r
     assert run(usage.counts(replace(KEY, key_id="k_2"), days)) == {}
 
 
-def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
     admitted(run, usage, tries=2)
     clock.advance(86_400)
     admitted(run, usage)
@@ -255,9 +240,8 @@ def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: ManualClo
 
 
 def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
-    store: Store, clock: ManualClock, run: Run
+    usage: OpenUsage, clock: ManualClock, run: Run
 ) -> None:
-    usage = store.usage(clock)
     admitted(run, usage, tries=3)
     for seconds in (3600, -7200, 86_400 * 30, -86_400 * 30):
         clock.step(seconds)
@@ -268,9 +252,8 @@ def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
 
 
 def test_a_wall_clock_that_steps_back_over_midnight_continues_with_that_days_count(
-    store: Store, clock: ManualClock, run: Run
+    usage: OpenUsage, clock: ManualClock, run: Run
 ) -> None:
-    usage = store.usage(clock)
     key = replace(KEY, per_min=100)
     assert run(usage.admit(key)) == Admitted(NEW_YEAR, 1)
     clock.step(86_400)
@@ -296,9 +279,8 @@ class Rebooted(ManualClock):
 
 @pytest.mark.parametrize("uptime_sec", [5, 10_000_000])
 def test_a_reboot_neither_opens_nor_closes_the_window(
-    store: Store, clock: ManualClock, run: Run, uptime_sec: float
+    store: Store, clock: ManualClock, run: Run, uptime_sec: float, usage: OpenUsage
 ) -> None:
-    usage = store.usage(clock)
     admitted(run, usage, tries=3)
     usage.close()
     after = Rebooted(clock, 20, uptime_sec)
@@ -310,9 +292,8 @@ def test_a_reboot_neither_opens_nor_closes_the_window(
 
 
 def test_after_a_reboot_with_a_wall_clock_set_back_the_window_admits_too_few_rather_than_too_many(
-    store: Store, clock: ManualClock, run: Run
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
 ) -> None:
-    usage = store.usage(clock)
     admitted(run, usage, tries=3)
     usage.close()
     after = Rebooted(clock, -3600, 5)
@@ -337,8 +318,7 @@ def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clo
 # --- survival ----------------------------------------------------------------
 
 
-def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
     admitted(run, usage, tries=2)
     usage.close()
     usage = store.usage(clock)
@@ -346,8 +326,7 @@ def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, ru
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
 
 
-def test_a_full_disk_admits_nobody_uncounted(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_a_full_disk_admits_nobody_uncounted(store: Store, usage: OpenUsage, run: Run) -> None:
     admitted(run, usage)
     with store.out_of_space():
         for _ in range(3):

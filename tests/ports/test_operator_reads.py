@@ -91,9 +91,8 @@ def ids(requests: list[RecordedRequest]) -> list[str | None]:
 
 
 def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
-    recorder: Recorder, store: Store, clock: ManualClock
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
-    reads = store.operator_reads()
     now = clock.now_ms()
     disclosed = record(now, request_id="r-1", personal_base="mb_a", personal_members=7, route="members")
     recorder.write(record(now, request_id="r-0"), disclosed)
@@ -113,8 +112,7 @@ def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
     assert found(reads, request_id="r-2") == []
 
 
-def test_requests_are_listed_newest_first(recorder: Recorder, store: Store, clock: ManualClock) -> None:
-    reads = store.operator_reads()
+def test_requests_are_listed_newest_first(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
     now = clock.now_ms()
     recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in (2, 0, 1)))
     assert ids(found(reads)) == ["r-2", "r-1", "r-0"]
@@ -138,9 +136,8 @@ def test_requests_are_listed_newest_first(recorder: Recorder, store: Store, cloc
     ],
 )
 def test_each_condition_of_a_filter_selects_its_requests(
-    recorder: Recorder, store: Store, clock: ManualClock, wanted: dict[str, Any], expected: list[str]
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock, wanted: dict[str, Any], expected: list[str]
 ) -> None:
-    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(
         record(now, request_id="plain"),
@@ -158,8 +155,9 @@ def test_each_condition_of_a_filter_selects_its_requests(
     assert ids(found(reads, **wanted)) == expected
 
 
-def test_a_time_range_includes_its_start_and_not_its_end(recorder: Recorder, store: Store, clock: ManualClock) -> None:
-    reads = store.operator_reads()
+def test_a_time_range_includes_its_start_and_not_its_end(
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock
+) -> None:
     now = clock.now_ms()
     recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in range(4)))
     assert ids(found(reads, since=now + 1, until=now + 3)) == ["r-2", "r-1"]
@@ -167,9 +165,8 @@ def test_a_time_range_includes_its_start_and_not_its_end(recorder: Recorder, sto
 
 @pytest.mark.parametrize("wanted", [{}, {"key_id": "k_1"}, {"error": "bad_query"}, {"request_id": "the same"}])
 def test_pages_contain_every_request_once_even_if_all_have_the_same_time(
-    recorder: Recorder, store: Store, clock: ManualClock, wanted: dict[str, Any]
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock, wanted: dict[str, Any]
 ) -> None:
-    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(*(record(now, request_id="the same", error="bad_query", took_us=n) for n in range(25)))
     taken: list[int] = []
@@ -205,9 +202,8 @@ def test_a_query_that_takes_too_long_is_stopped(recorder: Recorder, store: Store
 
 
 def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_late(
-    recorder: Recorder, store: Store, clock: ManualClock
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
-    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(record(now - 1, request_id="before"))
     follower = RequestFollower(reads, RequestFilter(key_id="k_1"), now)
@@ -234,9 +230,8 @@ def test_followed_requests_are_not_returned_again_after_a_late_one(
 
 
 def test_more_new_requests_than_fit_on_a_page_are_followed(
-    recorder: Recorder, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = store.operator_reads()
     monkeypatch.setattr("counterfoil.views.requests.PER_QUERY", 3)
     now = clock.now_ms()
     follower = RequestFollower(reads, RequestFilter(), now)
@@ -248,9 +243,8 @@ def test_more_new_requests_than_fit_on_a_page_are_followed(
 
 
 def test_requests_errors_and_refusals_are_counted_per_key_and_day(
-    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
 ) -> None:
-    reads = store.operator_reads()
     for _ in range(3):
         run(usage.admit(KEY))
     now = clock.now_ms()
@@ -271,8 +265,7 @@ def test_requests_errors_and_refusals_are_counted_per_key_and_day(
     assert reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1), "k_2") == [tomorrow]
 
 
-def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, run: Run) -> None:
-    reads = store.operator_reads()
+def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, run: Run, reads: OperatorReads) -> None:
     for _ in range(2):
         usage = store.usage(clock)
         recorder = Recorder(usage, run)
@@ -281,9 +274,8 @@ def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, ru
 
 
 def test_counts_outlive_the_records_and_are_deleted_after_400_days(
-    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
-    reads = store.operator_reads()
     recorder.write(record(clock.now_ms(), status=400, error="bad_query"))
     clock.advance(91 * DAY)
     usage.prune()
@@ -295,9 +287,8 @@ def test_counts_outlive_the_records_and_are_deleted_after_400_days(
 
 
 def test_counts_that_cannot_be_written_are_written_later(
-    store: Store, usage: OpenUsage, recorder: Recorder, clock: ManualClock
+    store: Store, usage: OpenUsage, recorder: Recorder, clock: ManualClock, reads: OperatorReads
 ) -> None:
-    reads = store.operator_reads()
     now = clock.now_ms()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         recorder.do(lambda: usage.note_refusal("k_1", "rate_limited", now))
@@ -305,8 +296,7 @@ def test_counts_that_cannot_be_written_are_written_later(
     assert [day.rate_limited for day in reads.days(FIRST_DAY, FIRST_DAY)] == [1]
 
 
-def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, store: Store, clock: ManualClock) -> None:
-    reads = store.operator_reads()
+def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
     start = clock.now_ms() // HOUR_MS * HOUR_MS
     recorder.write(
         record(start - 1),
@@ -318,8 +308,7 @@ def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, store: Store
     assert reads.hours("k_1", start - 5) == [HourOfKey(start, 2, 1), HourOfKey(start + HOUR_MS, 1, 0)]
 
 
-def test_errors_are_grouped_by_code_and_route(recorder: Recorder, store: Store, clock: ManualClock) -> None:
-    reads = store.operator_reads()
+def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
     now = clock.now_ms()
     recorder.write(
         record(now - 1, error="bad_query"),
@@ -334,9 +323,8 @@ def test_errors_are_grouped_by_code_and_route(recorder: Recorder, store: Store, 
 
 
 def test_the_last_use_of_a_key_is_its_latest_request(
-    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
 ) -> None:
-    reads = store.operator_reads()
     now = clock.now_ms()
     run(usage.admit(KEY))
     recorder.write(record(now), record(now + 5), record(now + 3, key_id="k_2"), record(now + 4, key_id="k_0"))
@@ -344,9 +332,8 @@ def test_the_last_use_of_a_key_is_its_latest_request(
 
 
 def test_the_last_use_of_an_idle_key_is_known_by_day_after_its_records_are_deleted(
-    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
 ) -> None:
-    reads = store.operator_reads()
     run(usage.admit(KEY))
     recorder.write(record(clock.now_ms()))
     clock.advance(91 * DAY)
@@ -354,8 +341,7 @@ def test_the_last_use_of_an_idle_key_is_known_by_day_after_its_records_are_delet
     assert reads.last_used() == {"k_1": thai_midnight(FIRST_DAY)}
 
 
-def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, store: Store, clock: ManualClock) -> None:
-    reads = store.operator_reads()
+def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
     now = clock.now_ms()
     recorder.write(
         record(now, personal_base="mb_a", personal_members=1),
@@ -396,9 +382,9 @@ def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-def test_a_copy_is_as_fresh_as_its_latest_finished_pass(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
-    reads = store.operator_reads()
-
+def test_a_copy_is_as_fresh_as_its_latest_finished_pass(
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
+) -> None:
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
         recorder.do(lambda: usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
         return reads.copies("k_1")
@@ -412,9 +398,7 @@ def test_a_copy_is_as_fresh_as_its_latest_finished_pass(usage: OpenUsage, record
     assert read(1_500, 1_600, is_last=True) == [shop_copy(1_900, 2_100, finished=True)]
 
 
-def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
-    reads = store.operator_reads()
-
+def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
     def read() -> None:
         usage.note_page(SHOP_CHANGES, 0, 1, True, 10)
         usage.note_page(FEED, 0, 2, True, 20)
@@ -431,9 +415,8 @@ def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Rec
 
 
 def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
-    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
-    reads = store.operator_reads()
     recorder.do(lambda: usage.note_page(FEED, 0, 1, True, clock.now_ms()))
     clock.advance(401 * DAY)
     usage.prune()
@@ -441,9 +424,8 @@ def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
 
 
 def test_a_pass_that_begins_after_the_end_of_the_last_pass_leaves_a_gap(
-    usage: OpenUsage, recorder: Recorder, store: Store
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
 ) -> None:
-    reads = store.operator_reads()
     read_passes(usage, recorder, (0, 100))
     read_passes(usage, recorder, (300, 400))
     (state,) = reads.copies("k_1")
@@ -452,8 +434,7 @@ def test_a_pass_that_begins_after_the_end_of_the_last_pass_leaves_a_gap(
     assert read_so_far(reads) == [(0, 100), (300, 600)]
 
 
-def test_a_pass_that_begins_in_time_closes_the_gap(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
-    reads = store.operator_reads()
+def test_a_pass_that_begins_in_time_closes_the_gap(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
     read_passes(usage, recorder, (0, 100), (300, 400), (500, 600))
     assert read_so_far(reads) == [(0, 100), (300, 400), (500, 600)]
     read_passes(usage, recorder, (350, 700))
@@ -462,8 +443,9 @@ def test_a_pass_that_begins_in_time_closes_the_gap(usage: OpenUsage, recorder: R
     assert read_so_far(reads) == [(0, 800)]
 
 
-def test_a_gap_is_only_closed_as_far_as_the_pass_went(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
-    reads = store.operator_reads()
+def test_a_gap_is_only_closed_as_far_as_the_pass_went(
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
+) -> None:
     read_passes(usage, recorder, (0, 100))
     read_passes(usage, recorder, (300, 400))
     # A slow worker reports a pass that ended before the gap did.
@@ -472,9 +454,8 @@ def test_a_gap_is_only_closed_as_far_as_the_pass_went(usage: OpenUsage, recorder
 
 
 def test_a_list_that_is_first_read_from_a_mark_shows_when_that_was(
-    usage: OpenUsage, recorder: Recorder, store: Store
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
 ) -> None:
-    reads = store.operator_reads()
     # The first page of the pass is not the last one, so at first no change counts as read.
     recorder.do(lambda: usage.note_page(SHOP_CHANGES, 300, 400, False, 400))
     read_passes(usage, recorder, (300, 400))
@@ -484,9 +465,8 @@ def test_a_list_that_is_first_read_from_a_mark_shows_when_that_was(
 
 
 def test_a_pass_that_begins_in_the_future_does_not_count_as_read(
-    usage: OpenUsage, recorder: Recorder, store: Store
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
 ) -> None:
-    reads = store.operator_reads()
     read_passes(usage, recorder, (9_000, 100), (9_000, 110))
     (state,) = reads.copies("k_1")
     assert (state.server_time, state.finished, state.at) == (None, True, 110)
@@ -512,17 +492,15 @@ def test_workers_may_write_the_passes_of_one_caller_in_any_order(
 
 
 def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(
-    store: Store, usage: OpenUsage, recorder: Recorder
+    store: Store, usage: OpenUsage, recorder: Recorder, reads: OperatorReads
 ) -> None:
-    reads = store.operator_reads()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         read_passes(usage, recorder, (0, 100), (300, 400))
     read_passes(usage, recorder, (400, 500))
     assert read_so_far(reads) == [(0, 100), (300, 500)]
 
 
-def test_only_the_newest_ranges_of_a_list_are_kept(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
-    reads = store.operator_reads()
+def test_only_the_newest_ranges_of_a_list_are_kept(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
     passes = [(at, at + 1) for at in range(0, 10 * (MAX_RANGES + 5), 10)]
     for start in range(0, len(passes), 3):
         read_passes(usage, recorder, *passes[start : start + 3])
@@ -533,9 +511,8 @@ def test_only_the_newest_ranges_of_a_list_are_kept(usage: OpenUsage, recorder: R
 
 
 def test_loads_are_listed_newest_first_with_their_rejected_lines(
-    open_store: OpenStore, store: Store, clock: ManualClock
+    open_store: OpenStore, reads: OperatorReads, clock: ManualClock
 ) -> None:
-    reads = store.operator_reads()
     began = clock.now_ms()
     first = open_store.ledger.begin_load("bills.ndjson")
     clock.advance(2)
@@ -566,8 +543,7 @@ def test_loads_are_listed_newest_first_with_their_rejected_lines(
     assert reads.rejects(newer.number, 10) == []
 
 
-def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: OpenStore, store: Store) -> None:
-    reads = store.operator_reads()
+def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: OpenStore, reads: OperatorReads) -> None:
     progress = open_store.ledger.begin_load("bills.ndjson")
     for batch in range(3):
         for line in range(MAX_REMEMBERED // 2):
@@ -579,8 +555,7 @@ def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: O
     assert remembered[-1].line == 1_000 + MAX_REMEMBERED // 2 - 1
 
 
-def test_the_rejected_lines_of_a_forgotten_load_are_deleted(open_store: OpenStore, store: Store) -> None:
-    reads = store.operator_reads()
+def test_the_rejected_lines_of_a_forgotten_load_are_deleted(open_store: OpenStore, reads: OperatorReads) -> None:
     progress = open_store.ledger.begin_load("bills.ndjson")
     progress.add_reject(RejectedLine("bills.ndjson", 1, "no_shop"))
     open_store.ledger.apply([], progress)

@@ -14,7 +14,7 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.operator_reads import RequestFilter
 from counterfoil.ports import StoreUnavailable
-from ports.backends import Store
+from ports.backends import OpenUsage, Store
 from ports.conftest import Run
 from running_service import ManualClock
 
@@ -45,15 +45,14 @@ def disclosures(store: Store, clock: ManualClock, most: int = 10, key_id: str | 
     return [RequestRecord(**{name: value for name, value in asdict(one).items() if name != "number"}) for one in found]
 
 
-def test_a_disclosure_is_recorded_before_the_call_returns(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_a_disclosure_is_recorded_before_the_call_returns(
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
+) -> None:
     run(usage.disclose(at(clock)))
     assert disclosures(store, clock) == [at(clock)]
 
 
-def test_an_ordinary_record_is_not_a_disclosure(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
-
+def test_an_ordinary_record_is_not_a_disclosure(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
     async def note() -> None:
         usage.note(at(clock, personal_base=None, personal_members=0))
 
@@ -62,9 +61,9 @@ def test_an_ordinary_record_is_not_a_disclosure(store: Store, clock: ManualClock
     assert disclosures(store, clock) == []
 
 
-def test_a_queued_record_is_written_when_the_worker_stops(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
-
+def test_a_queued_record_is_written_when_the_worker_stops(
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
+) -> None:
     async def note() -> None:
         for _ in range(3):
             usage.note(at(clock))
@@ -90,9 +89,9 @@ def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
     assert disclosures(store, clock) == [at(clock)]
 
 
-def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
-
+def test_a_queued_record_is_written_with_the_next_admission(
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
+) -> None:
     async def note_and_admit() -> None:
         usage.note(at(clock))
         await usage.admit(KEY)
@@ -102,10 +101,8 @@ def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock:
 
 
 def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_killed(
-    store: Store, clock: ManualClock, run: Run
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
 ) -> None:
-    usage = store.usage(clock)
-
     async def note_and_admit() -> None:
         for members in range(40):
             usage.note(at(clock, personal_members=members))
@@ -117,9 +114,8 @@ def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_kill
 
 
 def test_disclosures_are_listed_newest_first_up_to_the_requested_number(
-    store: Store, clock: ManualClock, run: Run
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
 ) -> None:
-    usage = store.usage(clock)
     for members in (1, 2, 3):
         run(usage.disclose(at(clock, personal_members=members)))
         clock.advance(1)
@@ -127,9 +123,8 @@ def test_disclosures_are_listed_newest_first_up_to_the_requested_number(
 
 
 def test_disclosures_of_one_key_are_found_however_many_others_are_newer(
-    store: Store, clock: ManualClock, run: Run
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
 ) -> None:
-    usage = store.usage(clock)
     for key_id in ("mine", "other", "other"):
         run(usage.disclose(at(clock, key_id=key_id)))
         clock.advance(1)
@@ -138,10 +133,8 @@ def test_disclosures_of_one_key_are_found_however_many_others_are_newer(
 
 
 def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
-    store: Store, clock: ManualClock, run: Run
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
 ) -> None:
-    usage = store.usage(clock)
-
     async def note() -> None:
         usage.note(at(clock))
 
@@ -153,23 +146,24 @@ def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
     assert disclosures(store, clock) == [at(clock)]
 
 
-def test_a_disclosure_that_could_not_be_recorded_is_an_error(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_a_disclosure_that_could_not_be_recorded_is_an_error(
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
+) -> None:
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         run(usage.disclose(at(clock)))
 
 
-def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_disclosure_that_was_refused_is_not_recorded_later(
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
+) -> None:
     """The caller received a 500 and no data."""
-    usage = store.usage(clock)
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         run(usage.disclose(at(clock)))
     usage.flush()
     assert disclosures(store, clock) == []
 
 
-def test_records_are_dropped_after_ninety_days(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_records_are_dropped_after_ninety_days(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
     run(usage.disclose(at(clock)))
     clock.advance(90 * DAY)
     run(usage.disclose(at(clock)))
@@ -180,8 +174,7 @@ def test_records_are_dropped_after_ninety_days(store: Store, clock: ManualClock,
     assert usage.prune() == (0, 0)
 
 
-def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_totals_are_dropped_after_four_hundred_days(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     for _ in range(3):
         run(usage.admit(KEY))
         clock.advance(DAY)
@@ -193,8 +186,7 @@ def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: ManualC
     assert kept == {first + timedelta(days=n): 1 for n in (1, 2, 401)}
 
 
-def test_pruning_does_not_affect_the_minute_and_the_day(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_pruning_does_not_affect_the_minute_and_the_day(usage: OpenUsage, run: Run) -> None:
     key = replace(KEY, per_min=2)
     run(usage.admit(key))
     run(usage.admit(key))
@@ -203,16 +195,14 @@ def test_pruning_does_not_affect_the_minute_and_the_day(store: Store, clock: Man
     assert sum(run(usage.counts(KEY, [date(2026, 1, 1)])).values()) == 2
 
 
-def test_counts_of_inactive_keys_are_deleted_after_400_days_too(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_counts_of_inactive_keys_are_deleted_after_400_days_too(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     run(usage.admit(KEY))
     clock.advance(402 * DAY)
     usage.prune()
     assert run(usage.counts(KEY, [date(2026, 1, 1)])) == {}
 
 
-def test_records_survive_a_restart(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
+def test_records_survive_a_restart(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
     run(usage.disclose(at(clock)))
     run(usage.admit(KEY))
     usage.close()
@@ -220,9 +210,7 @@ def test_records_survive_a_restart(store: Store, clock: ManualClock, run: Run) -
     assert run(store.usage(clock).counts(KEY, [date(2026, 1, 1)])) == {date(2026, 1, 1): 1}
 
 
-def test_many_old_records_are_deleted_in_one_call(store: Store, clock: ManualClock, run: Run) -> None:
-    usage = store.usage(clock)
-
+def test_many_old_records_are_deleted_in_one_call(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     async def note() -> None:
         for _ in range(12_000):
             usage.note(at(clock))
