@@ -36,13 +36,20 @@ def written(service: RunningService) -> OperatorReads:
     return bootstrap.operator_reads(service.settings)
 
 
-def shop_with_bills(service: RunningService, number: int = 5) -> Record:
+@pytest.fixture
+def of(service: RunningService) -> Record:
+    """A shop with five bills."""
     of = shop()
     service.load(of)
-    service.load(*bills(of, number))
+    service.load(*bills(of, 5))
     service.clock.advance(1)
     service.ledger.advance_horizon()
     return of
+
+
+@pytest.fixture
+def key(service: RunningService, of: Record) -> str:
+    return service.key(shop=of["id"])
 
 
 def changes(service: RunningService, key: str, of: Record, **query: Any) -> dict[str, Any]:
@@ -103,16 +110,12 @@ def test_a_key_with_a_wrong_secret_is_not_counted_for_anyone(service: RunningSer
 # --- copies ----------------------------------------------------------------------
 
 
-def test_a_poll_makes_a_copy_as_fresh_as_its_server_time(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_a_poll_makes_a_copy_as_fresh_as_its_server_time(service: RunningService, of: Record, key: str) -> None:
     server_time = changes(service, key, of)["serverTime"]
     assert states(service, key) == [("changes", of["id"], server_time, True)]
 
 
-def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningService, of: Record, key: str) -> None:
     first = changes(service, key, of, limit=3)
     assert states(service, key) == [("changes", of["id"], None, False)]
     service.clock.advance(1)
@@ -120,17 +123,13 @@ def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningSer
     assert states(service, key) == [("changes", of["id"], last["serverTime"], True)]
 
 
-def test_the_feed_has_one_state_for_all_shops(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_the_feed_has_one_state_for_all_shops(service: RunningService, of: Record, key: str) -> None:
     body = service.get("changes", key).json()
     assert body["mark"] is not None
     assert states(service, key) == [("feed", None, body["serverTime"], True)]
 
 
-def test_an_unchanged_list_confirms_the_copy(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_an_unchanged_list_confirms_the_copy(service: RunningService, of: Record, key: str) -> None:
     query: dict[str, Any] = {"shopId": of["id"], "updatedSince": "2025-01-01T00:00:00Z"}
     tag = service.get("transactions", key, **query).headers["etag"]
     service.clock.advance(5)
@@ -140,9 +139,9 @@ def test_an_unchanged_list_confirms_the_copy(service: RunningService) -> None:
 
 
 @pytest.mark.parametrize("query", [{"from": "20260101", "to": "20260101"}, {"updatedSince": "nonsense"}])
-def test_other_requests_say_nothing_about_a_copy(service: RunningService, query: dict[str, Any]) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_other_requests_say_nothing_about_a_copy(
+    service: RunningService, of: Record, key: str, query: dict[str, Any]
+) -> None:
     service.get("transactions", key, shopId=of["id"], **query)
     service.get("transactions", key, method="HEAD", shopId=of["id"], updatedSince="2025-01-01T00:00:00Z")
     assert states(service, key) == []
@@ -164,9 +163,7 @@ def server_time(answer: Response) -> int:
     return to_ms(datetime.fromisoformat(answer.json()["serverTime"]))
 
 
-def test_changes_that_a_poll_skips_are_a_gap_until_they_are_read(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_changes_that_a_poll_skips_are_a_gap_until_they_are_read(service: RunningService, of: Record, key: str) -> None:
     last_mark = server_time(poll(service, key, of, 0))
     service.clock.advance(5 * 86_400)
     an_hour_ago = service.clock.now_ms() - 3_600_000
@@ -178,9 +175,7 @@ def test_changes_that_a_poll_skips_are_a_gap_until_they_are_read(service: Runnin
     assert ranges(service, key) == (0, [], latest)
 
 
-def test_an_unchanged_list_does_not_hide_a_gap(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_an_unchanged_list_does_not_hide_a_gap(service: RunningService, of: Record, key: str) -> None:
     last_mark = server_time(poll(service, key, of, 0))
     service.clock.advance(5 * 86_400)
     an_hour_ago = service.clock.now_ms() - 3_600_000
@@ -190,9 +185,7 @@ def test_an_unchanged_list_does_not_hide_a_gap(service: RunningService) -> None:
     assert ranges(service, key) == (0, [ReadGap(last_mark, an_hour_ago)], service.clock.now_ms())
 
 
-def test_a_head_request_does_not_close_a_gap(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_a_head_request_does_not_close_a_gap(service: RunningService, of: Record, key: str) -> None:
     poll(service, key, of, 0)
     service.clock.advance(5 * 86_400)
     poll(service, key, of, service.clock.now_ms())
@@ -202,9 +195,7 @@ def test_a_head_request_does_not_close_a_gap(service: RunningService) -> None:
     assert len(with_gap[1]) == 1
 
 
-def test_a_pass_from_a_mark_of_the_feed_continues_the_copy(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_a_pass_from_a_mark_of_the_feed_continues_the_copy(service: RunningService, of: Record, key: str) -> None:
     mark = service.get("changes", key).json()["mark"]
     for _ in range(2):
         service.clock.advance(5 * 86_400)
@@ -213,9 +204,7 @@ def test_a_pass_from_a_mark_of_the_feed_continues_the_copy(service: RunningServi
     assert ranges(service, key) == (0, [], horizon)
 
 
-def test_a_rotated_key_continues_the_copy_of_its_predecessor(service: RunningService) -> None:
-    of = shop_with_bills(service)
-    key = service.key(shop=of["id"])
+def test_a_rotated_key_continues_the_copy_of_its_predecessor(service: RunningService, of: Record, key: str) -> None:
     mark = server_time(poll(service, key, of, 0))
     latest = server_time(poll(service, service.rotated(key), of, mark))
     assert ranges(service, key) == (0, [], latest)

@@ -16,6 +16,12 @@ def open_shop(service: RunningService, *records: Record, of: Record | None = Non
     return of, service.key(shop=of["id"], per_min=1_000_000, per_day=1_000_000)
 
 
+def open_shop_with_bill(service: RunningService, **fields: Any) -> tuple[Record, str, Record]:
+    of = shop()
+    record = bill(of, **fields)
+    return *open_shop(service, record, of=of), record
+
+
 def page(service: RunningService, of: Record, key: str, since: str, **query: Any) -> Record:
     body: Record = service.get("transactions", key, shopId=of["id"], updatedSince=since, **query).json()
     assert body["ok"], body
@@ -46,9 +52,7 @@ def moved(instant: str, milliseconds: int) -> str:
 def test_a_bill_is_returned_when_it_changed_at_or_after_the_instant(
     shared_service: RunningService, milliseconds: int, found: bool
 ) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, of=of)
+    of, key, record = open_shop_with_bill(shared_service)
     since = moved(updated_at(shared_service, key, record), milliseconds)
     assert ids(shared_service, of, key, since) == ([record["id"]] if found else [])
 
@@ -63,9 +67,7 @@ def test_bills_are_listed_in_the_order_of_their_last_change(shared_service: Runn
 
 
 def test_a_voided_bill_appears_again_in_an_incremental_read(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, of=of)
+    of, key, record = open_shop_with_bill(shared_service)
     mark = page(shared_service, of, key, EVER)["serverTime"]
     shared_service.load(record | {"void": {"reason": "Wrong table"}})
     (row,) = page(shared_service, of, key, mark)["data"]
@@ -73,9 +75,7 @@ def test_a_voided_bill_appears_again_in_an_incremental_read(shared_service: Runn
 
 
 def test_a_bill_from_before_change_tracking_appears_once_it_changes(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of, history=True)
-    of, key = open_shop(shared_service, record, of=of)
+    of, key, record = open_shop_with_bill(shared_service, history=True)
     shared_service.load(record | {"void": True})
     (row,) = page(shared_service, of, key, EVER)["data"]
     assert (row["id"], row["status"]) == (record["id"], "void")
@@ -83,22 +83,19 @@ def test_a_bill_from_before_change_tracking_appears_once_it_changes(shared_servi
 
 
 def test_a_bill_without_a_readable_time_appears(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of, closedAt="?")
-    of, key = open_shop(shared_service, record, of=of)
+    of, key, record = open_shop_with_bill(shared_service, closedAt="?")
     assert ids(shared_service, of, key, EVER) == [record["id"]]
 
 
 def test_a_till_whose_clock_is_ahead_does_not_stamp_the_change(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of, closedAt="2031-01-01T12:00:00+07:00", updatedAt="2031-01-01T12:00:00+07:00")
-    of, key = open_shop(shared_service, record, of=of)
+    _, key, record = open_shop_with_bill(
+        shared_service, closedAt="2031-01-01T12:00:00+07:00", updatedAt="2031-01-01T12:00:00+07:00"
+    )
     assert updated_at(shared_service, key, record).startswith("2026-01-01")
 
 
 def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, bill(of), of=of)
+    of, key, _ = open_shop_with_bill(shared_service)
     body = page(shared_service, of, key, "2099-01-01T00:00:00Z")
     assert (body["data"], body["nextCursor"]) == ([], None)
 
@@ -110,9 +107,7 @@ def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningSer
     "change", [{"lines": [line(qty=2)]}, {"payments": []}, {"memberId": "4711"}, {"cashier": "Somebody else"}], ids=str
 )
 def test_a_visible_change_moves_updated_at(shared_service: RunningService, change: Record) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, of=of)
+    of, key, record = open_shop_with_bill(shared_service)
     before, mark = updated_at(shared_service, key, record), page(shared_service, of, key, EVER)["serverTime"]
     shared_service.load(record | change)
     assert updated_at(shared_service, key, record) > before
@@ -121,9 +116,7 @@ def test_a_visible_change_moves_updated_at(shared_service: RunningService, chang
 
 @pytest.mark.parametrize("change", [{}, {"accountingStatus": "sent"}, {"customer": {"name": "Somchai"}}], ids=str)
 def test_an_invisible_change_does_not_move_updated_at(shared_service: RunningService, change: Record) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(shared_service, record, of=of)
+    _, key, record = open_shop_with_bill(shared_service)
     before = updated_at(shared_service, key, record)
     shared_service.load(record | change)
     assert updated_at(shared_service, key, record) == before
@@ -242,8 +235,7 @@ def test_the_server_time_follows_the_clock_while_nothing_changes(service: Runnin
 
 
 def test_without_the_horizon_updates_server_time_becomes_old_but_never_wrong(service: RunningService) -> None:
-    of = shop()
-    of, key = open_shop(service, of=of)
+    _, key = open_shop(service)
     before = server_time(service, key)
     service.clock.advance(3600)
     assert server_time(service, key) == before
@@ -291,15 +283,12 @@ def test_every_page_of_a_pass_has_the_server_time_of_the_first(shared_service: R
 
 @pytest.mark.parametrize("cursor", ["", "no-such-bill", "m1_abc", "\x00"])
 def test_a_cursor_that_is_not_a_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
-    of = shop()
-    of, key = open_shop(shared_service, bill(of), of=of)
+    of, key, _ = open_shop_with_bill(shared_service)
     assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
 
 
 def test_a_bill_without_updated_at_is_not_a_cursor_by_change(shared_service: RunningService) -> None:
-    of = shop()
-    record = bill(of, history=True)
-    of, key = open_shop(shared_service, record, of=of)
+    of, key, record = open_shop_with_bill(shared_service, history=True)
     assert (
         shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=record["id"])
         == "bad_cursor"

@@ -29,7 +29,22 @@ class SyncMachineOnPostgres(SyncMachine):
             self.backend_settings.__exit__(None, None, None)
 
 
-def run(machine: type[SyncMachine], examples: int, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("machine", "examples", "steps"),
+    [
+        pytest.param(SyncMachine, 3, 25, id="in-process"),
+        pytest.param(LaggingReplicaMachine, 3, 25, id="from lagging replicas"),
+        pytest.param(SyncMachineOverHttp, 2, 15, id="over HTTP", marks=pytest.mark.long),
+        pytest.param(SyncMachineOnPostgres, 2, 15, id="on PostgreSQL", marks=pytest.mark.long),
+        pytest.param(SyncMachine, 250, 50, id="ten thousand steps", marks=pytest.mark.long),
+        pytest.param(LaggingReplicaMachine, 250, 50, id="ten thousand, from replicas", marks=pytest.mark.long),
+        pytest.param(SyncMachineOnPostgres, 250, 50, id="ten thousand, on PostgreSQL", marks=pytest.mark.long),
+        pytest.param(SyncMachineOverHttp, 25, 50, id="many steps over HTTP", marks=pytest.mark.long),
+    ],
+)
+def test_every_copy_equals_the_service_at_each_quiet_point(
+    machine: type[SyncMachine], examples: int, steps: int
+) -> None:
     search = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -38,41 +53,3 @@ def run(machine: type[SyncMachine], examples: int, steps: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=search)
-
-
-def test_every_copy_equals_the_service_at_each_quiet_point() -> None:
-    run(SyncMachine, examples=3, steps=25)
-
-
-@pytest.mark.long
-def test_every_copy_over_http_equals_the_service() -> None:
-    run(SyncMachineOverHttp, examples=2, steps=15)
-
-
-def test_every_copy_from_lagging_replicas_equals_the_service() -> None:
-    run(LaggingReplicaMachine, examples=3, steps=25)
-
-
-@pytest.mark.long
-def test_every_copy_from_lagging_replicas_equals_the_service_over_ten_thousand_steps() -> None:
-    run(LaggingReplicaMachine, examples=250, steps=50)
-
-
-@pytest.mark.long
-def test_every_copy_equals_the_service_over_ten_thousand_steps() -> None:
-    run(SyncMachine, examples=250, steps=50)
-
-
-@pytest.mark.long
-def test_every_copy_on_postgresql_equals_the_service() -> None:
-    run(SyncMachineOnPostgres, examples=2, steps=15)
-
-
-@pytest.mark.long
-def test_every_copy_on_postgresql_equals_the_service_over_ten_thousand_steps() -> None:
-    run(SyncMachineOnPostgres, examples=250, steps=50)
-
-
-@pytest.mark.long
-def test_every_copy_over_http_equals_the_service_over_many_steps() -> None:
-    run(SyncMachineOverHttp, examples=25, steps=50)
