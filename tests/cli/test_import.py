@@ -101,6 +101,20 @@ def test_a_folder_of_the_operator_s_mappings_recognises_files(
     assert counterfoil.json("import", file, "--check")["bills"] == 1
 
 
+def test_infer_writes_the_built_in_mapping_of_a_known_table(counterfoil: Command, tmp_path: Path) -> None:
+    out, export = tmp_path / "mapping.toml", EXAMPLES / "toast-payments.csv"
+    assert "Recognised: Toast payments" in counterfoil.bare("import", "--infer", export, "-o", out).stderr
+    known, mapped = (counterfoil.json("import", *more, export, "--check") for more in ((), ("--mapping", out)))
+    assert (mapped["bills"], mapped["totals"]) == (known["bills"], known["totals"])
+    assert "Recognised" not in counterfoil.bare("import", "--infer", "--format", "csv", export).stderr
+
+
+@pytest.mark.parametrize("files", [("square-orders.json",), ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")])
+def test_infer_says_that_files_of_a_known_format_need_no_mapping(counterfoil: Command, files: tuple[str, ...]) -> None:
+    said = counterfoil.bare("import", "--infer", *(EXAMPLES / name for name in files), status=1).stderr
+    assert "no mapping is needed" in said
+
+
 def test_a_mapping_needs_no_format(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
     file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
     assert counterfoil.json("import", "--mapping", mapping, file, "--check")["bills"] == 1

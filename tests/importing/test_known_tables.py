@@ -217,6 +217,29 @@ def test_foodstory_numbers_start_again_every_day_and_voids_do_not_count() -> Non
     assert [line["cancelled"] for line in found.bills[0]["lines"]] == [False, True]
 
 
+@pytest.mark.parametrize("encoding", ["cp874", "utf-16", "utf-8-sig"])
+def test_the_encoding_of_a_known_table_is_found_from_its_headings(tmp_path: Path, encoding: str) -> None:
+    text = (EXAMPLES / "foodstory-orders.csv").read_text("utf-8")
+    found = imported(None, written(tmp_path, text, "orders.csv", encoding))
+    assert (found.rejected, len(found.bills)) == ([], 4)
+
+
+def test_a_spanish_export_that_excel_has_saved_is_read(tmp_path: Path) -> None:
+    text = (EXAMPLES / "loyverse-items-es.csv").read_text("utf-8")
+    found = imported(None, written(tmp_path, text, "items.csv", "windows-1252"), shop="sh_1")
+    assert [line["name"] for bill in found.bills for line in bill["lines"]] == ["Taco", "Agua", "Taco"]
+
+
+@pytest.mark.parametrize(
+    "day", ["2026-11-14 00:00:00", "14/11/2026 0:00", "14/11/2026 12:00:00 AM", "2026-11-14T00:00:00"]
+)
+def test_a_day_that_a_spreadsheet_writes_with_midnight_has_the_time_of_the_next_column(
+    tmp_path: Path, day: str
+) -> None:
+    found = imported(None, changed(tmp_path, "foodstory-orders.csv", ("14/11/2026,18:40", f"{day},18:40")))
+    assert (found.rejected, found.bills[1]["closedAt"]) == ([], "2026-11-14T18:40:00+07:00")
+
+
 def test_the_totals_of_foodstory_are_compared_with_voids_included(tmp_path: Path) -> None:
     def differences(found: Outcome) -> list[str]:
         return [one.column for one in found.totals if one.stated != one.computed]

@@ -220,8 +220,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     request = ImportRequest(**given)
     if request.infer:
-        from counterfoil.cli.import_infer import answers_of, propose_mapping  # noqa: PLC0415 - only this option needs it
+        # Only this option needs these imports.
+        from counterfoil.cli.import_infer import answers_of, propose_mapping, write_known_mapping  # noqa: PLC0415
 
+        is_asked = bool(request.answers or request.line_files or request.payment_files or request.format_name)
+        if not is_asked and write_known_mapping(_files(request), request.mappings, request.output):
+            return
         answers = answers_of(request.answers)
         if request.date_order:
             answers["dates.order"] = request.date_order

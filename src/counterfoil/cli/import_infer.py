@@ -15,6 +15,7 @@ from counterfoil.cli.terminal import echo, print_document, style
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.shops import ShopFacts, shop_from
 from counterfoil.importing.column_profiles import SheetSample
+from counterfoil.importing.formats import is_json, recognised
 from counterfoil.importing.infer import propose
 from counterfoil.importing.mapping import ImportMapping, has_entry, merged, parse_mapping
 from counterfoil.importing.proposals import Proposal
@@ -43,11 +44,7 @@ def propose_mapping(
     today = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date()
     proposal = propose(files, line_files, payment_files, shop, today=today, timezone=timezone, answers=answers)
     text = proposal.text()
-    if output == STANDARD_OUTPUT:
-        with names_file(STANDARD_OUTPUT_NAME):
-            print_document(text)
-    else:
-        _write_new_file(Path(output), text)
+    _write(output, text)
     content = tomllib.loads(text)
     _show_bills(proposal, content)
     _show_decisions(proposal)
@@ -58,6 +55,26 @@ def propose_mapping(
         names = " ".join(map(str, files))
         extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
         _say(f"  counterfoil import --format csv --mapping {output} {names}{extra} --load")
+
+
+def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output: str) -> bool:
+    """Write the mapping of files whose format is known, and return True; return False if it is not known."""
+    try:
+        found = [recognised(path, None, own_mappings) for path in files]
+    except ImportFailed:
+        if any(is_json(path) for path in files):
+            raise
+        return False
+    titles, names = list(dict.fromkeys(file.title for file in found)), " ".join(map(str, files))
+    table = found[0].table
+    if len(titles) > 1 or table is None:
+        raise ImportFailed(f"no mapping is needed for {' and '.join(titles)}. Run: counterfoil import {names} --check")
+    _say(f"Recognised: {titles[0]}. No mapping is needed: counterfoil import {names} --check")
+    encoding = f'\n[file]\nencoding = "{found[0].encoding}"\n' if found[0].encoding else ""
+    _write(output, table.text + encoding)
+    if output != STANDARD_OUTPUT:
+        _say(f"The built-in mapping is in {output}, for changes of your own.")
+    return True
 
 
 def answers_of(texts: Sequence[str]) -> dict[str, str]:
@@ -71,8 +88,13 @@ def answers_of(texts: Sequence[str]) -> dict[str, str]:
     return answers
 
 
-def _write_new_file(path: Path, text: str) -> None:
-    """Write the text to a file that must not exist yet. If it cannot be written completely, delete it."""
+def _write(output: str, text: str) -> None:
+    """Write the text to standard output, or to a new file. If the file cannot be written completely, delete it."""
+    if output == STANDARD_OUTPUT:
+        with names_file(STANDARD_OUTPUT_NAME):
+            print_document(text)
+        return
+    path = Path(output)
     try:
         file = open_output(path, flags=os.O_EXCL)
     except FileExistsError:

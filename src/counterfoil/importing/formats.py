@@ -5,10 +5,10 @@ each file in `mappings/` says which headings it is for. An operator may have a
 folder of such files too.
 """
 
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 from importlib import resources
+from importlib.resources.abc import Traversable
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -38,23 +38,27 @@ LIST_NAMES = frozenset(name for api in JSON_FORMATS.values() for name in api.lis
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
 START_BYTES = 4096
+# If headings are known in one of these encodings, the file has it: UTF-8, those of old Thai tills, that of Excel.
+ENCODINGS_TRIED = (None, "cp874", "windows-1252")
 
 
 class KnownTable(Struct, frozen=True):
     """A table that is recognised by its headings, and the mapping for it."""
 
     format_name: str
+    text: str
     content: dict[str, Any]
     recognition: Recognition
     headings: dict[str, str]
     """The heading in the mapping for each heading that a file may have instead, in another language."""
 
     @classmethod
-    def read(cls, format_name: str, content: dict[str, Any], name: str) -> Self:
+    def read(cls, format_name: str, path: Path | Traversable) -> Self:
+        content, name = read_mapping(path), path.name
         mapping = parse_mapping(content, name)
         if mapping.recognition is None:
             raise ImportFailed(f"{name} has no section [recognise], so no file is recognised by it.")
-        return cls(format_name, content, mapping.recognition, mapping.file.headings)
+        return cls(format_name, path.read_text("utf-8-sig"), content, mapping.recognition, mapping.file.headings)
 
     def fits(self, headings: Collection[str]) -> bool:
         return self.recognition.fits({self.headings.get(name, name) for name in headings})
@@ -67,6 +71,8 @@ class RecognisedFile(Struct, frozen=True):
     format_name: str
     title: str
     table: KnownTable | None = None
+    encoding: str | None = None
+    """The encoding in which the headings are known, or None if it is UTF-8 or the file says it."""
 
 
 class Export(Struct, frozen=True):
@@ -120,18 +126,19 @@ def recognised(path: Path, format_name: str | None = None, own_mappings: Path | 
         return _recognised_orders(path, format_name)
     own = own_tables(own_mappings)
     wanted = [one for one in (*own, *built_in_tables()) if format_name in (None, one.format_name)]
-    columns = open_table(path, FileLayout(), lambda names: any(one.fits(names) for one in wanted)).sheet.columns
-    # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
-    fitting = [one for one in wanted if one.fits(columns)]
-    if not fitting:
-        known = ", ".join(one.recognition.name for one in wanted)
-        raise ImportFailed(
-            f"{path.name} is not recognised by its headings as one of: {known}. "
-            f"Propose a mapping with `counterfoil import --infer {path.name}`."
-        )
     is_own = {id(one) for one in own}
-    table = max(fitting, key=lambda one: (id(one) in is_own, len(one.recognition.columns)))
-    return RecognisedFile(path, table.format_name, table.recognition.name, table)
+    for encoding in ENCODINGS_TRIED:
+        layout = FileLayout(encoding=encoding)
+        columns = open_table(path, layout, lambda names: any(one.fits(names) for one in wanted)).sheet.columns
+        # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
+        if fitting := [one for one in wanted if one.fits(columns)]:
+            table = max(fitting, key=lambda one: (id(one) in is_own, len(one.recognition.columns)))
+            return RecognisedFile(path, table.format_name, table.recognition.name, table, encoding)
+    known = ", ".join(one.recognition.name for one in wanted)
+    raise ImportFailed(
+        f"{path.name} is not recognised by its headings as one of: {known}. "
+        f"Propose a mapping with `counterfoil import --infer {path.name}`."
+    )
 
 
 def is_json(path: Path) -> bool:
@@ -183,6 +190,12 @@ def _open_tables(
         (known,) = (table for same_role in tables.values() for table in same_role.values())
         note, content = known.recognition.note, known.content
         paths = {"bills": [*paths["bills"], *paths["lines"]], "lines": []}
+    encodings = {file.encoding for file in files}
+    if len(encodings) > 1:
+        names = " and ".join(file.path.name for file in files)
+        raise ImportFailed(f"{names} have different encodings. Save them in UTF-8, or import them separately.")
+    if encoding := encodings.pop():
+        content = merged({"file": {"encoding": encoding}}, content)
     checked = parse_mapping(merged(content, mapping), mapping_name)
     return Export(list(files), note, partial(_table_records, checked, options, paths["bills"], paths["lines"], []))
 
@@ -208,9 +221,7 @@ def built_in_tables() -> list[KnownTable]:
     """Return the tables that are recognised without a mapping of the operator."""
     folder = resources.files("counterfoil.importing") / "mappings"
     found = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name)
-    return [
-        KnownTable.read(one.name.partition("-")[0], tomllib.loads(one.read_text("utf-8")), one.name) for one in found
-    ]
+    return [KnownTable.read(one.name.partition("-")[0], one) for one in found]
 
 
 def own_tables(folder: Path | None) -> list[KnownTable]:
@@ -219,4 +230,4 @@ def own_tables(folder: Path | None) -> list[KnownTable]:
         return []
     if not folder.is_dir():
         raise ImportFailed(f"{folder}, the folder of mappings, does not exist.")
-    return [KnownTable.read(path.stem, read_mapping(path), path.name) for path in sorted(folder.glob("*.toml"))]
+    return [KnownTable.read(path.stem, path) for path in sorted(folder.glob("*.toml"))]

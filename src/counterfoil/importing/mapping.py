@@ -5,6 +5,7 @@ from collections.abc import Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
 from difflib import get_close_matches
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     database: DatabaseMapping | None = None
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
+def read_mapping(path: Path | Traversable) -> dict[str, Any]:
     """Return the content of a mapping file."""
     try:
         return tomllib.loads(path.read_text("utf-8-sig"))

@@ -4,6 +4,7 @@ A bill is imported whole or not at all. If one value cannot be read, the bill is
 rejected, because without that value it would be wrong and nobody would notice.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from decimal import Decimal
@@ -63,6 +64,7 @@ from counterfoil.importing.values import (
 # positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "rounding"
+_MIDNIGHT = re.compile(r"[T ]+(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)$", re.IGNORECASE)
 _NOT_WRITTEN = frozenset({"id", "shopId", "timezone", "void", "voidReason", "removed"})
 _TOO_LARGE = 10**15
 """From this amount on, a double cannot hold the hundredths, and no till sells for that much."""
@@ -105,6 +107,9 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
     if len(cells) == 1:
         text = cells[0]
     else:
+        if separator == " ":
+            # A spreadsheet may write a day with the time 0:00, beside a column with the time of day.
+            cells = [_MIDNIGHT.sub("", cells[0]), *cells[1:]] if any(cells[1:]) else cells
         text = (separator if source.separator is None else source.separator).join(cell for cell in cells if cell)
     if source.values:
         text = source.values.get(text.casefold(), text)
