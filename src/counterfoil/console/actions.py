@@ -18,11 +18,10 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.console.display import translated
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
-from counterfoil.console.pages import issue as issue_page
 from counterfoil.console.pages import key as key_page
+from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages.audit import describe_entry
-from counterfoil.console.pages.issue import draw_issued
 from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsoleResponse, PageContent, Visit, is_checked
 from counterfoil.domain.access import Key, Scope
@@ -112,7 +111,7 @@ def issue(visit: Visit) -> ConsoleResponse:
     try:
         grant = _grant(visit)
     except InvalidForm as error:
-        content = issue_page.draw(visit, issue_page.read(visit), str(error))
+        content = keys_page.draw_form(visit, keys_page.read_scopes(visit), str(error))
         return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
 
     def act() -> ConsoleResponse:
@@ -120,7 +119,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             with _key_store(visit) as key_store:
                 issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
         except KeyIssuingError as error:
-            content = issue_page.draw(visit, issue_page.read(visit), _refusal(visit, error))
+            content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
             return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
         return _reveal(visit, issued, None)
 
@@ -159,7 +158,7 @@ def _scope(visit: Visit) -> Scope:
 def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
     visit.sessions.set_result(visit.session, visit.request.form.get(FORM_FIELD, ""), issued.key.key_id)
     is_loaded = visit.store.reads.knows(issued.key.scope)
-    content = draw_issued(visit, issued, old, is_loaded=is_loaded)
+    content = keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded)
     return ConsoleResponse(body=page(visit, "keys", content, None))
 
 

@@ -26,23 +26,17 @@ class PageColumn(Struct, frozen=True):
     is_number: bool = False
 
 
-def utc_time(instant: int | None) -> datetime | None:
-    """Convert an instant in milliseconds to a UTC datetime. In JSON, it is written in ISO 8601 format."""
-    return None if instant is None else from_ms(instant, UTC)
+def moment(time: int | datetime | None) -> Html:
+    """Return a time in Thailand time with UTC beside it, or a dash. If the date in UTC differs, it is shown too.
 
-
-def moment(time: datetime | None) -> Html:
-    """Return a time in Thailand time with UTC beside it, or a dash. If the date in UTC differs, it is shown too."""
+    A number is in milliseconds since 1970.
+    """
     if time is None:
         return element("span", "–", class_="muted")
-    local, utc = time.astimezone(THAI_TIME), time.astimezone(UTC)
+    instant = time if isinstance(time, int) else to_ms(time)
+    local, utc = from_ms(instant, THAI_TIME), from_ms(instant, UTC)
     beside = element("small", f"{utc:%H:%M:%S} UTC" if utc.date() == local.date() else f"{utc:%m-%d %H:%M:%S} UTC")
-    return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(to_ms(time)))
-
-
-def csv_time(time: datetime | None) -> str:
-    """Return a time for a CSV file: in UTC and ISO 8601 format, or an empty string."""
-    return "" if time is None else iso_utc(to_ms(time))
+    return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(instant))
 
 
 def day_name(t: Texts, day: date) -> str:
@@ -68,11 +62,12 @@ def duration(t: Texts, span_ms: int) -> str:
     return t("span.seconds", count=seconds)
 
 
-def ago(t: Texts, time: datetime | None, now: int) -> Html:
+def ago(t: Texts, time: int | datetime | None, now: int) -> Html:
     """Return how long ago a time was, with the exact time as a tooltip. If there is no time, return a dash."""
     if time is None:
         return element("span", "–", class_="muted")
-    local, utc, instant = time.astimezone(THAI_TIME), time.astimezone(UTC), to_ms(time)
+    instant = time if isinstance(time, int) else to_ms(time)
+    local, utc = from_ms(instant, THAI_TIME), from_ms(instant, UTC)
     exact = f"{local:%Y-%m-%d %H:%M:%S} {t('time.thailand')}, {utc:%H:%M:%S} UTC"
     return element("time", t("span.ago", span=duration(t, now - instant)), datetime=iso_utc(instant), title=exact)
 
@@ -167,7 +162,7 @@ def list_table(
 def _cell(column: ListColumn[Row], row: Row) -> Child:
     value = column.value_of(row)
     if column.kind == "time":
-        return moment(utc_time(value))
+        return moment(value)
     if column.kind == "number":
         return "–" if value is None else format_usual(value)
     return element("code", name_of(value)) if column.kind == "code" else name_of(value)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
-from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
+from counterfoil.console.pages import audit, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import (
     CSV,
     JSON,
@@ -32,13 +32,13 @@ _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
 PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/today": today.PAGE,
     "/keys": keys.PAGE,
-    "/keys/new": issue.PAGE,
+    "/keys/new": keys.ISSUE,
     f"/keys/{_KEY}": key.PAGE,
     "/requests": requests.PAGE,
     "/shops": shops.PAGE,
     "/loads": loads.PAGE,
     r"/loads/(?P<number>[0-9]{1,15})": loads.ONE_LOAD,
-    "/personal-data": personal.PAGE,
+    "/personal-data": requests.PERSONAL,
     "/store": store.PAGE,
     "/audit": audit.PAGE,
 }

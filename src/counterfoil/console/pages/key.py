@@ -21,7 +21,6 @@ from counterfoil.console.display import (
     tile,
     tiles,
     translated,
-    utc_time,
 )
 from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
 from counterfoil.console.key_parts import (
@@ -184,13 +183,13 @@ def _facts(visit: Visit, view: OneKeyView) -> Html:
         (t("scope"), scope_label(t, scope_names(visit), key.scope)),
         (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
         (t("key.permissions"), permission_names(t, key)),
-        (t("key.issued"), moment(utc_time(key.created_at))),
+        (t("key.issued"), moment(key.created_at)),
         (t("state"), state_badge(t, key, visit.now)),
     ]
     if ended_at:
-        pairs.append((t("key.revoked_at"), moment(utc_time(ended_at))))
+        pairs.append((t("key.revoked_at"), moment(ended_at)))
     elif key.revokes_at:
-        pairs.append((t("key.revokes_at"), moment(utc_time(key.revokes_at))))
+        pairs.append((t("key.revokes_at"), moment(key.revokes_at)))
     if key.successor_of:
         pairs.append((t("key.successor_of"), key_link(key.successor_of)))
     if view.successors:
@@ -215,8 +214,8 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
         ),
         tile(
             t("keys.last_used"),
-            ago(t, utc_time(view.last_used), visit.now),
-            moment(utc_time(view.last_used)) if view.last_used else t("key.never"),
+            ago(t, view.last_used, visit.now),
+            moment(view.last_used) if view.last_used else t("key.never"),
         ),
         copy_tile(visit, view.copies),
         tile(t("key.refused"), number(refused), t("key.refused_note"), "warn" if refused else ""),
@@ -264,7 +263,7 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
         "error": lambda group: element(
             "a", element("code", group.error), href=f"/requests?key={key_id}&error={group.error}"
         ),
-        "last": lambda group: ago(t, utc_time(group.last_at), visit.now),
+        "last": lambda group: ago(t, group.last_at, visit.now),
         "errors.action": lambda group: translated(t, what_to_do(group.error)),
     }
     none = t("errors.none", days=ERROR_DAYS)
@@ -350,7 +349,7 @@ def _forms(visit: Visit, view: OneKeyView) -> Html:
                         " ",
                         t("keys.last_used"),
                         ": ",
-                        ago(t, utc_time(view.last_used), visit.now),
+                        ago(t, view.last_used, visit.now),
                     ),
                 ),
                 text_field(

@@ -20,7 +20,6 @@ from counterfoil.console.display import (
     section,
     table,
     translated,
-    utc_time,
 )
 from counterfoil.console.forms import FORM_FIELD
 from counterfoil.console.layout import notice
@@ -78,7 +77,7 @@ def latest_load_path(visit: Visit) -> str:
 def draw(visit: Visit, view: list[LoadRow]) -> PageContent:
     t = visit.t
     cells: dict[str, Callable[[LoadRow], Child]] = {
-        "load.started": lambda load: element("a", moment(utc_time(load.started_at)), href=f"/loads/{load.number}"),
+        "load.started": lambda load: element("a", moment(load.started_at), href=f"/loads/{load.number}"),
         "state": lambda load: load_badge(visit, load),
         "load.took": lambda load: duration(t, (load.finished_at or load.seen_at) - load.started_at),
         "load.rejected": _rejected,
@@ -132,8 +131,8 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
     facts: list[tuple[str, Child]] = [
         (t("load.source"), name_of(load.source)),
         (t("state"), load_badge(visit, load)),
-        (t("load.started"), moment(utc_time(load.started_at))),
-        (t("load.finished_at"), moment(utc_time(load.finished_at))),
+        (t("load.started"), moment(load.started_at)),
+        (t("load.finished_at"), moment(load.finished_at)),
         (t("load.lines"), number(load.lines)),
         (t("load.changed"), number(load.changed)),
         (t("load.rejected"), number(load.rejected)),

@@ -1,7 +1,8 @@
-"""Requests: a search by request ID, key, route, status, error, duration and time."""
+"""Requests: a search by ID, key, route, status, error, duration and time; and the disclosures of personal data."""
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
@@ -9,27 +10,30 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from counterfoil.console.display import (
+    PageColumn,
+    ago,
     badge,
     fields,
     key_link,
     list_table,
     moment,
     name_of,
+    number,
     section,
     status_badge,
+    table,
     translated,
-    utc_time,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import console_json, csv_lines
-from counterfoil.views.requests import columns, find
+from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
@@ -221,7 +225,7 @@ def _search(visit: Visit, view: RequestsView) -> Html:
 def _one_request(visit: Visit, request: RecordedRequest, labels: dict[str, str]) -> Html:
     t, error = visit.t, request.error
     pairs: list[tuple[str, Child]] = [
-        (t("time"), moment(utc_time(request.at))),
+        (t("time"), moment(request.at)),
         (t("key"), key_link(request.key_id, labels.get(request.key_id))),
         (t("route"), element("code", request.route)),
         (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
@@ -336,3 +340,148 @@ def csv(visit: Visit, view: RequestsView) -> CsvExport:
 
 
 PAGE = ConsolePage(name="requests", read=read, draw=draw, as_json=as_json, csv=csv)
+
+
+# --- personal data --------------------------------------------------------------------
+
+
+DAYS = 90
+# The sums per key cover at most this many disclosures, so that the page stays fast.
+MOST_SUMMED = 5_000
+
+
+class KeyDisclosures(Struct, frozen=True):
+    """The disclosures to one key. A member who was read twice counts twice."""
+
+    key_id: str
+    requests: int
+    members: int
+    last: RecordedRequest
+
+
+class PersonalView(Struct, frozen=True, kw_only=True):
+    """The data of the page. `is_partial` is true if there are more disclosures than the sums cover."""
+
+    key_id: str | None
+    by_key: list[KeyDisclosures]
+    is_partial: bool
+    disclosures: list[RecordedRequest]
+    next: str | None
+    labels: dict[str, str]
+
+
+def read_personal(visit: Visit) -> PersonalView:
+    key_id = visit.query.get("key") or None
+    listed, following = _disclosures(visit, key_id, position(visit.query.get("before", "")), PER_PAGE)
+    summed, more = _disclosures(visit, key_id, None, MOST_SUMMED)
+    by_key: defaultdict[str, list[RecordedRequest]] = defaultdict(list)
+    for request in summed:
+        by_key[request.key_id].append(request)
+    sums = [
+        KeyDisclosures(found, len(requests), sum(request.personal_members for request in requests), requests[0])
+        for found, requests in by_key.items()
+    ]
+    return PersonalView(
+        key_id=key_id,
+        by_key=sorted(sums, key=lambda of_key: -of_key.members),
+        is_partial=more is not None,
+        disclosures=listed,
+        next=position_text(following),
+        labels=visit.store.labels(),
+    )
+
+
+def _disclosures(
+    visit: Visit, key_id: str | None, before: RecordPosition | None, limit: int
+) -> tuple[list[RecordedRequest], RecordPosition | None]:
+    wanted = RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS, before=before)
+    return find(visit.store.reads, wanted, limit)
+
+
+def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
+    recorded = columns(view.labels)
+    by_key = [
+        {
+            "keyId": of_key.key_id,
+            "label": view.labels.get(of_key.key_id, ""),
+            "requests": of_key.requests,
+            "members": of_key.members,
+            "last": console_json(recorded, of_key.last),
+        }
+        for of_key in view.by_key
+    ]
+    return {
+        "keyId": view.key_id,
+        "byKey": by_key,
+        "isPartial": view.is_partial,
+        "disclosures": [console_json(recorded, request) for request in view.disclosures],
+        "next": view.next,
+    }
+
+
+def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
+    t = visit.t
+    return PageContent(
+        title=t("personal.title"),
+        lead=element("p", t("personal.lead", days=DAYS)),
+        main=markup(_by_key(visit, view), _disclosed_list(visit, view)),
+        command="counterfoil usage --disclosures" + (f" {shlex.quote(view.key_id)}" if view.key_id else ""),
+    )
+
+
+def _by_key(visit: Visit, view: PersonalView) -> Html:
+    t = visit.t
+    headings = (
+        PageColumn(t("key")),
+        PageColumn(t("requests"), is_number=True),
+        PageColumn(t("personal.members_sum"), is_number=True),
+        PageColumn(t("last")),
+    )
+    rows = [
+        (
+            key_link(of_key.key_id, view.labels.get(of_key.key_id)),
+            number(of_key.requests),
+            number(of_key.members),
+            ago(t, of_key.last.at, visit.now),
+        )
+        for of_key in view.by_key
+    ]
+    partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
+    return section(
+        t("personal.by_key"),
+        table(t("personal.by_key_caption", days=DAYS), headings, rows, empty=t("personal.none")),
+        element("p", t("personal.counted"), class_="muted") if rows else None,
+        partial,
+    )
+
+
+def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
+    t = visit.t
+    if not view.disclosures:
+        return None
+    cells: dict[str, Callable[[RecordedRequest], Child]] = {
+        "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
+        "requests.request_id": lambda request: request_link(request.request_id),
+    }
+    older = (
+        element(
+            "p",
+            element("a", t("requests.older"), href=visit.address("/personal-data", before=view.next), class_="button"),
+            class_="buttons",
+        )
+        if view.next
+        else None
+    )
+    return section(
+        t("personal.list"),
+        list_table(t, t("personal.caption"), disclosures(view.labels), view.disclosures, cells),
+        older,
+    )
+
+
+def personal_csv(visit: Visit, view: PersonalView) -> CsvExport:
+    found, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
+    return CsvExport("personal-data", csv_lines(disclosures(view.labels), found))
+
+
+PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, as_json=personal_json, csv=personal_csv)

@@ -6,7 +6,7 @@ from datetime import date
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import ago, badge, list_table, name_of, number, utc_time
+from counterfoil.console.display import ago, badge, list_table, name_of, number
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
@@ -53,7 +53,7 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
     cells: dict[str, Callable[[ShopActivity], Child]] = {
         "shop": _name,
         "state": lambda shop: badge(t(f"shops.{shop.state}"), KINDS.get(shop.state, "quiet")),
-        "shops.last_bill": lambda shop: ago(t, utc_time(shop.last_bill_at), visit.now),
+        "shops.last_bill": lambda shop: ago(t, shop.last_bill_at, visit.now),
         "shops.days": lambda shop: markup(spark(view.days[shop.shop_id]), " ", number(sum(view.days[shop.shop_id]))),
         "shops.franchise_and_base": lambda shop: markup(
             _or_dash(shop.franchise_id), element("br"), _or_dash(shop.provider_id)

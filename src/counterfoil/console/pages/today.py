@@ -25,7 +25,6 @@ from counterfoil.console.display import (
     table,
     tile,
     tiles,
-    utc_time,
 )
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.shops import silent_rule
@@ -252,7 +251,7 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
     t = visit.t
     cells: dict[str, Callable[[ShopActivity], Child]] = {
         "shop": lambda shop: element("a", name_of(shop.name), href=f"/shops#shop-{shop.shop_id}"),
-        "shops.last_bill": lambda shop: ago(t, utc_time(shop.last_bill_at), visit.now),
+        "shops.last_bill": lambda shop: ago(t, shop.last_bill_at, visit.now),
     }
     shown = [column for column in columns() if column.page in (*cells, "shops.usual_since")]
     return section(t("today.silent"), list_table(t, silent_rule(t), shown, view.silent_shops, cells))

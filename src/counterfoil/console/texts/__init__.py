@@ -7,14 +7,13 @@ differ, or if a name is not used. The Thai texts of messages of other parts, suc
 import re
 from typing import Final, Literal
 
-from counterfoil.console.texts import keys, pages, shell
+from counterfoil.console.texts import keys, pages
 from counterfoil.console.texts.thai import THAI
 from counterfoil.domain.messages import Catalogue, Message
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
 TABLE: Final[dict[str, tuple[str, str]]] = {
-    **shell.TEXTS,
     **pages.TEXTS,
     **keys.TEXTS,
 }
