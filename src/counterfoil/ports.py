@@ -22,6 +22,7 @@ from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import MessageError
 from counterfoil.domain.paging import Listing, Position, StoredCursor
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
 
 # A worker that stops has this many seconds to store its pending counts and request records.
@@ -323,8 +324,17 @@ class Ledger(Protocol):
     def stop_load(self, number: int, changed: int) -> None:
         """Record that a load has ended with an error after it changed this many records, unless it has finished."""
 
-    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
-        """Apply the changes. A bill that was read under outdated facts is not written; its outcome is `FACTS_MOVED`."""
+    def apply(
+        self,
+        changes: Sequence[Change],
+        progress: LoadProgress | None = None,
+        guard: ReplacementGuard | None = None,
+    ) -> list[Outcome]:
+        """Apply the changes. A bill that was read under outdated facts is not written; its outcome is `FACTS_MOVED`.
+
+        With a guard, a record that is another bill than the stored one is not written: its outcome is `OTHER_BILL`. If
+        the guard is exceeded, nothing is written.
+        """
 
     def rewrite_bills(self, most: int) -> bool:
         """Rewrite up to `most` bills under their shop's current facts; return whether there may be more."""

@@ -270,7 +270,7 @@ def test_unused_fields_have_a_fixed_order_and_the_line_of_the_first_record(count
         "unreadable     bill: closedAt   in 1 record, first in stdin line 4",
         "unreadable     bill: lines.qty  in 1 record, first in stdin line 4",
     ]
-    told = counterfoil.json("load", "-", stdin=sent)
+    told = counterfoil.json("load", "-", "--accept-change", stdin=sent)
     assert [(one["field"], one["firstSource"], one["firstLine"]) for one in told["unknownFields"]] == [
         ("amount", "stdin", 5),
         ("closed_at", "stdin", 5),

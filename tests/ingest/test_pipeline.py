@@ -3,7 +3,7 @@
 import json
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
-from counterfoil.domain.changes import Change, Outcome
-from counterfoil.domain.intake import LoadProgress
+from counterfoil.domain.changes import Outcome
 from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
@@ -160,7 +159,7 @@ def test_a_load_that_ends_with_an_error_is_stopped_at_once(
 class LedgerOnALostDisk(SqliteLedger):
     """A ledger that can no longer write anything once a load has begun."""
 
-    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002
+    def apply(self, *given: Any, **named: Any) -> list[Outcome]:  # noqa: ARG002
         raise StoreUnavailable("the disk is lost")
 
     def stop_load(self, number: int, changed: int) -> None:  # noqa: ARG002
@@ -239,8 +238,8 @@ def test_facts_that_change_with_every_batch_do_not_stall_a_load(
 class LedgerThatLosesAShop(SqliteLedger):
     """Deletes a shop without the loader's knowledge, as soon as the loader has to read one of its bills again."""
 
-    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
-        outcomes = super().apply(changes, progress)
+    def apply(self, *given: Any, **named: Any) -> list[Outcome]:
+        outcomes = super().apply(*given, **named)
         if Outcome.FACTS_MOVED in outcomes:
             self._connection.execute("DELETE FROM shops WHERE id = 'sh_1'")
         return outcomes

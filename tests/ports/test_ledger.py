@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import Outcome, PutBill
 from counterfoil.domain.intake import LatestLoad, LoadProgress
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.operator_reads import load_state
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -142,6 +143,46 @@ def test_the_stamp_is_written_in_the_shops_time_zone(open_store: OpenStore) -> N
     open_store.put(shop(timezone="Asia/Tokyo"))
     open_store.put(bill())
     assert open_store.bill()["updatedAt"] == "2026-01-01T09:00:00.001+09:00"
+
+
+def soup(net: int, **fields: Any) -> dict[str, Any]:
+    return bill(lines=[{"name": f"soup for {net}", "qty": 1, "total": net}], amounts={"net": net}, **fields)
+
+
+def guarded(open_store: OpenStore, *records: dict[str, Any], bills: int) -> tuple[list[Outcome], ReplacementGuard]:
+    """Write the records as a part of a load that has had this many other bills; return the outcomes and the guard."""
+    guard = ReplacementGuard(bills=bills)
+    return open_store.ledger.apply([open_store.change(record) for record in records], None, guard), guard
+
+
+def test_another_bill_with_the_same_id_does_not_replace_the_stored_one(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(soup(100))
+    outcomes, guard = guarded(open_store, soup(300), bill("b_2"), bills=9)
+    assert (outcomes, guard.others, guard.is_exceeded) == ([Outcome.OTHER_BILL, ADDED], 1, False)
+    assert (open_store.bill()["amounts"]["net"], open_store.bill("b_2")["id"]) == (100, "b_2")
+
+
+def test_nothing_of_a_batch_is_written_if_too_many_bills_would_be_replaced(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(soup(100))
+    _, guard = guarded(open_store, soup(300), bill("b_2"), bills=0)
+    assert guard.is_exceeded
+    assert (open_store.bill()["amounts"]["net"], open_store.bill("b_2")) == (100, None)
+    assert open_store.put(bill("b_2")) == [ADDED]
+
+
+def test_another_bill_in_the_same_batch_is_noticed(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    outcomes, _ = guarded(open_store, soup(100), soup(300), bills=20)
+    assert outcomes == [ADDED, Outcome.OTHER_BILL]
+
+
+def test_a_correction_and_a_higher_revision_replace_the_stored_bill(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(soup(100))
+    outcomes, guard = guarded(open_store, soup(100, cashier="Noi"), soup(300, rev=1), bills=0)
+    assert (outcomes, guard.moved + guard.others) == ([CHANGED, CHANGED], 0)
 
 
 # --- history -----------------------------------------------------------------

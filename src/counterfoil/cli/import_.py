@@ -21,7 +21,7 @@ from counterfoil.cli.import_output import (
     write_records,
 )
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
-from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE
+from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE, accept_change
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import echo, print_message, print_note
@@ -67,6 +67,7 @@ class ImportRequest(Struct, kw_only=True):
     full: bool
     skip_rejected: bool
     expect_net: tuple[ExpectedNet, ...]
+    accept_change: bool
     batch: int | None
     store: str | None
     as_json: bool
@@ -196,6 +197,11 @@ class FilesReading:
 @click.option("--full", is_flag=True, help="Read the whole database again.")
 @click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
 @expect_net_option
+@click.option(
+    "--accept-change",
+    is_flag=True,
+    help="With --load: accept a sudden change as normal, also if bills are replaced by other ones.",
+)
 @setting_option("batch")
 @store_option
 @json_option
@@ -214,7 +220,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     Importing the same export again changes nothing. Exit status: 0 if
     no rows were rejected, 3 if some were, or if the bills do not add up or differ
     from the totals that the export states, 6 (only with --load) if
-    the records were loaded but differ sharply from those of earlier loads, 1 if
+    the records were loaded but differ sharply from those of earlier loads, or the load
+    was stopped because stored bills would be replaced by others, 1 if
     the import failed or the net is not the one of --expect-net, 130 if it was
     interrupted.
     """
@@ -319,8 +326,11 @@ def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: Imp
     if request.with_shops:
         found = without_known_shops(settings, found, is_check=request.is_check)
     records = converted(found, tally, rejects)
-    report = load_records(settings, records, _source_name(request), tally, is_check=request.is_check)
-    rejected = tally.rejected.total() + report.summary.rejected.total()
+    name, is_check = _source_name(request), request.is_check
+    report = load_records(settings, records, name, tally, is_check=is_check, is_guarded=not request.accept_change)
+    if request.accept_change and not (is_check or report.interrupted):
+        report.accepted = accept_change(settings)
+    rejected = tally.rejected.total() + report.summary.rejected.total() + report.is_stopped
     if not (request.is_check or report.interrupted):
         _save_progress(request, reading, rejected)
     return Conversion(
@@ -328,7 +338,7 @@ def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: Imp
         rejected=rejected,
         totals=report.summary.totals,
         show=lambda _: print_load(report, tally, as_json=request.as_json),
-        has_alarms=bool(report.alarms),
+        has_alarms=bool(report.alarms) or report.is_stopped,
         is_interrupted=report.interrupted,
     )
 
@@ -377,6 +387,8 @@ def _check_options(ctx: click.Context, request: ImportRequest) -> None:
 def _check_destination(ctx: click.Context, request: ImportRequest) -> None:
     if request.is_check and (request.output != STANDARD_OUTPUT or request.rejects):
         raise click.UsageError("--check writes no files. Leave out --output and --rejects.", ctx)
+    if request.accept_change and not request.is_load:
+        raise click.UsageError("--accept-change needs --load.", ctx)
     if request.is_load and request.output != STANDARD_OUTPUT:
         raise click.UsageError("Use --load or --output, not both.", ctx)
     if request.as_json and not request.is_load and not request.is_check and request.output == STANDARD_OUTPUT:

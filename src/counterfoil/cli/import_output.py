@@ -127,12 +127,18 @@ def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_che
 
 
 def load_records(
-    settings: Settings, records: Iterable[ImportedRecord], name: str, tally: ImportTally, *, is_check: bool
+    settings: Settings,
+    records: Iterable[ImportedRecord],
+    name: str,
+    tally: ImportTally,
+    *,
+    is_check: bool,
+    is_guarded: bool,
 ) -> LoadReport:
     """Load the records, or only check them, and return the report."""
     rejects = RejectExamples() if is_check else new_rejects_file(settings, name)
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records, tally))
-    run_load(settings, report)
+    run_load(settings, report, is_guarded=is_guarded)
     return report
 
 

@@ -77,7 +77,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--accept-change",
     is_flag=True,
-    help="Accept a sudden change in this load as normal. Without SOURCE, accept the change in the latest loads.",
+    help="Accept a sudden change in this load as normal, also if bills are replaced by other ones. "
+    "Without SOURCE, accept the change in the latest loads.",
 )
 @expect_net_option
 @click.option(
@@ -105,8 +106,9 @@ def command(
     Loading the same records twice is safe. To resume an interrupted load, run
     the same command again. Exit status: 0 if all lines were loaded, 3 if some
     lines or links were rejected, 6 if the records were loaded but differ sharply from those
-    of earlier loads, 1 if the load failed or the net is not the one of --expect-net,
-    130 if it was interrupted.
+    of earlier loads, or the load was stopped because stored bills would be replaced by
+    others, 1 if the load failed or the net is not the one of --expect-net, 130 if it was
+    interrupted.
     """
     settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
@@ -155,7 +157,7 @@ def _load(settings: Settings, given: LoadOptions, *, quiet: bool = False) -> int
         quarantines=quarantine is not None,
     )
     try:
-        run_load(settings, report, strict=given.strict)
+        run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
     except (SourceError, StoreUnavailable) as error:
         if not (quarantine and isinstance(error, SourceError) and records.unreadable):
             if report.summary.lines:
@@ -192,7 +194,7 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
 def _exit_status(report: LoadReport) -> int:
     if report.interrupted:
         return INTERRUPTED
-    if report.alarms:
+    if report.alarms or report.is_stopped:
         return SUDDEN_CHANGE
     return SOME_REJECTED if report.summary.rejected or report.quarantined or report.records.refused else 0
 

@@ -9,10 +9,21 @@ from counterfoil.cli.terminal import echo, print_fields, print_json
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import IntakeAlarm, describe
+from counterfoil.domain.messages import Message
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
 from counterfoil.ingest.sources import ACCEPTED_NAMES
-from counterfoil.text import counted
+from counterfoil.text import counted, printable
+
+WOULD_REPLACE = Message(
+    "would_replace",
+    "The load was stopped: {count} of {total:bill} would replace a stored bill by another one ({moved} on another day, "
+    "the others with other lines and another total). None of them was replaced. If the POS begins again with the same "
+    "numbers every day, in every shop or at every till, join the day, the shop or the till to bill.id in the mapping. "
+    "If the change is intended, repeat the command with --accept-change.",
+)
+HAS_MOVED = Message("has_moved", "Warning: {count:stored bill} moved to another day:")
 
 OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
@@ -51,6 +62,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
     summary = report.summary
     if not summary.lines and not report.interrupted:
         yield "No records were found in the delivery."
+    yield from replacement_notes(summary.guard)
     if report.check:
         yield "Nothing was written. Run the same command without --check to load the records."
     elif report.interrupted:
@@ -65,6 +77,27 @@ def _notes(report: LoadReport) -> Iterator[str]:
             "The records differ sharply from those of earlier loads. Check the POS export. "
             f"If the change is intended, {accept}."
         )
+
+
+def replacement_notes(guard: ReplacementGuard) -> Iterator[str]:
+    """Yield the sentences about stored bills that were or would be replaced by other ones."""
+    if not (guard.moved or guard.others):
+        return
+    if guard.is_exceeded:
+        yield str(WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, moved=guard.moved))
+    elif guard.moved:
+        yield str(HAS_MOVED(count=guard.moved))
+    for bill in guard.first:
+        if guard.is_exceeded or bill.reason == "moved":
+            days = f"stored on {bill.stored_day or 'no day'}, in this delivery on {bill.day or 'no day'}"
+            yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {days}"
+    if guard.others and not guard.is_exceeded:
+        yield "To replace the bills that were rejected, load the rejects file with --accept-change."
+
+
+def replacement_view(guard: ReplacementGuard) -> dict[str, object]:
+    """Return the bills that were or would be replaced by other ones, as `--json` prints them."""
+    return {"stopped": guard.is_exceeded, "moved": guard.moved, "otherBills": guard.others, "first": guard.first}
 
 
 def _hints(report: LoadReport) -> Iterator[str]:
@@ -121,6 +154,7 @@ def report_view(report: LoadReport) -> dict[str, object]:
         "linesPerSecond": round(report.per_second),
         "interrupted": report.interrupted,
         "totals": summary.totals.report(),
+        "replacements": replacement_view(summary.guard),
         **field_view(summary.fields),
         **file_view(report.records, report.quarantined),
         "alarms": alarm_view(report.alarms),

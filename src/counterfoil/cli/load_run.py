@@ -79,6 +79,11 @@ class LoadReport(Struct, kw_only=True):
         return [] if self.accepted else self.summary.alarms
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether the load was stopped, because it would have replaced many stored bills by other ones."""
+        return self.summary.guard.is_exceeded
+
+    @property
     def check(self) -> bool:
         return isinstance(self.rejects, RejectExamples)
 
@@ -92,10 +97,13 @@ def run_load(
     report: LoadReport,
     *,
     strict: bool = False,
+    is_guarded: bool = True,
     is_beside: bool = False,
     on_batch: Callable[[Ledger], None] = lambda _: None,
 ) -> None:
     """Run the load and complete the report, even if the load fails.
+
+    Unless `is_guarded` is false, the load stops before it replaces many stored bills by other ones.
 
     A load beside another one of this process shows no progress and starts no processes, which have to be forked before
     the first store is opened.
@@ -130,6 +138,7 @@ def run_load(
                 settings.batch,
                 show,
                 strict=strict,
+                is_guarded=is_guarded,
                 finishes_damaged=report.quarantines,
                 pool=pool,
             )

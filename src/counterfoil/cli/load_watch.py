@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.cli.load_report import print_report
+from counterfoil.cli.load_report import print_report, replacement_notes
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import echo, print_message
@@ -120,7 +120,30 @@ class StoreLoader:
         self._latest = self._retried(lambda: self._load(files, is_beside=is_beside))
         if self._failure:
             raise self._failure
-        return self._latest is not None and not self._latest.interrupted
+        if self._latest is None or self._latest.interrupted:
+            return False
+        return self._hold(files, self._latest, is_beside=is_beside)
+
+    def _hold(self, files: FileSet, report: LoadReport, *, is_beside: bool) -> bool:
+        """If the load was stopped, let the files that would replace stored bills by other ones be quarantined.
+
+        Of several files, each is loaded alone, because the others should not wait for the one that was stopped.
+        """
+        if not report.is_stopped:
+            return True
+        if len(files.files) == 1:
+            (file,) = files.files
+            notes = " ".join(line.strip() for line in replacement_notes(report.summary.guard))
+            files.damage[file.path] = f"{file.name} was not loaded. {notes}"
+            return True
+        for file in files.files:
+            alone = FileSet(file.name, [file], files.max_reject_score)
+            if not self.load(alone, is_beside=is_beside):
+                return False
+            files.damage |= alone.damage
+            if self._latest and file is not files.files[-1]:
+                print_report(self._latest, self._options.as_json)
+        return True
 
     def report(self, files: int, quarantined: list[Path], *, loaded: FileSet | None) -> None:
         if loaded and self._latest:

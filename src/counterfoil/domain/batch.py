@@ -38,6 +38,7 @@ from counterfoil.domain.changes import (
 )
 from counterfoil.domain.control_totals import figures_of, lines_amount
 from counterfoil.domain.members import template_of
+from counterfoil.domain.replacements import ReplacementGuard, implausible
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
 
@@ -175,8 +176,25 @@ class Batch:
         self._stored_days = {key: row.bill_day for key, row in self.bills.items()}
         self._stored_franchises = {row.number: row.franchise_id for row in self.shops.values()}
         self._stored_members = {(row.provider_id, row.token) for row in stored}
+        self._guard: ReplacementGuard | None = None
+        self._bodies: dict[tuple[int, str], bytes] = {}
+
+    def bills_to_compare(self, changes: Iterable[Prepared]) -> list[tuple[int, str]]:
+        """Return the stored bills that the changes may replace, so that their bodies are needed for `compare_with`."""
+        if not self.bills:
+            return []
+        numbers = {row.shop_id: row.number for row in self.shops.values()}
+        bills = [one for one in changes if isinstance(one, EncodedBill)]
+        keys = [(key, one) for one in bills if (key := (numbers.get(one.shop_id, 0), one.bill_id)) in self.bills]
+        return list(dict.fromkeys([key for key, one in keys if _is_replaced(self.bills[key], one)]))
+
+    def compare_with(self, guard: ReplacementGuard, bodies: Iterable[tuple[int, str, bytes]]) -> None:
+        """Let the guard see which bills would be replaced, given the bodies of those that are stored."""
+        self._guard = guard
+        self._bodies = {(shop, bill_id): body for shop, bill_id, body in bodies}
 
     def apply(self, changes: Iterable[Prepared]) -> list[Outcome]:
+        """Apply the changes in memory, and return their outcomes."""
         return [
             self._put_bill(one)
             if isinstance(one, EncodedBill)
@@ -319,8 +337,21 @@ class Batch:
             known.settled = known.settled or settled != (known.trading_day, known.rev, known.withheld)
             known.trading_day, known.rev, known.withheld = settled
             return Outcome.UNCHANGED
+        if self._guard and self._is_other_bill(self._guard, known, change):
+            return Outcome.OTHER_BILL
         self.bills[key] = _written(shop.number, change, self.stamp)
         return Outcome.CHANGED
+
+    def _is_other_bill(self, guard: ReplacementGuard, known: BillRow, change: EncodedBill) -> bool:
+        """Tell the guard if the bill would be replaced implausibly; return whether the change is another bill."""
+        if not _is_replaced(known, change):
+            return False
+        # A bill that an earlier line of the batch has written has its body in memory.
+        body = self._bodies.get((known.shop, known.bill_id)) if known.body is None else known.body
+        replaced = None if body is None else implausible(body, change)
+        if replaced:
+            guard.add(replaced)
+        return replaced is not None and replaced.reason == "other_bill"
 
     def _remove_bill(self, ready: PreparedChange, change: RemoveBill) -> Outcome:
         shop = self.shops.get(change.shop_id)
@@ -434,6 +465,12 @@ def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
 def _stamp_field(stamp: int, zone: tzinfo) -> bytes:
     """Return `updatedAt` as JSON. The result is cached, because all bills of a batch have the same stamp."""
     return b'"updatedAt":"%b"' % iso(stamp, zone).encode()
+
+
+def _is_replaced(known: BillRow, change: EncodedBill) -> bool:
+    """Return whether the change replaces the bill without being a higher revision of it."""
+    is_revision = change.rev is not None and (known.rev is None or change.rev > known.rev)
+    return change.digest != known.digest and not is_revision
 
 
 def _is_late(rev: float | None, known: float | None) -> bool:

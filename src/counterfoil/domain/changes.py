@@ -126,6 +126,7 @@ class Outcome(Enum):
     REMOVED = "removed"
     UNKNOWN_SHOP = "unknown_shop"
     FACTS_MOVED = "facts_moved"
+    OTHER_BILL = "other_bill"
 
 
 # --- rows, as a ledger reads them under the write lock and writes them back --

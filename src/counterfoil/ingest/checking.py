@@ -7,6 +7,7 @@ from typing import Any
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.conversion import BillConverter
@@ -38,7 +39,12 @@ class CheckingLedger:
     def stop_load(self, number: int, changed: int) -> None:
         """Do nothing: a check is not recorded as a load."""
 
-    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002
+    def apply(
+        self,
+        changes: Sequence[Change],
+        progress: LoadProgress | None = None,  # noqa: ARG002 - a check is not recorded as a load
+        guard: ReplacementGuard | None = None,  # noqa: ARG002 - a check does not read the stored bills
+    ) -> list[Outcome]:
         for change in changes:
             if isinstance(change, PutShop):
                 self._delivered[change.shop.shop_id] = KnownFacts(0, change.facts)

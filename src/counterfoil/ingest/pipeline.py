@@ -37,6 +37,7 @@ from counterfoil.domain.intake import (
     RejectedRows,
     with_load,
 )
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
 from counterfoil.ingest.converters import ConverterPool, Converters
@@ -49,6 +50,7 @@ from counterfoil.ingest.fields import (
     lacks_amounts,
 )
 from counterfoil.ingest.lines import (
+    OTHER_BILL,
     UNKNOWN_FIELD,
     UNKNOWN_SHOP,
     UNREADABLE_VALUE,
@@ -72,6 +74,10 @@ MAX_FIELDS = 10
 MAX_KNOWN_SHOPS = 10_000
 
 
+# The reasons for which a ledger rejects a bill.
+_REJECTED = {Outcome.UNKNOWN_SHOP: UNKNOWN_SHOP, Outcome.OTHER_BILL: OTHER_BILL}
+_RETRIED_OR_REJECTED = {Outcome.FACTS_MOVED, *_REJECTED}
+
 _FIELD_PATH = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*(\.[A-Za-z_$][A-Za-z0-9_$-]*)*")
 _LONG_NUMBER = re.compile("[0-9]{5}")
 
@@ -87,6 +93,8 @@ class Summary(Struct, kw_only=True):
     rejects_file: str | None = None
     totals: ControlTotals = field(default_factory=ControlTotals)
     """What the bills add up to that were not rejected, whether they change the store or not."""
+    guard: ReplacementGuard = field(default_factory=ReplacementGuard)
+    """The stored bills that would be replaced by other ones. If there are too many, the load was stopped."""
     alarms: list[IntakeAlarm] = field(default_factory=list)
     """Sudden changes in this load compared with earlier loads."""
 
@@ -195,9 +203,12 @@ class Pipeline:
         *,
         strict: bool = False,
         finishes_damaged: bool = False,
+        is_guarded: bool = False,
         pool: ConverterPool | None = None,
     ) -> None:
         self._strict = strict
+        # If true, the load is stopped before it replaces many stored bills by other ones.
+        self._is_guarded = is_guarded
         # If true, a load counts as finished even if a file was damaged, because the file is moved to quarantine.
         self._finishes_damaged = finishes_damaged
         self._ledger = ledger
@@ -234,10 +245,14 @@ class Pipeline:
             self._write(batch, summary)
             self._rejects.flush()
             self._on_progress(summary)
-        self._progress.finished = self._damage is None or self._finishes_damaged
+        is_stopped = summary.guard.is_exceeded
+        self._progress.finished = (self._damage is None or self._finishes_damaged) and not is_stopped
         self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
         self._apply([], summary)
-        summary.alarms = self._compare(summary.counts())
+        if is_stopped:
+            self._ledger.stop_load(self._progress.number, summary.changed)
+        else:
+            summary.alarms = self._compare(summary.counts())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
@@ -364,6 +379,10 @@ class Pipeline:
         """
         while batch.lines:
             outcomes = self._apply(batch.changes, summary)
+            if summary.guard.is_exceeded:
+                # The rest of the source is only compared, to say how many bills would be replaced.
+                summary.totals.add(_bills(batch.changes))
+                return
             self._source.reject_score = max(0, self._source.reject_score - 100 * len(outcomes))
             to_retry = self._count_outcomes(batch, outcomes, summary)
             if batch.has_shops:
@@ -374,7 +393,7 @@ class Pipeline:
     def _count_outcomes(self, batch: _Batch, outcomes: list[Outcome], summary: Summary) -> _Batch:
         """Count the outcomes of a batch; return the changes that have to be retried."""
         to_retry = _Batch()
-        if Outcome.FACTS_MOVED in outcomes or Outcome.UNKNOWN_SHOP in outcomes:
+        if not _RETRIED_OR_REJECTED.isdisjoint(outcomes):
             outdated: set[RecordKey] = set()
             for line, change, outcome in zip(batch.lines, batch.changes, outcomes, strict=True):
                 if outcome is Outcome.FACTS_MOVED or change.key in outdated:
@@ -387,8 +406,8 @@ class Pipeline:
                         to_retry.add_change(line, encoded_bill(changed) if isinstance(changed, PutBill) else changed)
                     except Rejected as rejected:
                         self._reject(line, rejected, summary)
-                elif outcome is Outcome.UNKNOWN_SHOP:
-                    self._reject(line, Rejected(UNKNOWN_SHOP), summary)
+                elif reason := _REJECTED.get(outcome):
+                    self._reject(line, Rejected(reason), summary)
                 else:
                     summary.outcomes[outcome.value] += 1
                     summary.totals.add(_bills([change]))
@@ -412,8 +431,9 @@ class Pipeline:
         progress.rejected = reasons.total()
         progress.reasons = dict(reasons)
         progress.rejects_file = printable(self._rejects.path.name) if self._rejects.used else None
-        outcomes = self._ledger.apply(changes, progress)
-        progress.mark_stored()
+        outcomes = self._ledger.apply(changes, progress, summary.guard if self._is_guarded and changes else None)
+        if not (changes and summary.guard.is_exceeded):
+            progress.mark_stored()
         return outcomes
 
     def _facts(self, shop_id: str) -> KnownFacts | None:

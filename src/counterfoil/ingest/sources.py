@@ -208,19 +208,19 @@ class FileSet(Source):
     """
 
     def __init__(self, name: str, files: Sequence[File], max_reject_score: int = 0) -> None:
-        self._files = files
+        self.files = files
         self.max_reject_score = max_reject_score
         super().__init__(name, 2 * sum(file.total or 0 for file in files))
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
         self.empty = []
-        for file in self._files:
+        for file in self.files:
             file.on_read = self._on_file_read
         damage = Damage()
         only_bills = set()
         for bills in (False, True):
-            for file in self._files:
+            for file in self.files:
                 self.reject_score = 0
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 if bills and file in only_bills:

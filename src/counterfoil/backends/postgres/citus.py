@@ -201,6 +201,7 @@ _WRITER_IS_GONE = """
 """
 
 _BILLS = "SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM bills WHERE shop = %s AND id = ANY(%s)"
+_BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
 _BILL = (
     "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
 )
@@ -321,6 +322,13 @@ class DistributedLedger(PostgresLedger):
             if ids:
                 found = self._line().execute(_BILLS, (shop.number, ids), binary=True)
                 yield from starmap(BillRow, all_rows(found))
+
+    def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[tuple[int, str, bytes]]:
+        return [
+            row
+            for shop, of_shop in _grouped(keys)
+            for row in self._line().execute(_BODIES, (shop, [bill_id for _, bill_id in of_shop]), binary=True)
+        ]
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return the stored members. All bases are searched, because a member may have moved.

@@ -40,6 +40,7 @@ from counterfoil.domain.changes import (
     account_values,
 )
 from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ports import StoreMismatch, wrong_secret
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -69,6 +70,10 @@ _BILLS = """
     FROM unnest(%b::text[], %b::text[]) AS asked (shop_id, id)
     JOIN shops ON shops.id = asked.shop_id
     JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
+"""
+_BODIES = """
+    SELECT bills.shop, bills.id, bills.body FROM unnest(%s::integer[], %s::text[]) AS asked (shop, id)
+    JOIN bills ON bills.shop = asked.shop AND bills.id = asked.id
 """
 _ADD_BILLS = """
     INSERT INTO bills
@@ -240,12 +245,21 @@ class PostgresLedger:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             connection.execute(_STOP_LOAD, (self._now_ms() if self._now_ms else None, changed, number))
 
-    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
+    def apply(
+        self,
+        changes: Sequence[Change],
+        progress: LoadProgress | None = None,
+        guard: ReplacementGuard | None = None,
+    ) -> list[Outcome]:
         ready = prepared(changes)
         needed = needed_rows(ready)
         with self._writing():
             batch, now = self._open(needed)
+            if guard:
+                batch.compare_with(guard, self._bodies(batch.bills_to_compare(ready)))
             outcomes = batch.apply(ready)
+            if guard and not guard.may_write(len(needed.bills)):
+                return outcomes
             self._write(batch)
             self._publish(batch.stamp)
             if progress:
@@ -361,6 +375,12 @@ class PostgresLedger:
             {row[:3]: row[3] for row in all_rows(removals)},
         )
         return batch, now
+
+    def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[tuple[int, str, bytes]]:
+        """Return the bodies of stored bills, with their keys."""
+        if not keys:
+            return []
+        return self._line().execute(_BODIES, columns(keys), binary=True).fetchall()
 
     def _write(self, batch: Batch) -> None:
         self._write_small_tables(batch)

@@ -30,6 +30,7 @@ from counterfoil.domain.changes import (
     account_values,
 )
 from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ports import Clock, wrong_secret
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
@@ -65,6 +66,9 @@ _SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
 _BILLS = """
     WITH asked (shop, id) AS (VALUES {keys})
     SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM asked CROSS JOIN bills USING (shop, id)
+"""
+_BODIES = """
+    WITH asked (shop, id) AS (VALUES {keys}) SELECT shop, id, body FROM asked CROSS JOIN bills USING (shop, id)
 """
 # Four of the parameters are "" instead of None: see `_new_bills`.
 _ADD_BILL = """
@@ -170,12 +174,21 @@ class SqliteLedger:
         with translated(), writing(self._connection, STOP_SEC):
             self._connection.execute(_STOP_LOAD, (self._clock.now_ms(), changed, number))
 
-    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
+    def apply(
+        self,
+        changes: Sequence[Change],
+        progress: LoadProgress | None = None,
+        guard: ReplacementGuard | None = None,
+    ) -> list[Outcome]:
         ready = prepared(changes)
         needed = needed_rows(ready)
         with translated(), writing(self._connection, WAIT_SEC["books"]):
             batch = self._open(needed)
+            if guard:
+                batch.compare_with(guard, self._found(_BODIES, batch.bills_to_compare(ready)))
             outcomes = batch.apply(ready)
+            if guard and not guard.may_write(len(needed.bills)):
+                return outcomes
             self._write(batch)
             if progress:
                 self._save(progress)

@@ -340,6 +340,7 @@ THAI: Final[dict[str, str]] = {
     "reject.no_base": "เป็นสมาชิกที่ไม่มี providerId",
     "reject.unknown_shop": "เป็นบิลของร้านที่ยังไม่ได้นำเข้า",
     "reject.too_long": "ยาวเกิน 2 MiB",
+    "reject.other_bill": "มีรหัสตรงกับบิลที่เก็บไว้แล้ว แต่มีรายการและยอดรวมต่างออกไป",
     "reject.too_large": "ใช้พื้นที่เกิน 512 KiB หรือมีชื่อช่องทางหรือระดับสมาชิกยาวเกิน 4 KiB",
     "reject.unknown_field": "มีฟิลด์ที่ไม่รู้จัก (--strict)",
     "reject.unreadable_value": "มีค่าที่อ่านไม่ได้ (--strict)",

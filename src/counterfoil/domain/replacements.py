@@ -1,0 +1,104 @@
+"""Notices that a load would replace stored bills by other ones, because bill numbers start again or an export is cut.
+
+A stored bill normally keeps its day and some of its lines or its total. If a record changes them, the bill either
+moved to another day, or the record is another bill with the same ID. A few bills may move in a load, and are named;
+another bill is rejected. If there are more than a few, the load writes nothing more.
+"""
+
+from typing import Literal
+
+from msgspec import Struct, json
+
+from counterfoil.domain.changes import EncodedBill
+
+# A load may have this many such bills, but not more than this share of its bills.
+MAX_REPLACED, MAX_SHARE = 5, 10
+# At most this many bills are named.
+MAX_NAMED = 5
+_MIDNIGHT = "T00:00:00"
+
+Reason = Literal["moved", "other_bill"]
+
+
+class _Line(Struct):
+    id: str | None = None
+    name: str | None = None
+    qty: float | None = None
+
+
+class _Net(Struct):
+    net: float | None = None
+
+
+class _StoredBill(Struct, rename="camel"):
+    """The fields of a published bill that are compared."""
+
+    amounts: _Net
+    items: list[_Line]
+    timestamp: str | None = None
+    bill_date: str | None = None
+
+
+_decode = json.Decoder(_StoredBill).decode
+
+
+class ReplacedBill(Struct, frozen=True, rename="camel"):
+    """A stored bill that would be replaced implausibly, with its day and the day that it would get."""
+
+    shop_id: str
+    bill_id: str
+    reason: Reason
+    stored_day: str | None
+    day: str | None
+
+
+def implausible(stored: bytes, change: EncodedBill) -> ReplacedBill | None:
+    """Return the bill if the change would replace it implausibly, or None if it is a correction of the stored bill."""
+    old, new = _decode(stored), _decode(change.body)
+    old_lines, new_lines = _lines(old), _lines(new)
+    is_same_total = old.amounts.net == new.amounts.net
+    if old_lines and new_lines:
+        # The second half of a bill may state the total of the whole bill. Then its lines do not add up to it.
+        *_, from_lines, _ = change.figures
+        is_other = old_lines.isdisjoint(new_lines) and (not is_same_total or bool(from_lines))
+    else:
+        is_other = not is_same_total and not _is_same_time(old, new)
+    is_moved = old.bill_date is not None and old.bill_date != new.bill_date
+    if not (is_other or is_moved):
+        return None
+    reason: Reason = "other_bill" if is_other else "moved"
+    return ReplacedBill(change.shop_id, change.bill_id, reason, old.bill_date, new.bill_date)
+
+
+def _lines(bill: _StoredBill) -> set[tuple[str | None, float | None]]:
+    return {(line.id or line.name, line.qty) for line in bill.items}
+
+
+def _is_same_time(old: _StoredBill, new: _StoredBill) -> bool:
+    """Return whether both bills were closed at the same time. Midnight means that only the day is known."""
+    return old.timestamp is not None and old.timestamp == new.timestamp and _MIDNIGHT not in old.timestamp
+
+
+class ReplacementGuard(Struct):
+    """Counts the bills of a load, and those that would be replaced implausibly."""
+
+    bills: int = 0
+    moved: int = 0
+    others: int = 0
+    first: list[ReplacedBill] = []
+    is_exceeded: bool = False
+
+    def add(self, bill: ReplacedBill) -> None:
+        if bill.reason == "moved":
+            self.moved += 1
+        else:
+            self.others += 1
+        if len(self.first) < MAX_NAMED:
+            self.first.append(bill)
+
+    def may_write(self, bills: int) -> bool:
+        """Count the bills of a batch after they were compared; return whether the batch may be written."""
+        self.bills += bills
+        found = self.moved + self.others
+        self.is_exceeded = self.is_exceeded or found > MAX_REPLACED or found * MAX_SHARE > self.bills
+        return not self.is_exceeded

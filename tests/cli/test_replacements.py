@@ -1,0 +1,110 @@
+"""Tests for loads that would replace stored bills by other ones, because numbers start again or a bill is split."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import SHOPS, Command
+
+
+def bill(number: int, day: int = 14, *, dish: str = "Latte", net: float = 65, **fields: Any) -> dict[str, Any]:
+    return {
+        "kind": "bill",
+        "id": str(number),
+        "shopId": "sh_1",
+        "closedAt": f"2026-11-{day:02}T12:{number % 60:02}",
+        "lines": [{"name": dish, "qty": 1, "total": net}],
+        "amounts": {"net": net},
+        **fields,
+    }
+
+
+def day_of_bills(day: int, bills: int = 30) -> list[dict[str, Any]]:
+    return [bill(number, day, dish=f"dish {day}", net=100 * day + number) for number in range(bills)]
+
+
+def delivery(folder: Path, *records: dict[str, Any]) -> Path:
+    path = folder / "delivery.ndjson"
+    path.write_bytes(b"\n".join([SHOPS[0], *(json.dumps(record).encode() for record in records)]))
+    return path
+
+
+def stored_net(counterfoil: Command) -> float:
+    """Return the net of all bills in the store, as a client would add it up."""
+    with closing(sqlite3.connect(counterfoil.store / "books.sqlite3")) as books:
+        bodies = [json.loads(body) for (body,) in books.execute("SELECT body FROM bills")]
+    return float(sum(body["amounts"]["net"] for body in bodies))
+
+
+@pytest.mark.parametrize("batch", [7, 500])
+def test_numbers_that_start_again_stop_the_load_before_a_bill_is_replaced(
+    counterfoil: Command, tmp_path: Path, batch: int
+) -> None:
+    counterfoil("load", delivery(tmp_path, *day_of_bills(14)))
+    before = stored_net(counterfoil)
+    found = counterfoil.json("load", delivery(tmp_path, *day_of_bills(15)), "--batch", batch, status=6)
+    assert found["replacements"] | {"first": []} == {"stopped": True, "moved": 0, "otherBills": 30, "first": []}
+    assert found["changed"] == 0
+    assert stored_net(counterfoil) == before
+    assert counterfoil.json("loads")[0]["state"] == "stopped"
+
+
+def test_days_with_the_same_numbers_in_one_file_are_not_merged(counterfoil: Command, tmp_path: Path) -> None:
+    records = [record for day in range(1, 15) for record in day_of_bills(day)]
+    found = counterfoil.json("load", delivery(tmp_path, *records), status=6)
+    assert found["replacements"]["otherBills"] == 13 * 30
+
+
+def test_a_change_that_is_accepted_replaces_the_bills(counterfoil: Command, tmp_path: Path) -> None:
+    counterfoil("load", delivery(tmp_path, *day_of_bills(14)))
+    found = counterfoil.json("load", delivery(tmp_path, *day_of_bills(15)), "--accept-change")
+    assert found["changed"] == 30
+
+
+def test_higher_revisions_may_replace_everything(counterfoil: Command, tmp_path: Path) -> None:
+    first = [record | {"rev": 1} for record in day_of_bills(14)]
+    second = [record | {"rev": 2} for record in day_of_bills(15)]
+    counterfoil("load", delivery(tmp_path, *first))
+    assert counterfoil.json("load", delivery(tmp_path, *second))["changed"] == 30
+
+
+def test_corrections_of_many_bills_are_loaded(counterfoil: Command, tmp_path: Path) -> None:
+    counterfoil("load", delivery(tmp_path, *day_of_bills(14)))
+    corrected = [record | {"amounts": {"net": record["amounts"]["net"] + 5, "tip": 5}} for record in day_of_bills(14)]
+    assert counterfoil.json("load", delivery(tmp_path, *corrected))["changed"] == 30
+
+
+def test_a_few_bills_may_move_to_another_day_and_are_named(counterfoil: Command, tmp_path: Path) -> None:
+    bills = day_of_bills(14)
+    counterfoil("load", delivery(tmp_path, *bills))
+    moved = [*bills[:-2], *({**record, "closedAt": "2026-11-16T12:00"} for record in bills[-2:])]
+    found = counterfoil.json("load", delivery(tmp_path, *moved))
+    assert (found["changed"], found["replacements"]["moved"]) == (2, 2)
+    assert [one["billId"] for one in found["replacements"]["first"]] == ["28", "29"]
+
+
+def test_the_second_half_of_a_bill_is_rejected_and_can_be_accepted(counterfoil: Command, tmp_path: Path) -> None:
+    bills = day_of_bills(14)
+    counterfoil("load", delivery(tmp_path, *bills))
+    half = bills[-1] | {"lines": [{"name": "Soup", "qty": 1, "total": 50}], "amounts": {"net": 50}}
+    found = counterfoil.json("load", delivery(tmp_path, *bills[:-1], half), status=3)
+    assert (found["changed"], found["reasons"]) == (0, {"other_bill": 1})
+    assert counterfoil.json("load", found["rejectsFile"], "--accept-change")["changed"] == 1
+
+
+def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text(
+        '[dates]\norder = "ymd"\n[shop]\nid = "s"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n',
+        "utf-8",
+    )
+    arguments = ["import", "--format", "csv", "--mapping", mapping, tmp_path / "day.csv", "--load"]
+    for day, options, status in ((14, [], 0), (15, [], 6), (15, ["--accept-change"], 0)):
+        rows = [f"{number},2026-11-{day} 12:{number}0,{day}{number}.00" for number in range(6)]
+        (tmp_path / "day.csv").write_text("\n".join(["No,Date,Total", *rows]), "utf-8")
+        counterfoil(*arguments, *options, status=status)
+    assert stored_net(counterfoil) == sum(150 + number for number in range(6))

@@ -1,0 +1,66 @@
+"""Tests for recognising that a stored bill would be replaced by another one."""
+
+from typing import Any
+
+import pytest
+
+from counterfoil.domain.batch import encoded_bill
+from counterfoil.domain.bills import bill_from
+from counterfoil.domain.changes import EncodedBill, KnownFacts, PutBill
+from counterfoil.domain.replacements import ReplacedBill, ReplacementGuard, implausible
+from counterfoil.domain.shops import shop_from
+
+KNOWN = KnownFacts(1, shop_from({"id": "sh"})[1])
+LATTE, TEA, SOUP = ({"name": name, "qty": 1, "total": total} for name, total in (("L", 65), ("T", 40), ("S", 120)))
+
+
+def encoded(day: str = "14", time: str = "18:05", **record: Any) -> EncodedBill:
+    complete = {"id": "1", "shopId": "sh", "closedAt": f"2026-11-{day}T{time}", **record}
+    return encoded_bill(PutBill(bill_from(complete, KNOWN.facts, str), KNOWN, None))
+
+
+def reason(stored: EncodedBill, new: EncodedBill) -> str | None:
+    found = implausible(stored.body, new)
+    return found.reason if found else None
+
+
+STORED = encoded(lines=[LATTE, TEA], amounts={"net": 105})
+
+CASES = [
+    ("a line is added", None, encoded(lines=[LATTE, TEA, SOUP], amounts={"net": 225})),
+    ("all lines are renamed", None, encoded(lines=[{"name": "Latte", "qty": 1, "total": 105}], amounts={"net": 105})),
+    ("it is voided", None, encoded(lines=[LATTE, TEA], amounts={"net": 0}, void=True)),
+    ("it has no lines any more", None, encoded(amounts={"net": 80})),
+    ("the day is corrected", "moved", encoded("15", lines=[LATTE, TEA], amounts={"net": 105})),
+    ("the day is lost", "moved", encoded("xx", lines=[LATTE, TEA], amounts={"net": 105})),
+    ("the number starts again", "other_bill", encoded("15", lines=[SOUP], amounts={"net": 120})),
+    ("another till has the same number", "other_bill", encoded(time="12:00", lines=[SOUP], amounts={"net": 120})),
+    ("another bill without lines", "other_bill", encoded("15", amounts={"net": 120})),
+    ("the second half of a bill", "other_bill", encoded(lines=[SOUP], amounts={"net": 120})),
+    ("the second half states the whole total", "other_bill", encoded(lines=[SOUP], amounts={"net": 105})),
+]
+
+
+@pytest.mark.parametrize(("expected", "new"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_stored_bill_with_lines(expected: str | None, new: EncodedBill) -> None:
+    assert reason(STORED, new) == expected
+
+
+@pytest.mark.parametrize(("time", "expected"), [("18:05", None), ("19:00", "other_bill"), ("00:00", "other_bill")])
+def test_a_bill_without_lines_is_known_by_its_time_unless_that_is_midnight(time: str, expected: str | None) -> None:
+    stored = encoded(time="00:00" if time == "00:00" else "18:05", amounts={"net": 100})
+    assert reason(stored, encoded(time=time, amounts={"net": 110})) == expected
+
+
+def test_a_bill_that_had_no_day_may_get_one() -> None:
+    assert reason(encoded("xx", lines=[LATTE]), encoded(lines=[LATTE])) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "bills", "may_write"), [(0, 1, True), (1, 10, True), (1, 9, False), (5, 500, True), (6, 500, False)]
+)
+def test_a_load_may_have_five_such_bills_and_a_tenth(found: int, bills: int, may_write: bool) -> None:
+    guard = ReplacementGuard()
+    for number in range(found):
+        guard.add(ReplacedBill("sh", str(number), "moved", "2026-11-14", "2026-11-15"))
+    assert guard.may_write(bills) is may_write
