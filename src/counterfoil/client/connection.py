@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from threading import Lock
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -50,7 +49,7 @@ class Pace:
     def __init__(self, per_min: int | None = None) -> None:
         self._per_min = per_min
         self._sent: deque[float] = deque()
-        self._lock = Lock()
+        self._lock = threading.Lock()
 
     @property
     def has_limit(self) -> bool:

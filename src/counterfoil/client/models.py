@@ -275,10 +275,5 @@ def change(element: dict[str, Any]) -> Change:
     return element  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
-def usage(record: dict[str, Any]) -> Usage:
-    record["rate"]["perMin"]  # Fail here if this field is missing, because the client needs it.
-    return record  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-
 def token(record: dict[str, Any]) -> str:
     return str(record["memberId"])

@@ -112,7 +112,7 @@ _MEMBERS = """
     SELECT page.*, (SELECT body FROM bases WHERE id = $1),
         ($3 = '' OR EXISTS (SELECT 1 FROM members WHERE provider_id = $1 AND token = $3)), horizon.at
     FROM horizon LEFT JOIN LATERAL (
-        SELECT created_at, 0, token, coalesce(form, record) FROM members
+        SELECT created_at, 0, token, form FROM members
         WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
         ORDER BY created_at, token LIMIT $4
     ) AS page ON true
@@ -132,7 +132,7 @@ _BASES_OF = {
 _MEMBER = """
     SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT member.*, bases.body FROM unnest($1::text[]) AS base (id) CROSS JOIN LATERAL (
-            SELECT provider_id, coalesce(form, record) FROM members
+            SELECT provider_id, form FROM members
             WHERE provider_id = ANY($1) AND (provider_id, token) BETWEEN (base.id, $2) AND (base.id, $2)
             ORDER BY provider_id, token LIMIT 1
         ) AS member LEFT JOIN bases ON bases.id = provider_id

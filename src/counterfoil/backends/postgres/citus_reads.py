@@ -63,7 +63,7 @@ _MEMBERS = _PAGE.format(
     identity="token",
     row_id="$3::text",
     rows="""
-        SELECT created_at, 0, token, coalesce(form, record) FROM members
+        SELECT created_at, 0, token, form FROM members
         WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
         ORDER BY created_at, token LIMIT $4
     """,
@@ -71,7 +71,7 @@ _MEMBERS = _PAGE.format(
 # Citus cannot join an array of bases with the members of several shards, so this statement runs once for each base. The
 # comment on `_MEMBER` in books.py explains why base and token are compared as a pair.
 _MEMBER = """
-    SELECT provider_id, coalesce(form, record) FROM members
+    SELECT provider_id, form FROM members
     WHERE provider_id = $1 AND (provider_id, token) BETWEEN ($1, $2) AND ($1, $2)
     ORDER BY provider_id, token LIMIT 1
 """

@@ -126,7 +126,7 @@ _MEMBERS = """
             ORDER BY created_at, token LIMIT 1 OFFSET ?4 - 1
         ), ?3 = '' OR EXISTS (SELECT 1 FROM members WHERE token = ?3 AND provider_id = ?1)
     FROM (
-        SELECT coalesce(form, record) AS form FROM members
+        SELECT form FROM members
         WHERE provider_id = ?1 AND (created_at, token) > (?2, ?3)
         ORDER BY created_at, token LIMIT ?4
     )
@@ -140,7 +140,7 @@ _BASES_OF = {
 }
 _MEMBER_OF = {
     kind: f"""
-    SELECT (SELECT at FROM horizon), base.id, (SELECT body FROM bases WHERE id = base.id), coalesce(form, record)
+    SELECT (SELECT at FROM horizon), base.id, (SELECT body FROM bases WHERE id = base.id), form
     FROM ({bases}) AS base
     CROSS JOIN members INDEXED BY members_by_base ON members.provider_id = base.id AND members.token = ?1 LIMIT 1
 """  # noqa: S608 - contains only constants
