@@ -58,7 +58,9 @@ class Overview(Struct, frozen=True):
     @property
     def is_healthy(self) -> bool:
         """Whether everything that the service needs is in order, even if the service is not running."""
-        return not any(one.status == "fail" and one.check not in ("service", "horizon") for one in self.findings)
+        return not any(
+            finding.status == "fail" and finding.check not in ("service", "horizon") for finding in self.findings
+        )
 
     @property
     def horizon_age_ms(self) -> int | None:

@@ -148,7 +148,7 @@ def _print_differences(report: MoveReport) -> None:
         DisplayColumn("at target", align_right=True),
     ]
     listed = report.differences[:MAX_LISTED]
-    print_table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in listed])
+    print_table(columns, [(found.table, found.group, found.at_source, found.at_target) for found in listed])
     more = len(report.differences) - len(listed)
     echo(
         f"{f'... and {more:,} more. ' if more else ''}The stores differ. "
@@ -164,8 +164,8 @@ def _view(report: MoveReport) -> dict[str, object]:
         "asOf": iso_utc(report.horizon) if report.horizon else None,
         "equal": report.verified,
         "differences": [
-            {"table": one.table, "group": one.group, "atSource": one.at_source, "atTarget": one.at_target}
-            for one in report.differences
+            {"table": found.table, "group": found.group, "atSource": found.at_source, "atTarget": found.at_target}
+            for found in report.differences
         ],
         "opened": report.opened,
         "nothingToDo": report.nothing_to_do,

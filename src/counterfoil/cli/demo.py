@@ -6,11 +6,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 from urllib.parse import quote
 
 import click
@@ -24,13 +24,20 @@ from counterfoil.console.sessions import link_command
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import HOST as CLUSTER_HOST
 from counterfoil.demo.cluster import LocalCluster
-from counterfoil.demo.console import running_console
+from counterfoil.demo.console import (
+    CONSOLE_HOST,
+    LAST_PORT,
+    DemoPorts,
+    chosen_ports,
+    running_console,
+    with_console_port,
+)
 from counterfoil.demo.history import write_history
 from counterfoil.demo.showcase import DemoKey, Showcase, demo_pages, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.domain.access import permissions
 from counterfoil.key_issuing import Randomness
-from counterfoil.machine.addresses import PortReservation, free_port, is_free, is_loopback, url
+from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret
 from counterfoil.machine.process import stop_signals
@@ -40,17 +47,7 @@ from counterfoil.settings import MAX_WORKERS, Settings
 from counterfoil.views.columns import json_row
 from counterfoil.views.keys import columns
 
-LAST_PORT = 65_535
 POLL_SEC = 0.2
-CONSOLE_HOST = "127.0.0.1"
-
-
-class DemoPorts(NamedTuple):
-    """The ports of the demo. If `console` is None, the port is chosen when the console is started."""
-
-    api: int
-    admin: int
-    console: int | None
 
 
 @click.command()
@@ -128,14 +125,14 @@ def command(
             raise click.UsageError(
                 "--cluster cannot be used with --store, --workers or --admin-port, and --host must be 127.0.0.1."
             )
-        with _chosen_ports(CLUSTER_HOST, port, None, console_port) as ports:
+        with chosen_ports(CLUSTER_HOST, port, None, console_port) as ports:
             require_free_ports(CLUSTER_HOST, ports.api, "", 0)
             _serve_cluster(ports, None if empty else plan, seed, as_json)
         return
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     with (
-        _chosen_ports(host, port, admin_port, console_port) as ports,
+        chosen_ports(host, port, admin_port, console_port) as ports,
         stop_signals_as_interrupt(),
         _store_folder(store) as folder,
     ):
@@ -159,7 +156,7 @@ def command(
         # Other commands on the same store, such as `console link`, need the secret that the store was built with.
         create_secret(Path(folder) / "secret", settings.secret)
         bootstrap.prepare(settings)
-        settings = _with_console_port(settings, ports.console, ports.admin)
+        settings = with_console_port(settings, ports.console, ports.admin)
         with running_console(settings) as console:
             write_history(settings, demo, seed)
             link = console.link()
@@ -183,7 +180,7 @@ def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json:
             demo = _fill_store(cluster.settings(), plan) if plan else None
             print_note("starting the nodes.")
             cluster.start_nodes()
-            with running_console(_with_console_port(cluster.settings(), ports.console, ports.api)) as console:
+            with running_console(with_console_port(cluster.settings(), ports.console, ports.api)) as console:
                 with suppress(OSError):
                     _print_cluster_ready(cluster, demo, console.link(), as_json)
                     sys.stdout.flush()
@@ -250,37 +247,6 @@ def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console
             print_page(settings, demo, console)
             print_end("The log follows.")
         sys.stdout.flush()
-
-
-@contextmanager
-def _chosen_ports(host: str, port: int, admin: int | None, console: int | None) -> Iterator[DemoPorts]:
-    """Yield the ports to use. By default, the admin listener has the port after `port`.
-
-    If `port` is 0, a free port is chosen for each port that was not given. The demo reserves these ports while it runs,
-    because it listens on them only after it has created its data. Without the reservation, two demos that start at the
-    same time could choose the same port.
-    """
-    if port:
-        yield DemoPorts(port, admin or (port + 1 if port < LAST_PORT else port - 1), console)
-        return
-    with ExitStack() as reserved:
-
-        def free(on: str) -> int:
-            return reserved.enter_context(closing(PortReservation(on))).port
-
-        yield DemoPorts(free(host), admin or free("127.0.0.1"), console or free(CONSOLE_HOST))
-
-
-def _with_console_port(settings: Settings, chosen: int | None, before: int) -> Settings:
-    """Return the settings with the console's port: `chosen`, the port after `before` if it is free, or any free port.
-
-    This is called just before the console starts, because another program may take a free port at any time.
-    """
-    following = before + 1
-    if chosen is None:
-        is_usable = following <= LAST_PORT and is_free(CONSOLE_HOST, following)
-        chosen = following if is_usable else free_port(CONSOLE_HOST)
-    return replace(settings, console_host=CONSOLE_HOST, console_port=chosen)
 
 
 @contextmanager

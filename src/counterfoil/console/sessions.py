@@ -256,7 +256,7 @@ class Sessions:
     def _make_room(self) -> None:
         """If there are too many sessions, end the one that has been idle the longest."""
         if len(self._by_hash) >= MAX_SESSIONS:
-            del self._by_hash[min(self._by_hash, key=lambda one: self._by_hash[one].seen_us)]
+            del self._by_hash[min(self._by_hash, key=lambda digest: self._by_hash[digest].seen_us)]
 
     def _drop_ended(self) -> None:
         now = self._clock.steady_us()
