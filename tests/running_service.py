@@ -163,16 +163,8 @@ class RunningService:
             self._server = ServerThread(service, self.port)
         return self._server
 
-    def get(
-        self,
-        path: str,
-        key: str | None = None,
-        *,
-        method: str = "GET",
-        headers: dict[str, str] | None = None,
-        **query: Any,
-    ) -> httpx.Response:
-        answer = self.get_unchecked(path, key, method=method, headers=headers, **query)
+    def get(self, path: str, key: str | None = None, *, method: str = "GET", **asked: Any) -> httpx.Response:
+        answer = self.get_unchecked(path, key, method=method, **asked)
         openapi_document(self.settings.prefix).check(path, method, answer)
         return answer
 

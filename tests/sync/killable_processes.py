@@ -161,6 +161,16 @@ class KillableProcesses:
         for who in list(self.running):
             self.kill(who)
 
+    def finish_all(self, version: int) -> None:
+        """Run the loader and the clients to their ends.
+
+        The example client runs twice: the first run only finishes the interrupted pass, and the second run reads the
+        later changes.
+        """
+        for name in ("loader", "puller", "follower", "follower"):
+            self.start(name, version)
+            self.finish(name)
+
     # --- checks ----------------------------------------------------------------------
 
     def assert_nothing_lost_or_doubled(self, version: int) -> None:

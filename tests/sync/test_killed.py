@@ -35,13 +35,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
                 if victim == "server":
                     processes.start("server", version)
             processes.kill("follower")
-        processes.start("loader", version)
-        processes.finish("loader")
-        # The example client runs twice: the first run only finishes the interrupted pass, and the second run reads
-        # the later changes.
-        for client in ("puller", "follower", "follower"):
-            processes.start(client, version)
-            processes.finish(client)
+        processes.finish_all(version)
         processes.assert_nothing_lost_or_doubled(version)
     finally:
         processes.close()

@@ -82,7 +82,9 @@ def test_the_name_of_a_test_is_a_sentence() -> None:
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
     """Every test in the port suite uses the `store` fixture or a fixture that depends on it. No test is skipped."""
     for test in written_in(path):
-        assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors"}, test.name
+        assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors", "usage", "reads"}, (
+            test.name
+        )
     text = path.read_text("utf-8")
     assert not re.search(r"\bskip|\bxfail|importorskip", text)
     assert "sqlite" not in text.lower(), "a port test names a back end"
