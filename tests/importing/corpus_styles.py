@@ -106,8 +106,6 @@ STYLES = [
         "id=Receipt; datetime=Date; gross=Subtotal; tax=Tax; total=Total; tip=Tip; status=Status",
         tax=8,
         tax_on_top=True,
-        expect="Tip",
-        answers={"bill.amounts.net": "Total"},
     ),
     Style(
         "fees deducted",
@@ -329,5 +327,48 @@ STYLES = [
         "id=Bill No; datetime=Date; gross=Subtotal; discount=Discount; total=Net Amount; method=Payment Type; "
         "received=Received; change=Change; status=Status",
         discounts=True,
+    ),
+    Style(
+        "a workbook of bills",
+        "id=Bill No; datetime=Date; gross=Subtotal; tax=Tax; total=Total; tip=Tip; method=Payment; status=Status",
+        tax=7,
+        tax_on_top=True,
+        tips=True,
+        title=("Sales report",),
+        is_workbook=True,
+    ),
+    Style(
+        "a workbook of lines",
+        f"datetime=Date; {ENGLISH_FLAT.replace('date=Date; time=Time; ', '')}; paid=Bill Total; status=Status",
+        is_workbook=True,
+    ),
+    # --- payments
+    Style(
+        "a row for each payment, without a total",
+        "id=Receipt No; datetime=Date; method=Payment Method; amount_paid=Amount; status=Status",
+        splits=True,
+        is_row_per_payment=True,
+    ),
+    Style(
+        "ways of paying as columns, without a total",
+        "id=Receipt No; datetime=Date; way Cash=เงินสด; way Card=บัตรเครดิต; status=Status",
+        splits=True,
+    ),
+    Style(
+        "tips in the payments file, outside the total",
+        "dated_id=Bill No; datetime=Date; total=Total; status=Status",
+        payments="dated_id=Bill No; method=Method; total=Amount; tip=Tip",
+        tips=True,
+        expect="Tip",
+    ),
+    # --- lines that are refunded, and shops that are none
+    Style(
+        "words about lines that nobody knows",
+        "id=Bill No; datetime=Date; item=Item; qty=Qty; price=Price; amount=Amount; line_status=State",
+        cancelled_lines=True,
+        statuses={"sale": ""},
+        line_statuses=("Zurp", "Sold"),
+        expect="State",
+        answers={"status.Zurp": "void"},
     ),
 ]

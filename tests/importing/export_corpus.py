@@ -14,6 +14,8 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
+from openpyxl import Workbook
+
 FIRST_DAY = date(2026, 11, 14)
 MENU = [("Khao soi", 95), ("Iced tea", 50), ("Papaya salad", 80), ("Sea bass", 420), ("Rice", 15), ("Coffee", 65)]
 CENT = Decimal("0.01")
@@ -125,6 +127,8 @@ class Style:
     rounding: bool = False
     splits: bool = False
     cancelled_lines: bool = False
+    line_statuses: tuple[str, str] = ("Void Item", "Order Success")
+    is_row_per_payment: bool = False
     unit: int = 1
     restarts: str = "day"
     """When numbers start again: `day`, `till`, or never (an empty text)."""
@@ -143,6 +147,8 @@ class Style:
     """Cells of a last row: `sum`, a label, or an empty text, one for each column."""
     first_row_only: bool = False
     one_file_per_day: bool = False
+    is_workbook: bool = False
+    """Whether the export is an Excel workbook, with typed cells and a second sheet."""
     tax_is_compared: bool = True
 
 
@@ -234,6 +240,8 @@ def write(style: Style, folder: Path) -> tuple[list[Path], list[Path], list[Path
     for day in days:
         some = [bill for bill in bills if day is None or bill.closed.date() == day]
         rows = [row for bill in some for row in _rows(style, bill, columns, is_flat=is_flat)]
+        if style.is_row_per_payment:
+            rows = _payment_rows(style, some, columns)
         files.append(_save(style, folder / f"bills{f'-{day}' if day else ''}.csv", columns, rows))
     lines, payments = [], []
     if style.lines:
@@ -242,13 +250,16 @@ def write(style: Style, folder: Path) -> tuple[list[Path], list[Path], list[Path
         lines.append(_save(style, folder / "lines.csv", columns, rows))
     if style.payments:
         columns = _columns(style.payments)
-        rows = [
-            [_cell(style, bill, None, meaning, payment) for meaning, _ in columns]
-            for bill in bills
-            for payment in bill.payments().items()
-        ]
-        payments.append(_save(style, folder / "payments.csv", columns, rows))
+        payments.append(_save(style, folder / "payments.csv", columns, _payment_rows(style, bills, columns)))
     return files, lines, payments
+
+
+def _payment_rows(style: Style, bills: list[TrueBill], columns: list[tuple[str, str]]) -> list[list[str]]:
+    return [
+        [_cell(style, bill, None, meaning, payment) for meaning, _ in columns]
+        for bill in bills
+        for payment in bill.payments().items()
+    ]
 
 
 def _columns(text: str) -> list[tuple[str, str]]:
@@ -266,7 +277,33 @@ def _rows(style: Style, bill: TrueBill, columns: list[tuple[str, str]], *, is_fl
     return rows
 
 
+def _save_workbook(style: Style, path: Path, columns: list[tuple[str, str]], rows: list[list[str]]) -> Path:
+    book = Workbook()
+    sheet = book["Sheet"]
+    for title in style.title:
+        sheet.append([title])
+    sheet.append([heading for _, heading in columns])
+    for row in rows:
+        sheet.append([_typed(style, columns[place][0], cell) for place, cell in enumerate(row)])
+    book.create_sheet("About").append(["Printed by the invented till"])
+    book.save(path)
+    return path
+
+
+def _typed(style: Style, meaning: str, cell: str) -> object:
+    if meaning == "datetime":
+        return datetime.strptime(cell, f"{style.date} {style.time}")  # noqa: DTZ007 - cells of a workbook have no zone
+    if meaning in ("id", "table", "status", "method", "item"):
+        return cell
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
 def _save(style: Style, path: Path, columns: list[tuple[str, str]], rows: list[list[str]]) -> Path:
+    if style.is_workbook:
+        return _save_workbook(style, path.with_suffix(".xlsx"), columns, rows)
     text = io.StringIO()
     writer = csv.writer(text, delimiter=style.delimiter, lineterminator="\n")
     for title in style.title:
@@ -324,7 +361,7 @@ def _cell(
             "qty": lambda: style.quantity(Decimal(sign * line.qty)),
             "price": lambda: style.money(line.price),
             "amount": lambda: style.money(sign * line.total),
-            "line_status": lambda: "Void Item" if line.cancelled else "Order Success",
+            "line_status": lambda: style.line_statuses[0 if line.cancelled else 1],
             "line_void": lambda: "true" if line.cancelled else "false",
         }
     if meaning in texts:

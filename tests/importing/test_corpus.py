@@ -30,6 +30,8 @@ def test_an_export_comes_in_right_or_with_a_question_that_names_the_column(style
         asked = " ".join([*(question.text for question in proposal.questions), *proposal.undecided])
         assert any(name in asked for name in style.expect.split("|")), proposal.text()
         assert not is_usable(proposal, bills, lines, payments), proposal.text()
+        if not style.answers:
+            return
         proposal = propose(bills, lines, payments, None, today=TODAY, answers=style.answers)
     assert [question.text for question in proposal.questions] == [], proposal.text()
     found = imported("csv", *bills, lines=tuple(lines), payments=tuple(payments), mapping=proposal.text())

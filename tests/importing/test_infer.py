@@ -208,3 +208,36 @@ def test_the_command_writes_the_mapping_and_shows_five_bills_as_they_would_be_se
     assert 'items: [{"name":"Khao soi","qty":2,"unitPrice":95,"lineTotal":190,' in told.stderr
     assert "To decide: the time zone." in told.stderr
     assert f"counterfoil import --format csv --mapping {out}" in told.stderr
+
+
+def test_two_bills_with_the_same_number_are_never_added_up(tmp_path: Path) -> None:
+    text = "Bill No,Date,Payment,Total\n1,31/10/2026,Cash,40\n1,31/10/2026,Card,60\n2,31/10/2026,Cash,50\n"
+    export = written(tmp_path, text)
+    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["50"]
+    assert [reason for _, _, reason in found.reasons] == ["repeated_bill"]
+
+
+def test_a_time_of_voiding_makes_a_bill_void(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,5,\n2,31/10/2026 11:00,6,31/10/2026 11:20\n"
+    export = written(tmp_path, "Bill No,Date,Total,Voided At\n" + rows)
+    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
+    assert [bool(bill.get("void")) for bill in found.bills] == [False, True]
+
+
+def test_bills_with_an_amount_of_which_the_sample_had_no_example_are_rejected(tmp_path: Path) -> None:
+    heading = "Bill No,Date,Subtotal,Tax,Total,Tip\n"
+    sample = written(tmp_path, heading + "1,31/10/2026 10:00,100,7,107,0\n2,31/10/2026 11:00,200,14,214,0\n")
+    mapping = inferred(sample, shop="s")[0].text()
+    later = written(tmp_path, heading + "3,31/10/2026 12:00,100,7,107,20\n", "later.csv")
+    assert imported("csv", sample, mapping=mapping).rejected == []
+    assert imported("csv", later, mapping=mapping).bills == []
+
+
+def test_a_value_that_names_no_shop_is_rejected(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,Siam,5\n2,31/10/2026 11:00,UNKNOWN,6\n3,31/10/2026 12:00,Ari,7\n"
+    export = written(tmp_path, "Bill No,Date,Branch,Total\n" + rows)
+    proposal, mapping = inferred(export)
+    assert [shop["name"] for shop in mapping["shop"]] == ["Siam", "Ari"]
+    assert {shop["franchiseId"] for shop in mapping["shop"]} == {"my-group"}
+    assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 3, "unknown_status")]

@@ -8,8 +8,9 @@ from counterfoil.importing.bill_totals import BILL, LINE, LINES_ROLE, PAYMENTS_R
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES
 
-# A column whose values are on the first row of a bill only, and one that is the same on all lines of too few bills.
-FIRST, EITHER = "first", "either"
+# A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
+# bill, but on too few bills to be sure.
+ROW, EITHER = "row", "either"
 ENOUGH_BILLS_WITH_LINES = 5
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 _CENT = Decimal("0.01")
@@ -47,8 +48,8 @@ class BillAmounts:
             if level == LINE and cancelled:
                 rows = [row for row in rows if not cancelled.has(row)]
             values.append(_sum(column.number(row) for row in rows))
-        name = f"the sum of {column.name}" if level == LINE else column.name
-        return AmountSeries(name, role, LINE if level == LINE else BILL, tuple(values), (column.name,))
+        name = column.name if level == BILL else f"sum of {column.name}"
+        return AmountSeries(name, role, level, tuple(values), (column.name,))
 
     def candidates(self) -> list[AmountSeries]:
         """Return everything that may be the total of a bill."""
@@ -56,7 +57,7 @@ class BillAmounts:
         found = []
         for column in sheet.with_role(*TOTAL_ROLES):
             level = self.levels[column.name]
-            if level != LINE:
+            if level in (BILL, EITHER):
                 found.append(self.of(column, column.role or ""))
             if level in (LINE, EITHER):
                 found.append(self.of(column, _role_on_lines(column), LINE))
@@ -71,7 +72,12 @@ class BillAmounts:
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the export states."""
-        return [self.of(column, column.role or "") for column in self._sample.sheet.with_role(*CHARGES, *DEDUCTIONS)]
+        found = [self.of(column, column.role or "") for column in self._sample.sheet.with_role(*CHARGES, *DEDUCTIONS)]
+        tips = self._payments.with_role("tip")[:1] if self._payments else []
+        for sheet in (self._payments,) if self._payments and tips else ():
+            values = [_sum(tips[0].number(row) for row in rows) for rows in self._rows_in(sheet)]
+            found.append(AmountSeries(f"{tips[0].name} of the payments", "tip", ROW, tuple(values)))
+        return found
 
     def payments(self) -> list[AmountSeries]:
         """Return what the payments of a bill add up to, as far as the export states payments."""
@@ -81,6 +87,8 @@ class BillAmounts:
         found = [self._difference(given, [])] if given else []
         if given and change:
             found.append(self._difference(given, change))
+        rows = [one for one in sheet.with_role(*PAYMENT_AMOUNTS) if self.levels[one.name] == ROW]
+        found += [self.of(column, PAYMENTS_ROLE) for column in rows[:1]]
         return found + (self._payments_of_file(self._payments) if self._payments else [])
 
     def _difference(self, plus: Sequence[SampleColumn], minus: Sequence[SampleColumn]) -> AmountSeries:
@@ -120,7 +128,7 @@ class BillAmounts:
         rows_of_bills = self._rows_in(sheet)
         found = [
             AmountSeries(
-                f"the sum of {column.name}",
+                f"sum of {column.name}",
                 _role_on_lines(column),
                 LINE,
                 tuple(_sum(column.number(row) for row in rows) for rows in rows_of_bills),
@@ -144,7 +152,7 @@ class BillAmounts:
             )
             for rows in rows_of_bills
         ]
-        name = f"the sum of {quantity.name} × {price.name}"
+        name = f"sum of {quantity.name} × {price.name}"
         return [AmountSeries(name, LINES_ROLE, LINE, tuple(values), (quantity.name, price.name), is_product=True)]
 
     # --- other files -----------------------------------------------------------------
@@ -176,24 +184,32 @@ class BillAmounts:
     # --- levels ------------------------------------------------------------------------
 
     def _level(self, column: SampleColumn) -> str:
-        """Return whether the numbers of a column belong to a bill, to its first row only, or to its lines.
+        """Return whether the numbers of a column belong to a bill, to its lines or to its payments.
 
         `EITHER` means that they are the same on all lines of a bill, but on too few bills to be sure.
         """
         sample = self._sample
-        if not sample.is_flat or not column.is_number:
+        if not column.is_number:
             return BILL
+        if not sample.is_flat:
+            return ROW if self._has_payment_rows() and not sample.is_of_bill(column) else BILL
         several = [bill for bill in sample.bills if len(bill.rows) > 1]
         if column.role in ("qty", "unitPrice"):
             return LINE
-        if not sample.is_of_bill(column):
-            is_on_first = all(not any(column.values[row] for row in bill.rows[1:]) for bill in several)
-            return FIRST if is_on_first else LINE
-        if self._is_product(column):
+        if not sample.is_of_bill(column) or self._is_product(column):
             return LINE
         if column.role not in TOTAL_ROLES or len(several) >= ENOUGH_BILLS_WITH_LINES:
             return BILL
         return EITHER if several or column.role == "amount" else BILL
+
+    def _has_payment_rows(self) -> bool:
+        """Return whether rows with the same number are payments of one bill, and not two bills with the same number.
+
+        Only a time of day, which the import requires to be the same on all rows of a bill, can show that.
+        """
+        sample = self._sample
+        has_times = sample.clock is not None or (sample.day is not None and sample.day.has_times)
+        return has_times and any(not sample.is_of_bill(column) for column in sample.sheet.with_role("method"))
 
     def _is_product(self, column: SampleColumn) -> bool:
         """Return whether a column is quantity by price on each row."""

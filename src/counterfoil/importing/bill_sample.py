@@ -219,12 +219,13 @@ class BillSample:
             if not values or len(values) > MANY_VALUES or name in key or not self._is_status(column):
                 continue
             meanings = statuses_of(name, values)
-            if not self.is_of_bill(column):
-                if VOID in meanings.values() and self.cancelled is None:
-                    self.cancelled = self._cancelled_lines(column, meanings)
-                continue
             for value in values:
                 meanings[value] = self._answers.get(f"status.{value}", meanings[value])
+            if not self.is_of_bill(column):
+                is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
+                if is_about_lines and self.cancelled is None:
+                    self.cancelled = self._cancelled_lines(column, meanings)
+                continue
             if len(column.filled) < len(column.values):
                 is_flag = all(flag_of(value) is not None for value in values)
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())

@@ -48,7 +48,8 @@ class Total(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return " + ".join([self.base.name, *(part.name for part in self.added)])
+        names = (part.name if part.name.startswith("- ") else f"+ {part.name}" for part in self.added)
+        return " ".join([self.base.name, *names])
 
     def value(self, bill: int) -> int | None:
         base = self.base.values[bill]
@@ -61,6 +62,8 @@ class TotalFinding(Struct):
     chosen: Total | None = None
     choices: list[Total] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
+    parts: frozenset[str] = frozenset()
+    """The charges and deductions by which candidates differ."""
     question: str = ""
 
 
@@ -94,7 +97,7 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
     left = [part for part in parts if any(part.values[bill] for bill in bills)]
     for whole in list(left):
         others = [part for part in left if part.role == whole.role and part is not whole]
-        for size in range(1, min(len(others), 4) + 1):
+        for size in range(2, min(len(others), 4) + 1):
             for some in combinations(others, size):
                 is_sum = all(
                     abs((whole.values[bill] or 0) - sum(part.values[bill] or 0 for part in some)) <= TOLERANCE
@@ -237,7 +240,11 @@ class _TotalSearch:
                 unknown.append(part)
         if is_outside:
             return None
-        is_proved = len(related) > 1 or any(self._rate(part, place) for part in range(len(self._parts)))
+        is_proved = (
+            len(related) > 1
+            or candidate.role == PAYMENTS_ROLE
+            or any(self._rate(part, place) for part in range(len(self._parts)))
+        )
         finding = self._finding(place, missing, unknown, related, is_paid=is_paid, is_proved=is_proved)
         rank = (
             not finding.chosen,
@@ -251,7 +258,11 @@ class _TotalSearch:
     def _state(self, part: int, place: int, related: dict[int, dict[int, int]], *, is_paid: bool) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""
         role = self._parts[part].role
-        others = {other: content.get(part, 0) for other, content in related.items()}
+        # The same amounts under two headings are one part, of which the relations name only one.
+        same = [other for other, effect in enumerate(self._effects) if effect == self._effects[part]]
+        varying = [one for one in same if any(content.get(one) for content in related.values())]
+        named = part if part in varying or not varying else varying[0]
+        others = {other: content.get(named, 0) for other, content in related.items()}
         if role == "fee":
             # A fee is taken off what the customer paid, so the candidate must have it less often than the others.
             if any(others.values()):
@@ -358,7 +369,8 @@ class _TotalSearch:
                 f"to it{f', and there is also {others}' if others else ''}.",
                 self._plain_choices(),
             )
-        return TotalFinding(chosen=total, evidence=self._evidence(place, missing, related))
+        differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
+        return TotalFinding(chosen=total, evidence=self._evidence(place, missing, related), parts=differing)
 
     def _is_only_amount(self, place: int) -> bool:
         """Return whether there is nothing else that could be the total, and nothing that it may lack."""

@@ -1,5 +1,6 @@
 """Describes the columns of a sample: what their headings say, and whether their values are numbers, dates or times."""
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -9,6 +10,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
+from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.headings import AMOUNT_ROLES, recognised_headings, roles_of
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem
@@ -16,6 +18,7 @@ from counterfoil.importing.sheets import (
     BYTE_ORDER_MARKS,
     NOT_CSV,
     SAMPLE_BYTES,
+    CsvFile,
     TableFile,
     TableRow,
     open_table,
@@ -60,27 +63,32 @@ class SampleColumn:
         return [value for value in self.values if value]
 
     @cached_property
+    def _data(self) -> list[str]:
+        """The values without the labels of rows of totals."""
+        return [value for value in self.filled if not is_total_word(value)]
+
+    @cached_property
     def is_number(self) -> bool:
         """Whether nearly all values are numbers."""
-        return _share(self.filled, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
+        return _share(self._data, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
 
     @cached_property
     def is_date(self) -> bool:
         """Whether nearly all values begin with a date, in day/month or month/day order."""
-        return any(_share(self.filled, partial(_is_day, order)) for order in ("dmy", "mdy"))
+        return any(_share(self._data, partial(_is_day, order)) for order in ("dmy", "mdy"))
 
     @cached_property
     def is_serial(self) -> bool:
         """Whether all values are numbers by which Excel writes days."""
-        return bool(self.filled) and all(_SERIAL.fullmatch(value) for value in self.filled)
+        return bool(self._data) and all(_SERIAL.fullmatch(value) for value in self._data)
 
     @cached_property
     def is_clock(self) -> bool:
-        return _share(self.filled, lambda value: bool(_CLOCK.fullmatch(value)))
+        return _share(self._data, lambda value: bool(_CLOCK.fullmatch(value)))
 
     @cached_property
     def has_times(self) -> bool:
-        return sum(bool(_HAS_CLOCK.search(value)) for value in self.filled) * 2 > len(self.filled)
+        return sum(bool(_HAS_CLOCK.search(value)) for value in self._data) * 2 > len(self._data)
 
     @cached_property
     def distinct(self) -> list[str]:
@@ -201,8 +209,8 @@ def _cell(row: TableRow, name: str) -> str:
     return "" if position is None else row.cells[position]
 
 
-def sample_of(paths: Sequence[Path]) -> SheetSample:
-    """Read the first rows of files of the same kind."""
+def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
+    """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
     files, are_sure = [], True
     for path in paths:
         try:
@@ -213,24 +221,24 @@ def sample_of(paths: Sequence[Path]) -> SheetSample:
         encoding, is_sure = guess_encoding(start)
         if b"\0" in start and encoding != "utf-16" and not start.startswith(tuple(NOT_CSV)):
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
-        files.append(open_table(path, FileLayout(encoding=encoding, heading_line=_heading_line(path, encoding))))
-        are_sure = are_sure and is_sure
+        files.append(_opened(path, FileLayout(encoding=encoding, sheet=sheet)))
+        are_sure = are_sure and (is_sure or not isinstance(files[-1], CsvFile))
     return SheetSample(files, are_sure)
 
 
-def _heading_line(path: Path, encoding: str) -> int | None:
-    """Return the line of the top row with the most cells that are recognised as headings."""
-    recognised: list[int] = []
+def _opened(path: Path, layout: FileLayout) -> TableFile:
+    """Open a file whose header row is the top row with the most cells that are recognised as headings."""
+    counts = [0]
 
-    def is_best(cells: Collection[str]) -> bool:
-        recognised.append(recognised_headings(list(cells)))
+    def note(cells: Collection[str]) -> bool:
+        counts.append(recognised_headings(cells))
         return False
 
-    open_table(path, FileLayout(encoding=encoding), is_best)
-    most = max(recognised, default=0)
-    return open_table(
-        path, FileLayout(encoding=encoding), lambda cells: recognised_headings(list(cells)) == most >= 2
-    ).heading_line
+    with contextlib.suppress(ImportFailed):
+        # If the file cannot be read, this fails again below.
+        open_table(path, layout, note)
+    most = max(counts)
+    return open_table(path, layout, lambda cells: recognised_headings(cells) == most > 1)
 
 
 def guess_encoding(start: bytes) -> tuple[str, bool]:

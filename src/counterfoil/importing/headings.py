@@ -125,7 +125,7 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     return tuple(sorted(found, key=lambda match: (-match.letters, order.index(match.role))))
 
 
-def recognised_headings(cells: Sequence[str]) -> int:
+def recognised_headings(cells: Iterable[str]) -> int:
     """Return how many cells of a row are recognised as headings."""
     return sum(bool(roles_of(cell)) for cell in cells)
 

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.importing.bill_amounts import EITHER, FIRST, PAYMENT_AMOUNTS, BillAmounts
+from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, BillAmounts
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import (
     BILL,
@@ -24,7 +24,7 @@ from counterfoil.importing.bill_totals import (
     without_parts_of_sums,
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
-from counterfoil.importing.headings import VOID, channel_of, names_no_shop
+from counterfoil.importing.headings import REFUND, SKIP, VOID, channel_of, names_no_shop, status_of
 from counterfoil.importing.proposals import Proposal, Question, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
@@ -35,7 +35,7 @@ BUDDHIST_SHIFT = 43
 DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
 NET = "bill.amounts.net"
-ANSWERS = (NET, "bill.id", "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId")
+ANSWERS = (NET, "bill.id", "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId", "file.sheet")
 TEXT_ENTRIES = {
     "table": "table.name",
     "cashier": "cashier",
@@ -78,7 +78,7 @@ def propose(
         if name not in ANSWERS and not name.startswith("status."):
             raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
     inference = _Inference(
-        sample_of(bills),
+        sample_of(bills, (answers or {}).get("file.sheet")),
         sample_of(lines) if lines else None,
         sample_of(payments) if payments else None,
         shop,
@@ -109,9 +109,12 @@ class _Inference:
         self._today = today
         self._timezone = timezone
         self._answers = answers
+        if not sheet.rows:
+            raise ImportFailed(f"{sheet.file.sheet.name} has a header row, but no rows below it that can be read.")
         self._sample = BillSample(sheet, has_line_file=lines is not None, names_shop=bool(shop), answers=answers)
         self._amounts = BillAmounts(self._sample, lines, payments)
         self._total: Total | None = None
+        self._parts_of_total: frozenset[str] = frozenset()
         self._used: set[str] = set()
         self._result = Proposal(bills=sheet, lines=lines, payments=payments)
 
@@ -145,6 +148,8 @@ class _Inference:
                 self._check(f"the encoding. {sheet.file.encoding} was guessed.")
             self._result.add("[file]", "encoding", quoted(sheet.file.encoding), comment)
             self._result.add("[file]", "delimiter", quoted(sheet.file.delimiter))
+        if name := self._answers.get("file.sheet"):
+            self._result.add("[file]", "sheet", quoted(name))
         if sheet.file.heading_line > 1:
             self._result.add("[file]", "headingLine", str(sheet.file.heading_line))
         if sample.filled_down:
@@ -242,12 +247,18 @@ class _Inference:
         self._used.add(column.name)
         others = [name for name in column.distinct if names_no_shop(name)]
         if len(column.filled) < len(column.values):
-            others.append("an empty cell")
+            others.append("")
         if others:
             self._check(
-                f"which shop these values of {column.name} stand for: {', '.join(others)}. Their bills are rejected "
-                "unless [shopIds] names a shop for them."
+                f"which shop these values of {column.name} stand for: "
+                f"{', '.join(one or 'an empty cell' for one in others)}. Their bills are rejected. To load them, "
+                "name a shop for them in [shopIds] and list them in [[status]]."
             )
+            self._result.add("[[status]]#shop", "column", quoted(column.name))
+            for name in names:
+                self._result.add(
+                    "[status.values]#shop", quoted(name), quoted("sale"), "a value that is not listed is no shop"
+                )
         franchise = self._answers.get("shop.franchiseId", FRANCHISE) if len(names) > 1 else None
         ids = _shop_ids(names)
         for number, (name, shop) in enumerate(ids.items(), start=1):
@@ -316,7 +327,11 @@ class _Inference:
         cancelled = self._sample.cancelled
         if cancelled and cancelled.unknown:
             values = ", ".join(cancelled.unknown)
-            self._check(f"what these values of {cancelled.column.name} say about a line: {values}. They are rejected.")
+            text = (
+                f"What do these values of {cancelled.column.name} mean for a line: {values}? Say sale, or void if it "
+                f"does not count, as with --set 'status.{cancelled.unknown[0]}=void'."
+            )
+            self._result.ask(Question("line.cancelled", text))
 
     # --- amounts -----------------------------------------------------------------------------
 
@@ -329,39 +344,37 @@ class _Inference:
             self._doubt(finding, bills)
         cell = self._cell_of(finding.chosen) if finding.chosen else None
         if finding.chosen and cell is not None:
-            self._total = finding.chosen
+            self._total, self._parts_of_total = finding.chosen, finding.parts
             for line in finding.evidence:
                 self._result.comment("[bill]", line)
             self._result.add("[bill]", "amounts.net", toml(cell))
+            if NET not in self._answers:
+                self._reject_unseen(finding.chosen, bills)
             names = [name for one in (self._total.base, *self._total.added) for name in one.columns]
             self._used.update(name.removeprefix("-") if name not in self._sheet.columns else name for name in names)
             return
         text = finding.question
-        if finding.chosen:
+        if finding.chosen and not finding.chosen.base.columns:
+            text = (
+                "The export has a row for each payment, but no column with the total of a bill. Export the total too."
+            )
+        elif finding.chosen:
             text = f"{finding.chosen.text} cannot be added, because its columns write numbers differently."
         elif (place := example_bill(finding.choices, bills)) is not None and finding.choices:
             row = self._sheet.rows[self._sample.bills[place].rows[0]]
             values = ", ".join(f"{total.text} is {_money(total.value(place))}" for total in finding.choices)
             text += f" On line {row.line} of {row.sheet.name}, {values}."
-        choices = tuple(total.text.replace("the sum of ", "") for total in finding.choices)
+        choices = tuple(total.text for total in finding.choices if self._cell_of(total) is not None)
         self._result.ask(Question(NET, f"What did the customer pay, tip included? {text}", choices))
         for total in finding.choices:
             if (choice := self._cell_of(total)) is not None:
                 self._result.comment("[bill]", f"amounts.net = {toml(choice)}  # Choose one and remove the first #")
 
     def _doubt(self, finding: TotalFinding, bills: Sequence[int]) -> None:
-        """Turn a finding into a question if the sample has no example of something that would change the total."""
+        """Turn a finding into a question if some bills were paid back in part."""
         total = finding.chosen
         if total is None:
             return
-        for part in self._amounts.parts():
-            if part.role == "tip" and not any(part.values[bill] for bill in bills):
-                finding.question = (
-                    f"{part.name} is 0 on every bill of the sample, so the sample does not show whether {total.text} "
-                    "includes it."
-                )
-                finding.choices = [total, Total(total.base, (*total.added, part))]
-                finding.chosen = None
         for column in self._sheet.with_role("refunded"):
             amounts = self._amounts.of(column, "discount")
             if any(amounts.values[bill] for bill in bills):
@@ -376,6 +389,25 @@ class _Inference:
                 finding.choices = [total, Total(total.base, (*total.added, back))]
                 finding.chosen = None
 
+    def _reject_unseen(self, total: Total, bills: Sequence[int]) -> None:
+        """Propose to reject bills with amounts of which the sample has no example."""
+        roles = ["tip", "refunded"] if total.base.role == "paid" else ["tip", "refunded", *AMOUNT_ENTRIES, "fee"]
+        unseen = [
+            column.name
+            for column in self._sheet.with_role(*dict.fromkeys(roles))
+            if column.filled and column.name not in total.base.columns
+            if not any(self._amounts.of(column, "").values[bill] for bill in bills)
+        ]
+        for number, name in enumerate(unseen, start=1):
+            reason = f"no bill of the sample had {name}, so it is not known whether {total.text} includes it"
+            self._result.add(f"[[reject]]#{number}", "column", quoted(name))
+            self._result.add(f"[[reject]]#{number}", "reason", quoted(reason))
+        if unseen:
+            self._check(
+                f"whether {total.text} includes {', '.join(unseen)}. No bill of the sample shows it, so bills with "
+                f"such an amount are rejected. If it does, use --set '{NET}={total.text}'."
+            )
+
     def _answered_total(self) -> TotalFinding | None:
         """Return the total that was named on the command line."""
         answer = self._answers.get(NET)
@@ -383,24 +415,29 @@ class _Inference:
             return None
         evidence = ["as answered"]
         product = next((one for one in self._amounts.candidates() if one.is_product), None)
-        if product and answer == product.name.removeprefix("the sum of "):
+        if product and answer == product.name:
             return TotalFinding(chosen=Total(product), evidence=evidence)
         terms = re.split(r" (?=[+-] )", answer.strip())
+        is_line = answer.startswith("sum of ")
         names = [re.sub(r"^([+-]) ", lambda sign: sign[1].strip("+"), term) for term in terms]
+        names = [name if name in self._sheet.columns else name.replace("sum of ", "", 1) for name in names]
         plain = [name if name in self._sheet.columns else name.removeprefix("-") for name in names]
         is_of_lines = bool(self._lines) and all(name in (self._lines.columns if self._lines else ()) for name in plain)
         if is_of_lines and not all(name in self._sheet.columns for name in plain):
             return TotalFinding(chosen=Total(AmountSeries(answer, "paid", LINE, (), tuple(names))), evidence=evidence)
         self._sample.require_columns(plain, NET)
-        is_line = all(self._amounts.levels[name] == LINE for name in plain)
+        is_line = is_line or all(self._amounts.levels[name] == LINE for name in plain)
         return TotalFinding(
             chosen=Total(AmountSeries(answer, "paid", LINE if is_line else BILL, (), tuple(names))), evidence=evidence
         )
 
     def _cell_of(self, total: Total) -> Any:
         """Return the entry of a mapping that computes a total, or None if a mapping cannot."""
-        names = [name for one in (total.base, *total.added) for name in one.columns]
-        is_line = total.base.level == LINE
+        amounts = (total.base, *total.added)
+        if not all(one.columns for one in amounts):
+            return None
+        names = [name for one in amounts for name in one.columns]
+        is_line = total.base.level != BILL
         sheet = self._lines if self._lines and is_line else self._sheet
         return self._cell(sheet, names, is_line=is_line, is_product=total.base.is_product)
 
@@ -425,14 +462,19 @@ class _Inference:
             inner: Any = {"multiply" if is_product else "add": list(names), **extra}
         else:
             inner = {"column": names[0], **extra} if extra else names[0]
-        is_on_first = sheet is self._sheet and all(self._amounts.levels[column.name] == FIRST for column in columns)
-        return {"sum": inner} if is_line or is_on_first else inner
+        return {"sum": inner} if is_line else inner
 
     def _part_entries(self) -> None:
         """Propose the entries for the amounts beside the total."""
         by_role: dict[str, list[AmountSeries]] = {}
         for part in without_parts_of_sums(self._amounts.parts(), self._amounts.sales):
             by_role.setdefault(part.role, []).append(part)
+        for role, parts in by_role.items():
+            # The same amounts under two headings count once, unless the total has both.
+            counted = [part for part in parts if part.name in self._parts_of_total] or parts
+            by_role[role] = (
+                list({part.values: part for part in reversed(counted)}.values())[::-1] if counted is parts else counted
+            )
         net = self._total.base.columns if self._total else ()
         subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
         by_role["gross"] = [self._amounts.of(column, "gross") for column in subtotals[:1]]
@@ -459,10 +501,7 @@ class _Inference:
                 self._used.add(column.name)
                 self._result.add("[bill]", entry, quoted(column.name))
         self._channel()
-        for column in self._sheet.with_role("voidReason"):
-            if column.filled and self._sample.is_of_bill(column):
-                self._void_reason(column)
-                return
+        self._void_columns()
 
     def _channel(self) -> None:
         for column in self._sheet.with_role("channel", "type"):
@@ -481,17 +520,28 @@ class _Inference:
             self._result.add("[bill]", "channel.id", toml(value))
             return
 
-    def _void_reason(self, column: SampleColumn) -> None:
-        """Propose the reason for a void. If bills with a reason are not void by their status, ask."""
-        self._used.add(column.name)
-        with_reason = [bill for bill in self._sample.bills if column.values[bill.rows[0]]]
-        if self._sample.statuses and any(self._sample.status_of(bill) != VOID for bill in with_reason):
-            self._check(
-                f"whether bills with a value in {column.name} are void, although their status does not say so. "
-                "They are read as their status says."
-            )
-            return
-        self._result.add("[bill]", "voidReason", quoted(column.name))
+    def _void_columns(self) -> None:
+        """Propose what a reason for a void or a refund, or its time, means for a bill."""
+        for column in self._sheet.columns.values():
+            meaning = VOID if column.role == "voidReason" else status_of(column.name)
+            is_known = column.name in self._used or column.name in self._sample.statuses or column.is_number
+            if meaning not in (VOID, REFUND) or is_known or not column.filled:
+                continue
+            self._used.add(column.name)
+            marked = [bill for bill in self._sample.bills if column.values[bill.rows[0]]]
+            differ = [bill for bill in marked if self._sample.status_of(bill) not in (meaning, SKIP)]
+            if (
+                meaning == VOID
+                and not self._result.has("[bill]", "voidReason")
+                and (not differ or not self._sample.statuses)
+            ):
+                self._result.add("[bill]", "voidReason", quoted(column.name), "a bill with a value here is void")
+            elif differ:
+                row = self._sheet.rows[differ[0].rows[0]]
+                text = (
+                    f"{column.name} has a value on line {row.line} of {row.sheet.name}. What does it mean for the bill?"
+                )
+                self._result.ask(Question("bill.void" if meaning == VOID else "refund", text))
 
     def _line_entries(self) -> None:
         """Propose the mapping of bill lines."""
@@ -510,7 +560,8 @@ class _Inference:
         if total:
             self._use(sheet, total)
             self._result.add("[line]", "total", toml(self._cell(sheet, [total])))
-        if cancelled := self._sample.cancelled:
+        cancelled = self._sample.cancelled
+        if cancelled and not cancelled.unknown:
             self._used.add(cancelled.column.name)
             value = {"column": cancelled.column.name, "values": cancelled.values}
             self._result.add("[line]", "cancelled", toml(value))
