@@ -169,14 +169,27 @@ def test_payments_of_toast_are_added_up_by_check_without_the_denied_ones() -> No
     assert found.bills[0]["payments"] == [{"name": "Cash", "amount": "20.00"}, {"name": "Credit", "amount": "24.20"}]
 
 
-def test_items_and_payments_of_toast_are_joined_by_check(tmp_path: Path) -> None:
-    items = changed(tmp_path, "toast-items.csv", ("1300000000000000117", "1300000000000000116"), ("7:10 PM", "6:05 PM"))
-    found = imported(None, items, EXAMPLES / "toast-payments.csv")
+def test_items_and_payments_of_toast_are_joined_by_check() -> None:
+    found = example("toast-items.csv", "toast-payments.csv")
     assert found.rejected == []
     assert [(net, len(bill["lines"])) for (_, net, _), bill in zip(sums(found), found.bills, strict=True)] == [
         ("44.20", 2),
-        ("8.00", 2),
+        ("8.00", 1),
     ]
+    assert found.bills[0]["amounts"] == {
+        "subtotal": "40.00",
+        "discountTotal": "4.00",
+        "vat": "3.20000000",
+        "tip": "5.00",
+        "net": "44.20",
+    }
+
+
+def test_an_item_of_toast_on_a_check_that_was_not_paid_is_rejected_unless_it_was_voided(tmp_path: Path) -> None:
+    assert len(example("toast-items.csv", "toast-payments.csv").skipped) == 2
+    unpaid = changed(tmp_path, "toast-items.csv", (",1300000000000000116,", ",1300000000000000118,"))
+    found = imported(None, unpaid, EXAMPLES / "toast-payments.csv")
+    assert [(one.bill, one.reason) for one in found.rejected] == [("1300000000000000118", "no_bill")]
 
 
 def test_an_id_that_a_spreadsheet_has_rounded_is_rejected(tmp_path: Path) -> None:

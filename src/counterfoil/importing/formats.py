@@ -211,9 +211,11 @@ def _table_records(
 
 
 def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:
-    """Return the mapping of a table of bills, with the lines of another table."""
+    """Return the mapping of a table of bills, with the lines of another table, and the sums that only lines show."""
     headings = merged(lines.get("headings", {}), bills.get("headings", {}))
-    return {**bills, "line": lines["line"], "headings": headings}
+    sums = {name: cell for name, cell in lines["bill"]["amounts"].items() if "sum" in cell}
+    bill = {**bills["bill"], "amounts": {**sums, **bills["bill"]["amounts"]}}
+    return {**bills, "bill": bill, "line": lines["line"], "headings": headings}
 
 
 @cache

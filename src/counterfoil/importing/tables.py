@@ -29,6 +29,7 @@ from counterfoil.importing.table_bills import TableBillConverter, cell_text, mat
 from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_rounded_id, order_evidence, shown
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
+CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 NOT_BILLS = "the mapping says that such rows are not bills"
 NOT_SUMMED = frozenset({"unitPrice", "rev"})
 
@@ -128,6 +129,9 @@ class TableImport:
                 yield from self._bill(converter, group, named)
             # If only some bills were read, the rows may include lines and payments of bills that were not read.
             for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
+                if kind == LINE and converter.is_cancelled(row):
+                    yield SkippedRow(row.sheet.name, row.line, CANCELLED_LINE)
+                    continue
                 detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
                 yield RejectedRow(row.sheet.name, row.line, NO_BILL, detail, key)
         for totals in self._totals.values():
