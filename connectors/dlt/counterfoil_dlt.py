@@ -19,7 +19,7 @@ import dlt
 from dlt.extract import DltResource
 
 from counterfoil.client import Client
-from counterfoil.client.feed_rows import LISTS_OF_BILL, FeedRows, Row, member_rows
+from counterfoil.client.feed_rows import LISTS_OF_BILL, NOT_IN_ROWS, FeedRows, Row, member_rows
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
 
 ROWS_PER_CHUNK = 1_000
@@ -41,7 +41,7 @@ WHERE shops.in_scope AND bills.copied_at >= shops.complete_since"""
 
 
 def _columns(table: Table, **more: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    own = {column.name: TYPES[column.kind] for column in table.columns if column.name != "removed_at"}
+    own = {column.name: TYPES[column.kind] for column in table.columns if column.name not in NOT_IN_ROWS}
     # dlt modifies these dictionaries, so each column needs its own dictionary.
     return {name: {**hints} for name, hints in (own | more).items()}
 

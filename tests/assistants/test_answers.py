@@ -166,22 +166,38 @@ def test_weekdays_are_in_the_order_of_the_calendar(ask: Questions) -> None:
 
 def test_the_time_of_a_shop_that_has_left_stands_still(service: RunningService, tmp_path: Path) -> None:
     copy, [staying, leaving] = pulled(service, tmp_path)
-    service.clock.advance(60)
-    service.load(leaving | {"franchiseId": "another-franchise"})
-    service.ledger.advance_horizon()
-    copy.pull()
     with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
         ask = Questions(reader)
-        left_at = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)["asOf"]
+        last_seen = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)["asOf"]
+        # This bill never reaches the copy, because the shop leaves before the next pull.
+        service.clock.advance(60)
+        service.load(r.bill(leaving))
+        service.load(leaving | {"franchiseId": "another-franchise"})
         for _ in range(2):
             service.clock.advance(3600)
             service.ledger.advance_horizon()
             copy.pull()
             now = ask.sales((), Period(shop_ids=[staying["id"]]), 1)
-            assert now["asOf"] > left_at
-            assert "removedShops" not in now
+            assert now["asOf"] > last_seen
+            assert "shopsThatLeft" not in now
             answer = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)
-            assert (answer["asOf"], answer["removedShops"]) == (left_at, {leaving["id"]: left_at})
+            assert (answer["asOf"], answer["shopsThatLeft"]) == (last_seen, {leaving["id"]: last_seen})
             everything = ask.sales((), Period(), 1)
-            assert (everything["asOf"], everything["removedShops"]) == (now["asOf"], {leaving["id"]: left_at})
-            assert ask.copy_state()["shopsAsOf"] == {staying["id"]: now["asOf"], leaving["id"]: left_at}
+            assert (everything["asOf"], everything["shopsThatLeft"]) == (now["asOf"], {leaving["id"]: last_seen})
+            assert ask.copy_state()["shopsAsOf"] == {staying["id"]: now["asOf"], leaving["id"]: last_seen}
+
+
+def test_a_closed_shop_is_still_updated(service: RunningService, tmp_path: Path) -> None:
+    copy, [_, closing_down] = pulled(service, tmp_path)
+    service.clock.advance(60)
+    service.load(r.removal(closing_down))
+    service.ledger.advance_horizon()
+    copy.pull()
+    with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
+        ask = Questions(reader)
+        answer = ask.sales((), Period(shop_ids=[closing_down["id"]]), 1)
+        assert "shopsThatLeft" not in answer
+        assert answer["asOf"] == ask.sales((), Period(), 1)["asOf"]
+        [shop] = [shop for shop in ask.list_shops(10)["shops"] if shop["shopId"] == closing_down["id"]]
+    assert shop["removedAt"] is not None
+    assert shop["completeUntil"] is None

@@ -15,7 +15,7 @@ from singer_sdk import typing as th
 
 from counterfoil.client import Client
 from counterfoil.client.calls import MAX_FEED_LIMIT
-from counterfoil.client.feed_rows import LISTS_OF_BILL, FeedRows, Row, all_shop_rows, member_rows
+from counterfoil.client.feed_rows import LISTS_OF_BILL, NOT_IN_ROWS, FeedRows, Row, all_shop_rows, member_rows
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
 
 Schema = dict[str, Any]
@@ -39,7 +39,7 @@ TYPES: dict[Kind, Schema] = {
 
 
 def _schema(table: Table, **more: Schema) -> Schema:
-    own = {column.name: TYPES[column.kind] for column in table.columns if column.name != "removed_at"}
+    own = {column.name: TYPES[column.kind] for column in table.columns if column.name not in NOT_IN_ROWS}
     return {"type": "object", "properties": {name: dict(kind) for name, kind in (own | more).items()}}
 
 

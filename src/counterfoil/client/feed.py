@@ -159,7 +159,8 @@ class FeedGroup:
         self._is_full_pass = is_full_pass
         self.full_shops: list[str] = []
         self.shops: dict[str, bytes] = {}
-        self.removed_shops: list[str] = []
+        # Shops that are no longer listed, and whether the key can still read their bills.
+        self.removed_shops: dict[str, bool] = {}
         self.removed: list[BillKey] = []
         self.bills: list[bytes] = []
         self.parsed: ParsedRows | None = None
@@ -191,7 +192,7 @@ class FeedGroup:
                 raise NotThisService("the service returned a shop with the ID of another one. Check the base URL.")
             self.shops[shop_id] = bytes(element.shop)
         elif kind == "shopRemoved":
-            self.removed_shops.append(shop_id)
+            self.removed_shops[shop_id] = element.in_scope is True
         else:
             self.removed.append((shop_id, element.id))
         return True

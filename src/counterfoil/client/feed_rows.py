@@ -30,6 +30,8 @@ LISTS_OF_BILL = {
     "campaigns": ("amounts", "campaign"),
     "coupons": ("amounts", "coupon"),
 }
+# Columns of the tables of a pull for which the rows have `removed`, `complete_since` and `copied_at` instead.
+NOT_IN_ROWS = ("removed_at", "complete_until")
 _FROM_RESPONSE = {table.name: tuple(column for column in table.columns if column.path) for table in (SHOPS, BILLS)}
 _OF_MEMBER = tuple(column for column in MEMBERS.columns if column.path)
 _encode = msgspec.json.Encoder(decimal_format="number").encode

@@ -384,7 +384,7 @@ class Puller:
         began = time.monotonic()
         self._sink.mark_undelivered(group.full_shops)
         self._sink.put_shops(list(group.shops.values()))
-        self._sink.remove_shops(group.removed_shops, now)
+        self._sink.remove_shops(group.removed_shops, now, state.feed.last_complete)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
         self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
         self.tally.bills_read += len(group.bills) + group.left_out
@@ -406,7 +406,9 @@ class Puller:
                 sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
             )
             # The key no longer covers these shops. Their bills stay in the copy.
-            self._sink.remove_shops(sorted(filter(selection.has_shop, others)), now)
+            self._sink.remove_shops(
+                dict.fromkeys(filter(selection.has_shop, others), False), now, state.feed.last_complete
+            )
             self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
             if selection.shops is not None:
                 self._forget_other_bases(state)

@@ -52,13 +52,20 @@ class FeedState(Struct, omit_defaults=True):
     `mark` is the mark of the last complete pass, and `as_of` is the `serverTime`
     of that pass. Both are None until a full pass is complete. `cursor` is the
     position in the current pass. `delivered` lists the shops that a pass without
-    a mark has delivered so far.
+    a mark has delivered so far. `earlier` is the `as_of` from before everything had
+    to be read again.
     """
 
     mark: str | None = None
     as_of: str | None = None
     cursor: str | None = None
     delivered: list[str] = field(default_factory=list)
+    earlier: str | None = None
+
+    @property
+    def last_complete(self) -> str | None:
+        """The `serverTime` of the last complete pass."""
+        return self.as_of or self.earlier
 
 
 class BaseState(Struct, omit_defaults=True):
@@ -225,7 +232,7 @@ def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
 
 def require_full_pass(state: State) -> None:
     """Make the next pass return everything. When it ends, its shops keep only the bills that it delivered."""
-    state.feed = FeedState()
+    state.feed = FeedState(earlier=state.feed.last_complete)
 
 
 def restart_pass(state: State) -> None:

@@ -99,7 +99,13 @@ _LINE = Column("line", Kind.INTEGER, "Number of the line on the bill, from 1.")
 _POSITION = Column("position", Kind.INTEGER, "Position in the list, from 1.")
 _REMOVED_AT = Column("removed_at", Kind.INSTANT, "When the service stopped returning it; null while it does.")
 
-SHOPS = _table("shops", "shop", "shop_id", Shop, trailing=(_REMOVED_AT,))
+_IN_SCOPE = Column("in_scope", Kind.FLAG, "Whether the key can read its bills. A closed shop can be in scope.")
+_COMPLETE_UNTIL = Column(
+    "complete_until",
+    Kind.INSTANT,
+    "Up to when the copy has all changes to a shop that has left the key's scope; null while it is in scope.",
+)
+SHOPS = _table("shops", "shop", "shop_id", Shop, trailing=(_REMOVED_AT, _IN_SCOPE, _COMPLETE_UNTIL))
 CATEGORIES = _table(
     "categories",
     "category of a shop",

@@ -86,11 +86,21 @@ PRODUCT_GROUPS = {
     ),
 }
 _SHOPS = """
-    SELECT s.shop_id, s.shop_name, s.franchise_id, s.timezone, s.removed_at, count(b.id), min(b.bill_date),
-        max(b.bill_date)
+    SELECT s.shop_id, s.shop_name, s.franchise_id, s.timezone, s.removed_at, s.complete_until, count(b.id),
+        min(b.bill_date), max(b.bill_date)
     FROM shops AS s LEFT JOIN bills AS b ON b.shop_id = s.shop_id GROUP BY ALL ORDER BY s.shop_id
 """
-_SHOP_NAMES = ("shopId", "shopName", "franchiseId", "timezone", "removedAt", "bills", "firstDay", "lastDay")
+_SHOP_NAMES = (
+    "shopId",
+    "shopName",
+    "franchiseId",
+    "timezone",
+    "removedAt",
+    "completeUntil",
+    "bills",
+    "firstDay",
+    "lastDay",
+)
 _MEMBERS = """
     SELECT provider_id, rank, max(rank_name), count(*), coalesce(sum(points), 0), coalesce(sum(credit), 0),
         coalesce(sum(visit_count), 0), max(last_visit)
@@ -149,7 +159,7 @@ class Questions:
         tables: dict[str, list[str]] = {}
         for table, column, kind in snapshot.rows(_TABLES):
             tables.setdefault(table, []).append(f"{column} {kind}")
-        as_of, removed = snapshot.progress.feed.as_of, _removed_shops(snapshot)
+        as_of, left = snapshot.progress.feed.as_of, _shops_that_left(snapshot)
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
         return {
             **_freshness(snapshot, note),
@@ -157,7 +167,7 @@ class Questions:
             "firstDay": json_value(first),
             "lastDay": json_value(last),
             "billsWithoutDate": undated,
-            "shopsAsOf": {shop_id: removed.get(shop_id, as_of) for shop_id in shop_ids},
+            "shopsAsOf": {shop_id: left.get(shop_id, as_of) for shop_id in shop_ids},
             **_members_freshness(snapshot, "membersAsOf"),
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
@@ -297,23 +307,23 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
     """Return how current and complete a result is.
 
     `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
-    ended have no such instant and are listed in `incompleteShops`. Removed shops are listed with an instant of their
-    own, because a shop that has left the key's scope is not updated any more. `asOf` is about them only if the result
-    is about no other shop.
+    ended have no such instant and are listed in `incompleteShops`. Shops that have left the key's scope are no longer
+    updated, and are listed with an instant of their own. `asOf` is about them only if the result is about no other
+    shop.
     """
-    concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops")]
-    removed = {shop_id: at for shop_id, at in _removed_shops(snapshot).items() if shop_id in set(concerned)}
-    marks = {shop_id: snapshot.progress.feed.as_of for shop_id in concerned if shop_id not in removed} or removed
+    concerned = set(shop_ids) or {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
+    left = {shop_id: until for shop_id, until in _shops_that_left(snapshot).items() if shop_id in concerned}
+    marks = {shop_id: snapshot.progress.feed.as_of for shop_id in concerned if shop_id not in left} or left
     answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
-    if removed:
-        answer["removedShops"] = dict(sorted(removed.items())[:MAX_ROWS])
+    if left:
+        answer["shopsThatLeft"] = dict(sorted(left.items())[:MAX_ROWS])
     return answer | _selection_and_note(snapshot, note)
 
 
-def _removed_shops(snapshot: Snapshot) -> dict[str, str | None]:
-    """Return the shops that the service no longer lists, and the instant when the pull learnt of it."""
-    rows = snapshot.rows("SELECT shop_id, removed_at FROM shops WHERE removed_at IS NOT NULL")
-    return {shop_id: json_value(removed_at) for shop_id, removed_at in rows}
+def _shops_that_left(snapshot: Snapshot) -> dict[str, str | None]:
+    """Return the shops that have left the key's scope, and up to when the copy has their changes, if that is known."""
+    rows = snapshot.rows("SELECT shop_id, complete_until FROM shops WHERE NOT in_scope")
+    return {shop_id: json_value(until) for shop_id, until in rows}
 
 
 def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:

@@ -34,7 +34,7 @@ INSTRUCTIONS = """\
 Sales of a restaurant group, from a copy that is refreshed by `counterfoil pull`. Read-only.
 Every result has `asOf`: the result includes all changes up to that instant. Tell the user this time.
 Every result repeats in `filters` what it is limited to; null means no limit. Check them before you give a figure.
-`removedShops` are no longer listed by the service, and the instants since when: later changes to them may be missing.
+`shopsThatLeft` are no longer updated, because the copy may not read them any more; each has its own instant.
 If `truncated` is true, `leftOut` says which rows are missing; `totals` of `sales` include them.
 Shops in `incompleteShops` and bases in `incompleteBases` are not fully copied yet, so their figures are too low.
 In results of `query`, `asOf` is about shops and bills, and `membersAsOf` is about members.

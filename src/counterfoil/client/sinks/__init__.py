@@ -5,7 +5,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import date
 from decimal import Decimal
@@ -73,10 +73,14 @@ class Sink(Protocol):
     def save_state(self, state: bytes) -> None: ...
 
     def put_shops(self, rows: Sequence[bytes]) -> None:
-        """Upsert shops, and clear their `removed_at`."""
+        """Upsert shops that are listed, and so not removed and in scope."""
 
-    def remove_shops(self, shop_ids: Sequence[str], now: str) -> None:
-        """Mark shops as removed. A shop that is not in the copy is added without a name."""
+    def remove_shops(self, shops: Mapping[str, bool], now: str, complete_until: str | None) -> None:
+        """Mark shops as removed. A shop that is not in the copy is added without a name.
+
+        The values of `shops` say whether the key can still read their bills. If not, the copy has their changes up to
+        `complete_until`, or it is not known up to when.
+        """
 
     def shop_ids(self) -> set[str]:
         """Return the IDs of all shops of the copy, including shops that are marked as removed."""

@@ -210,20 +210,31 @@ class SqlSink(ABC):
         if not rows:
             return
         self._parser.read(rows, (SHOPS, CATEGORIES))
-        if any(self._merge(SHOPS, "shop_id", {"removed_at": "NULL"})):
+        listed = {"removed_at": "NULL", "in_scope": "TRUE", "complete_until": "NULL"}
+        if any(self._merge(SHOPS, "shop_id", listed)):
             self.changed(SHOPS)
         if any(self._merge(CATEGORIES, "shop_id", parents="SELECT shop_id FROM staged_shops")):
             self.changed(CATEGORIES)
 
-    def remove_shops(self, shop_ids: Sequence[str], now: str) -> None:
-        instant = self.instant_of(now)
-        for shop_id in shop_ids:
+    def remove_shops(self, shops: Mapping[str, bool], now: str, complete_until: str | None) -> None:
+        for shop_id, in_scope in shops.items():
             if not self.run("SELECT 1 FROM shops WHERE shop_id = ?", [shop_id]):
-                self.run(f"INSERT INTO shops (shop_id, removed_at) VALUES (?, {instant})", [shop_id, now])
+                self.run("INSERT INTO shops (shop_id) VALUES (?)", [shop_id])
             self.run(
-                f"UPDATE shops SET removed_at = {instant} WHERE shop_id = ? AND removed_at IS NULL", [now, shop_id]
+                f"UPDATE shops SET removed_at = {self.instant_of(now)} WHERE shop_id = ? AND removed_at IS NULL",
+                [now, shop_id],
             )
-        if shop_ids:
+            if in_scope:
+                self.run("UPDATE shops SET in_scope = TRUE, complete_until = NULL WHERE shop_id = ?", [shop_id])
+                continue
+            # A shop that had left before keeps its time.
+            until, values = (self.instant_of(complete_until), [complete_until]) if complete_until else ("NULL", [])
+            self.run(
+                f"UPDATE shops SET in_scope = FALSE, complete_until = {until} "
+                "WHERE shop_id = ? AND in_scope IS NOT FALSE",
+                [*values, shop_id],
+            )
+        if shops:
             self.changed(SHOPS)
 
     def shop_ids(self) -> set[str]:

@@ -1,0 +1,72 @@
+"""A copy knows which shops the key can still read, and up to when it has the changes to the others."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import records as r
+from client.pulled_copy import PLENTY, Copy
+from client.targets import TARGETS
+from running_service import RunningService
+
+FRANCHISE = "franchise-of-the-scope"
+
+
+def pull(copy: Copy, *records: r.Record) -> None:
+    """Load these records a minute later, and pull."""
+    copy.service.clock.advance(60)
+    copy.service.load(*records)
+    copy.service.ledger.advance_horizon()
+    copy.pull()
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_shop_that_leaves_has_the_time_up_to_which_it_was_copied(
+    kind: str, service: RunningService, tmp_path: Path
+) -> None:
+    staying, leaving = (r.branch(franchiseId=FRANCHISE) for _ in range(2))
+    elsewhere = leaving | {"franchiseId": "another-franchise"}
+    copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), TARGETS[kind](tmp_path))
+
+    def scope(shop: r.Record) -> tuple[bool, str | None, bool]:
+        rows = copy.rows("SELECT shop_id, in_scope, CAST(complete_until AS VARCHAR), removed_at IS NOT NULL FROM shops")
+        [(in_scope, until, is_removed)] = [row[1:] for row in rows if row[0] == shop["id"]]
+        return bool(in_scope), until, bool(is_removed)
+
+    pull(copy, staying, leaving, r.bill(leaving))
+    assert scope(leaving) == (True, None, False)
+    pull(copy, elsewhere)
+    in_scope, first_until, is_removed = scope(leaving)
+    assert (in_scope, is_removed) == (False, True)
+    assert first_until
+    pull(copy, r.bill(staying))
+    assert scope(leaving) == (False, first_until, True), "its time does not stand still"
+    pull(copy, leaving)
+    assert scope(leaving) == (True, None, False)
+    pull(copy, r.removal(leaving))
+    assert scope(leaving) == (True, None, True), "a closed shop is in scope"
+    pull(copy, leaving)
+    pull(copy, elsewhere)
+    in_scope, second_until, is_removed = scope(leaving)
+    assert (in_scope, is_removed) == (False, True)
+    assert second_until
+    assert second_until > first_until
+    assert scope(staying) == (True, None, False)
+
+
+def test_a_shop_that_left_before_everything_was_read_again_has_the_time_of_the_last_complete_pull(
+    service: RunningService, tmp_path: Path
+) -> None:
+    staying, leaving = (r.branch(franchiseId=FRANCHISE) for _ in range(2))
+    copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), TARGETS["duckdb"](tmp_path))
+    pull(copy, staying, leaving, r.bill(leaving))
+    [(before,)] = copy.rows("SELECT state FROM pull_state")
+    service.clock.advance(401 * 86_400)
+    service.load(leaving | {"franchiseId": "another-franchise"})
+    service.ledger.advance_horizon()
+    service.ledger.prune_removals()
+    pull(copy)
+    [(until,)] = copy.rows("SELECT CAST(complete_until AS VARCHAR) FROM shops WHERE NOT in_scope")
+    assert datetime.fromisoformat(until) == datetime.fromisoformat(json.loads(before)["feed"]["as_of"])
