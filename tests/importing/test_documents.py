@@ -1,12 +1,11 @@
 """Orders are read from JSON files of every supported layout, wherever the text is split into chunks."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
-from counterfoil.importing.documents import JsonOrder, _Splitter, read_orders
+from counterfoil.importing.documents import JsonOrder, read_orders, split_orders
 from counterfoil.importing.results import NOT_AN_ORDER, ImportFailed, RowProblem
 
 ORDERS = [
@@ -24,15 +23,22 @@ SHAPES = {
 }
 
 
+def split(text: str, chunk: int = 65_536) -> list[tuple[int, str]]:
+    """Return the orders in a text that arrives in chunks of this size, with their lines."""
+    content = text.encode()
+    chunks = (content[start : start + chunk] for start in range(0, len(content), chunk))
+    return [(line, found.decode()) for line, found in split_orders(chunks, ("data",), "orders.json")]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 65_536])
 def test_orders_are_found_in_every_shape_and_however_the_text_arrives(shape: str, chunk: int) -> None:
-    found = _Splitter(io.StringIO(SHAPES[shape]), ("data",), "orders.json", chunk).objects()
+    found = split(SHAPES[shape], chunk)
     assert [json.loads(text) for _, text in found] == ORDERS
 
 
 def test_an_order_is_reported_with_the_line_at_which_it_begins() -> None:
-    found = _Splitter(io.StringIO(SHAPES["indented page"]), ("data",), "orders.json").objects()
+    found = split(SHAPES["indented page"])
     text = SHAPES["indented page"].splitlines()
     for line, order in found:
         assert text[line - 1].strip() == "{"
@@ -41,16 +47,47 @@ def test_an_order_is_reported_with_the_line_at_which_it_begins() -> None:
 
 @pytest.mark.parametrize("page", ['{"data": [], "meta": {"a": [1, {"b": 2}]}}', "{ }"])
 def test_an_empty_page_has_no_orders(page: str) -> None:
-    assert list(_Splitter(io.StringIO(page), ("data",), "f").objects()) == []
+    assert list(split(page)) == []
 
 
 def test_an_empty_element_of_a_list_is_returned_so_that_it_can_be_reported() -> None:
-    assert list(_Splitter(io.StringIO("[{}]"), ("data",), "f").objects()) == [(1, "{}")]
+    assert list(split("[{}]")) == [(1, "{}")]
 
 
-@pytest.mark.parametrize(
-    "text", ['{"data": [{"id": 1}', '{"id": 1}\n***\n{"id": 2}', '{"id": 1}}', "hello", '[{"id": 1}']
-)
+@pytest.mark.parametrize("text", ['{"id": 1}\n***\n{"id": 2}', '{"id": 1}}', "hello"])
+def test_text_that_is_not_an_order_is_reported_and_never_skipped(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text(text, "utf-8")
+    found = list(read_orders(path, ("data",)))
+    assert len([one for one in found if isinstance(one, RowProblem)]) == 1
+
+
+def test_a_page_may_have_anything_before_and_after_its_lists(tmp_path: Path) -> None:
+    padding = "x" * 1000
+    text = json.dumps({"meta": {"data": [{"id": "no"}], "x": padding}, "data": ORDERS[:1], "y": padding, "data ": [1]})
+    second = json.dumps({"y": [padding], "data": ORDERS[1:]})
+    for chunk in (1, 64, 65_536):
+        assert [json.loads(found) for _, found in split(text + "\n" + second, chunk)] == ORDERS
+
+
+def test_deep_nesting_is_reported_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text('{"id": ' + "[" * 200_000 + "]" * 200_000 + '}\n{"id": 2}', "utf-8")
+    first, second = read_orders(path, ("data",))
+    assert isinstance(first, RowProblem)
+    assert (first.reason, first.detail) == (NOT_AN_ORDER, "is nested too deeply to be an order")
+    assert isinstance(second, JsonOrder)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \r\n"])
+def test_an_empty_file_is_called_empty(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_bytes(content)
+    with pytest.raises(ImportFailed, match=r"orders\.json is empty"):
+        list(read_orders(path, ("data",)))
+
+
+@pytest.mark.parametrize("text", ['{"data": [{"id": 1}', '[{"id": 1}', '{"id": "', '{"id": 1}\n"'])
 def test_incomplete_json_is_refused_and_never_skipped(text: str, tmp_path: Path) -> None:
     path = tmp_path / "orders.json"
     path.write_text(text, "utf-8")
@@ -77,13 +114,13 @@ def test_an_element_of_an_order_list_that_is_not_an_object_is_found_with_its_lin
 ) -> None:
     elements = ["12.5", '{"id": "1"}', '"a, {b}\\" [c]"', "null", '{"id": "2"}', "true", '""']
     text = before + "[" + ",\n".join(elements) + "]" + after
-    found = _Splitter(io.StringIO(text), ("data",), "orders.json", chunk).objects()
+    found = split(text, chunk)
     assert list(found) == list(enumerate(elements, start=1))
 
 
 def test_a_list_within_an_order_list_is_found_as_one_element() -> None:
     text = '{"data": [[{"id": 1}, 2],\n{"id": 3}, []]}'
-    found = _Splitter(io.StringIO(text), ("data",), "orders.json").objects()
+    found = split(text)
     assert list(found) == [(1, '[{"id": 1}, 2]'), (2, '{"id": 3}'), (2, "[]")]
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
-from counterfoil.importing.values import NO_RESULT, clean
+from counterfoil.importing.values import BLANKS, NO_RESULT, clean
 from counterfoil.text import printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -136,7 +136,9 @@ class CsvFile:
         if ("\n" in text or "\r" in text) and any(self._has_rows(cell, expected) for cell in cells):
             detail = "has a cell that contains whole rows. A closing quote may be missing"
             return RowProblem(BAD_ROW, detail, line, self._name)
-        return TableRow(self.sheet, line, [clean(cell) for cell in cells])
+        if '="' in text:
+            return TableRow(self.sheet, line, [clean(cell) for cell in cells])
+        return TableRow(self.sheet, line, [cell.strip(BLANKS) for cell in cells])
 
     def _has_rows(self, cell: str, expected: int) -> bool:
         """Return whether a cell with line breaks may have swallowed rows, because a quote was not closed.

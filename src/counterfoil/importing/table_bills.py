@@ -101,12 +101,14 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
     if source.constant is not None:
         return source.constant
     columns = row.sheet.columns
-    cells = [row.cells[columns[name]] for name in (*source.columns, *source.any_of) if name in columns]
-    if source.any_of:
-        cells = [next(filter(None, cells), "")]
-    if len(cells) == 1:
-        text = cells[0]
+    if len(source.columns) == 1:
+        position = columns.get(source.columns[0])
+        text = "" if position is None else row.cells[position]
+    elif source.any_of:
+        filled = (row.cells[columns[name]] for name in source.any_of if name in columns)
+        text = next(filter(None, filled), "")
     else:
+        cells = [row.cells[columns[name]] for name in source.columns if name in columns]
         if separator == " ":
             # A spreadsheet may write a day with the time 0:00, beside a column with the time of day.
             cells = [_MIDNIGHT.sub("", cells[0]), *cells[1:]] if any(cells[1:]) else cells

@@ -206,7 +206,7 @@ class TableImport:
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
-            if error := next((row.cells[at] for at in positions if row.cells[at] in ERRORS), None):
+            for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
                 problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
                 self._doubtful[key] = RowProblem(UNREADABLE_VALUE, problem, row.line, row.sheet.name)
             if one.kind == BILL:

@@ -29,6 +29,7 @@ EXACT = Context(prec=120, traps=[Inexact, InvalidOperation, Overflow])
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
 
+BLANKS = " \t\r\n\u00a0\ufeff"
 NO_RESULT = "#RESULT?"
 """The text of a formula whose result a workbook does not contain."""
 # What a spreadsheet writes where it cannot compute a value.
@@ -194,7 +195,7 @@ class DateFormat(Struct, frozen=True):
 
 def clean(cell: str) -> str:
     """Return the text of a cell without surrounding spaces and without a spreadsheet's `="..."`."""
-    text = cell.strip(" \t\r\n\u00a0\ufeff")
+    text = cell.strip(BLANKS)
     if text.startswith('="') and (formula := _FORMULA.fullmatch(text)):
         return formula[1].strip()
     return text
