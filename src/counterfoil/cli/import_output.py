@@ -52,13 +52,12 @@ def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
 
     A closing time in the store decides to which business day a bill belongs.
     """
-    if not settings.database and not (settings.store / "books.sqlite3").exists():
-        return lambda _: None
-    reads = bootstrap.operator_reads(settings)
 
     def facts(shop_id: str) -> KnownFacts | None:
+        if not settings.database and not (settings.store / "books.sqlite3").exists():
+            return None
         try:
-            return reads.facts(shop_id)
+            return bootstrap.operator_reads(settings).facts(shop_id)
         except (StoreUnavailable, StoreMismatch):
             return None
 

@@ -7,6 +7,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_files import why_not_loaded
 from counterfoil.cli.load_report import print_accepted, print_report
 from counterfoil.cli.load_run import (
@@ -25,7 +26,7 @@ from counterfoil.cli.terminal import print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import SourceError, open_source
+from counterfoil.ingest.sources import SourceError, SourceFiles, open_source
 from counterfoil.ingest.spool import own_folder, quarantined
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
@@ -41,6 +42,9 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     quarantine: Path | None
     accept_change: bool
     expect_net: tuple[ExpectedNet, ...]
+    mapping: Path | None
+    exports: bool
+    with_shops: bool
     watch: Path | None
     delete_loaded: bool
     as_json: bool
@@ -82,6 +86,14 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 )
 @expect_net_option
 @click.option(
+    "--mapping",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Also convert and load exports of a POS (CSV, xlsx, JSON) with this mapping; see `counterfoil import`.",
+)
+@click.option("--exports", is_flag=True, help="Also convert and load exports of the formats that `import` recognises.")
+@click.option("--with-shops", is_flag=True, help="With --mapping or --exports: add new shops that the exports name.")
+@click.option(
     "--watch",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -112,10 +124,17 @@ def command(
     """
     settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
+    if given.with_shops and not (given.mapping or given.exports):
+        raise click.UsageError("--with-shops can be used only with --mapping or --exports.")
+    with source_files(settings, given.mapping, exports=given.exports, with_shops=given.with_shops) as kinds:
+        _run(settings, given, kinds)
+
+
+def _run(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> None:
     if given.delete_loaded and not given.watch:
         raise click.UsageError("--delete-loaded can be used only with --watch.")
     if given.watch:
-        _watch(settings, given, given.watch)
+        _watch(settings, given, given.watch, kinds)
         return
     if given.check and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(
@@ -123,25 +142,26 @@ def command(
         )
     if given.sources:
         if given.expect_net and not given.check:
-            _require_net(settings, given)
-        raise click.exceptions.Exit(_load(settings, given))
+            _require_net(settings, given, kinds)
+        raise click.exceptions.Exit(_load(settings, given, kinds))
     if not given.accept_change:
         raise click.UsageError("Missing argument 'SOURCE...'.")
     print_accepted(accept_change(settings), given.as_json)
 
 
-def _require_net(settings: Settings, given: LoadOptions) -> None:
+def _require_net(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> None:
     """Check the sources, and end the command if they do not add up to the expected net. Nothing is written then."""
     if "-" in given.sources:
         raise click.UsageError(
             "--expect-net reads the source twice, which standard input does not allow. Save it to a file first."
         )
-    status = _load(settings, replace(given, check=True, rejects=None, quarantine=None, accept_change=False), quiet=True)
+    checked = replace(given, check=True, rejects=None, quarantine=None, accept_change=False)
+    status = _load(settings, checked, kinds, quiet=True)
     if status in (FAILED, INTERRUPTED):
         raise click.exceptions.Exit(status)
 
 
-def _load(settings: Settings, given: LoadOptions, *, quiet: bool = False) -> int:
+def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: bool = False) -> int:
     """Load the sources, print the summary, and return the exit status.
 
     If `quiet`, the summary is printed only if the bills do not add up to the expected net.
@@ -149,7 +169,10 @@ def _load(settings: Settings, given: LoadOptions, *, quiet: bool = False) -> int
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
-    records = SourceList([open_source(name, may_have_other_files=quarantine is not None) for name in given.sources])
+    may_have_other_files = quarantine is not None
+    records = SourceList(
+        [open_source(name, may_have_other_files=may_have_other_files, kinds=kinds) for name in given.sources]
+    )
     report = LoadReport(
         summary=Summary(source=records.name),
         rejects=_rejects_file(settings, given, records.name),
@@ -176,7 +199,7 @@ def _load(settings: Settings, given: LoadOptions, *, quiet: bool = False) -> int
     return FAILED if differences else _exit_status(report)
 
 
-def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
+def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:
     if given.sources or given.check or given.rejects or given.accept_change or given.expect_net:
         raise click.UsageError(
             "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
@@ -187,6 +210,7 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
         strict=given.strict,
         delete=given.delete_loaded,
         as_json=given.as_json,
+        kinds=kinds,
     )
     watch(settings, options)
 

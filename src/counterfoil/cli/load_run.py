@@ -14,13 +14,13 @@ from counterfoil import bootstrap
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import progress
 from counterfoil.domain.calendar import from_ms
-from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
+from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import converter_pool, free_cores
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError
+from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, all_rejected_rows
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import is_shared
 from counterfoil.ports import Ledger
@@ -45,6 +45,9 @@ class SourceList(Source):
         self.ignored = [path for part in parts for path in part.ignored]
         self.refused = {path: kind for part in parts for path, kind in part.refused.items()}
         self.unfinished = [path for part in parts for path in part.unfinished]
+
+    def rejected_rows(self) -> RejectedRows:
+        return all_rejected_rows(self._parts)
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0

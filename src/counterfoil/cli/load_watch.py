@@ -17,7 +17,7 @@ from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import echo, print_message
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import Summary
-from counterfoil.ingest.sources import FileSet, SourceError
+from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
@@ -38,6 +38,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     strict: bool = False
     delete: bool = False
     as_json: bool = False
+    kinds: SourceFiles = SOURCE_RECORDS
 
 
 class StopRequest:
@@ -79,7 +80,9 @@ def watch(settings: Settings, options: WatchOptions) -> None:
     with spool.locked(), stop.on_signals():
         echo(f"Watching {options.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
         loader = StoreLoader(settings, options, stop)
-        watcher = FolderWatch(spool, loader, print_message, loader.steady_ms, delete=options.delete)
+        watcher = FolderWatch(
+            spool, loader, print_message, loader.steady_ms, delete=options.delete, kinds=options.kinds
+        )
         spool.on_read = loader.on_read
         loader.meanwhile = watcher.take_files_beside
         loader.heartbeat()

@@ -9,7 +9,8 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -182,6 +183,9 @@ class File(_Stream):
             if self.total is not None:
                 self.position = lambda: self.total or 0
 
+    def close(self) -> None:
+        """Delete what was written to read the file. It is not read again."""
+
     def _open_typed(self) -> BinaryIO:
         return self.path.open("rb", buffering=BUFFER_BYTES)
 
@@ -199,6 +203,19 @@ class File(_Stream):
         counted = _CountedReads(raw)
         self.position = lambda: counted.count
         return io.BufferedReader(counted, BUFFER_BYTES)
+
+
+class SourceFiles:
+    """Decides which files are loaded by their names, and how they are read."""
+
+    def accepts(self, name: str) -> bool:
+        return is_source(name)
+
+    def file(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> File:
+        return File(path, size, opened)
+
+
+SOURCE_RECORDS = SourceFiles()
 
 
 class FileSet(Source):
@@ -243,6 +260,9 @@ class FileSet(Source):
         self.position = lambda: done
         damage.raise_if_any()
 
+    def rejected_rows(self) -> RejectedRows:
+        return all_rejected_rows(self.files)
+
     def _on_file_read(self) -> None:
         self.on_read()
         if self.max_reject_score and self.reject_score > self.max_reject_score:
@@ -252,13 +272,13 @@ class FileSet(Source):
 class Folder(FileSet):
     """The source files in a folder."""
 
-    def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
+    def __init__(self, path: Path, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> None:
         entries = _entries(path)
         complete = [(entry, found) for entry, found in entries if not is_unfinished(entry.name)]
         files = [
-            File(entry, found.st_size, partial(open_regular, str(entry)))
+            kinds.file(entry, found.st_size, partial(open_regular, str(entry)))
             for entry, found in complete
-            if stat.S_ISREG(found.st_mode) and is_source(entry.name)
+            if stat.S_ISREG(found.st_mode) and kinds.accepts(entry.name)
         ]
         super().__init__(printable(path.name), files)
         self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
@@ -308,7 +328,14 @@ class _CountedReads(io.RawIOBase):
         return len(data)
 
 
-def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
+def all_rejected_rows(sources: Iterable[Source]) -> RejectedRows:
+    """Return the rows of several sources that could not be converted into lines."""
+    found = [source.rejected_rows() for source in sources]
+    reasons = sum((Counter(rows.reasons) for rows in found), Counter())
+    return RejectedRows(reasons, [row for rows in found for row in rows.first])
+
+
+def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> Source:
     """Return the source with this name, or standard input if the name is `-`.
 
     Raise `SourceError` if there is no such file or folder. Unless `may_have_other_files` is set, also raise it if a
@@ -318,10 +345,10 @@ def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
         return StandardInput()
     path = Path(name)
     if path.is_dir():
-        return Folder(path, may_have_other_files=may_have_other_files)
+        return Folder(path, may_have_other_files=may_have_other_files, kinds=kinds)
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}.")
-    return File(path, _size(path))
+    return kinds.file(path, _size(path))
 
 
 def open_regular(name: str, folder: int | None = None) -> BinaryIO:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from counterfoil.ingest.sources import ACCEPTED_NAMES, File, FileSet, SourceError, is_source
+from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import DeliveredFile, Spool, Version
 from counterfoil.text import printable
 
@@ -43,12 +43,14 @@ class FolderWatch:
         steady_ms: Callable[[], int],
         *,
         delete: bool = False,
+        kinds: SourceFiles = SOURCE_RECORDS,
     ) -> None:
         self._spool = spool
         self._loader = loader
         self._say = say
         self._steady_ms = steady_ms
         self._delete = delete
+        self._kinds = kinds
         # Files that could not be moved, and when to try again.
         self._unmoved: dict[str, tuple[Version, int]] = {}
         # When each message was last needed.
@@ -85,17 +87,21 @@ class FolderWatch:
             self.take_files()
 
     def _load_and_move(self, found: list[DeliveredFile]) -> bool:
-        problems = {delivery.name: problem for delivery in found if (problem := _problem(delivery))}
+        problems = {delivery.name: problem for delivery in found if (problem := self._problem(delivery))}
         files = [
-            File(Path(delivery.name), delivery.version[2], delivery.opened)
+            self._kinds.file(Path(delivery.name), delivery.version[2], delivery.opened)
             for delivery in found
             if delivery.name not in problems
         ]
         loaded = FileSet(printable(self._spool.folder.name), files, MAX_REJECT_SCORE) if files else None
         if loaded:
-            loaded.ignored = [Path(one.name) for one in found if one.file and not is_source(one.name)]
-            if not self._loader.load(loaded, is_beside=len(self._busy) > 1):
-                return False
+            loaded.ignored = [Path(one.name) for one in found if one.file and not self._kinds.accepts(one.name)]
+            try:
+                if not self._loader.load(loaded, is_beside=len(self._busy) > 1):
+                    return False
+            finally:
+                for file in files:
+                    file.close()
             problems |= {path.name: reason for path, reason in loaded.damage.items()}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
@@ -112,6 +118,12 @@ class FolderWatch:
         if loaded or files_done or quarantined:
             self._loader.report(files_done, quarantined, loaded=loaded)
         return bool(loaded or quarantined)
+
+    def _problem(self, delivery: DeliveredFile) -> str | None:
+        """Return why a delivery cannot be loaded, or None if it can."""
+        if delivery.problem or self._kinds.accepts(delivery.name):
+            return delivery.problem
+        return not_source(delivery.name)
 
     def _move(self, delivery: DeliveredFile, problems: Mapping[str, str]) -> Path | bool:
         """Move a delivery. Return its path if it is quarantined, otherwise whether it could be moved."""
@@ -144,15 +156,8 @@ class FolderWatch:
         self._said[message] = now
 
 
-def _problem(delivery: DeliveredFile) -> str | None:
-    """Return why a delivery cannot be loaded, or None if it can."""
-    if delivery.problem or is_source(delivery.name):
-        return delivery.problem
-    return not_source(delivery.name)
-
-
 def not_source(name: str) -> str:
     return (
         f"{printable(name)} is not a source record file: its name does not end in {ACCEPTED_NAMES}. "
-        "To convert an export of a POS, use `counterfoil import`."
+        "To convert an export of a POS, use `counterfoil import`, or watch the folder with --mapping or --exports."
     )

@@ -1,0 +1,186 @@
+"""Lets `load` read exports of a POS beside source records: each file is converted before it is loaded.
+
+A delivered file is copied first: a converter opens it by its name, and whoever may write to a watched folder could put
+another file there meanwhile. A file that cannot be converted, or whose money is doubtful, is reported as damaged before
+any of its bills is loaded. So is a file of which some rows were rejected, after its other bills are loaded.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msgspec import Struct, json
+
+from counterfoil.cli.import_output import facts_for_import
+from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
+from counterfoil.domain.changes import KnownFacts
+from counterfoil.domain.intake import RejectedLine, RejectedRows
+from counterfoil.importing.formats import open_export
+from counterfoil.importing.mapping import read_mapping
+from counterfoil.importing.results import IMPORT_PREFIX, ImportFailed
+from counterfoil.importing.tables import ImportOptions
+from counterfoil.ingest.checking import RecordTotals
+from counterfoil.ingest.lines import KINDS, SourceLine
+from counterfoil.ingest.sources import BUFFER_BYTES, SOURCE_RECORDS, File, SourceError, SourceFiles
+from counterfoil.settings import Settings
+from counterfoil.text import counted, printable
+
+TABLES = (".csv", ".tsv", ".txt", ".xlsx")
+_RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode())
+# The number of records between two calls of `on_read`, and of rejected rows that the reason names.
+RECORDS_PER_CALL, MAX_NAMED = 100, 5
+MAX_NAME = 60
+_encode = json.Encoder().encode
+
+
+class ExportConversion(Struct, frozen=True):
+    """How the exports of a load are converted. `facts` returns the facts of a shop that the store knows."""
+
+    mapping: dict[str, Any]
+    mapping_name: str | None
+    options: ImportOptions
+    facts: Callable[[str], KnownFacts | None]
+    folder: Path
+    """A folder of this process for copies and converted records."""
+
+
+@contextmanager
+def source_files(settings: Settings, mapping: Path | None, *, exports: bool, with_shops: bool) -> Iterator[SourceFiles]:
+    """Yield the files that a load reads: source records and, with a mapping or `exports`, exports of a POS."""
+    if not (mapping or exports):
+        yield SOURCE_RECORDS
+        return
+    content = read_mapping(mapping) if mapping else {}
+    with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
+        options = ImportOptions(write_shops=with_shops)
+        name = mapping.name if mapping else None
+        yield ExportFiles(ExportConversion(content, name, options, facts_for_import(settings), Path(folder)))
+
+
+class ExportFiles(SourceFiles):
+    def __init__(self, conversion: ExportConversion) -> None:
+        self._conversion = conversion
+
+    def accepts(self, name: str) -> bool:
+        return super().accepts(name) or name.lower().endswith(TABLES)
+
+    def file(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> File:
+        file = ExportFile(path, size, opened, self._conversion)
+        return file if file.is_export() else super().file(path, size, opened)
+
+
+class ExportFile(File):
+    """A file that is converted when it is first read."""
+
+    def __init__(
+        self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None, conversion: ExportConversion
+    ) -> None:
+        super().__init__(path, size, opened)
+        self._conversion = conversion
+        self._tally = ImportTally()
+        self._records: Path | None = None
+        self._problem: str | None = None
+
+    def is_export(self) -> bool:
+        """Return whether the file is an export. A file `.json` may also contain source records."""
+        name = self.path.name.lower()
+        if name.endswith(TABLES):
+            return True
+        if not name.endswith(".json"):
+            return False
+        try:
+            with self._open() as file:
+                return not _RECORD.search(file.read(BUFFER_BYTES))
+        except (SourceError, OSError):
+            return False
+
+    def rejected_rows(self) -> RejectedRows:
+        tally = self._tally
+        first = [RejectedLine(self.name, row.line, IMPORT_PREFIX + row.reason) for row in tally.first_rejects]
+        return RejectedRows({IMPORT_PREFIX + reason: count for reason, count in tally.rejected.items()}, first)
+
+    def close(self) -> None:
+        if self._records:
+            self._records.unlink(missing_ok=True)
+            self._records = None
+
+    def _all_lines(self) -> Iterator[SourceLine]:
+        try:
+            if self._records is None and self._problem is None:
+                self._problem = self._convert()
+            if self._problem:
+                raise SourceError(self._problem)
+            yield from self._converted_lines()
+            if self._tally.rejected:
+                raise SourceError(self._rejects_problem())
+        except SourceError as error:
+            if self.path not in self.unreadable:
+                self.unreadable.append(self.path)
+            self.damage[self.path] = str(error)
+            raise
+        finally:
+            self.position = lambda: self.total or 0
+
+    def _converted_lines(self) -> Iterator[SourceLine]:
+        assert self._records is not None  # noqa: S101 - `_all_lines` has converted the file
+        with self._records.open("rb") as lines:
+            for text in lines:
+                number, _, record = text.rstrip(b"\n").partition(b"\t")
+                yield SourceLine(self.name, int(number), record)
+
+    def _convert(self) -> str | None:
+        """Convert the file, and write its records to a file. Return why none of them may be loaded, or None."""
+        with tempfile.TemporaryDirectory(dir=self._conversion.folder) as folder:
+            copy = self._copied(Path(folder))
+            try:
+                return self._write_records(copy)
+            except ImportFailed as error:
+                return str(error)
+            except BaseException as error:
+                # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
+                if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                    raise
+                return f"{self.name} cannot be converted ({type(error).__name__})."
+
+    def _copied(self, folder: Path) -> Path:
+        """Return a copy of the file. Messages name the file, so the copy has its name."""
+        end = self.path.suffix.lower()
+        copy = folder / (printable(self.path.name).replace("\\", "_")[: -len(end)][:MAX_NAME] + end)
+        with self._open() as file, copy.open("wb") as out:
+            while part := file.read(1 << 20):
+                self.on_read()
+                out.write(part)
+        return copy
+
+    def _write_records(self, path: Path) -> str | None:
+        conversion, tally = self._conversion, ImportTally()
+        export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, conversion.options)
+        totals = RecordTotals(conversion.facts)
+        with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out:
+            self._records = Path(out.name)
+            for count, one in enumerate(converted(export.records(), tally, ImportRejects(None))):
+                if count % RECORDS_PER_CALL == 0:
+                    self.on_read()
+                if not (one.is_found_shop and conversion.facts(one.record["id"])):
+                    line = _encode(one.record)
+                    totals.add(one.record, line)
+                    out.write(b"%d\t%b\n" % (one.line, line))
+        self._tally = tally
+        if tally.wrong_totals:
+            wrong = tally.wrong_totals[0]
+            stated = f"{wrong.column} is {wrong.stated:,f} in line {wrong.line}, but its rows add up to"
+            return f"{self.name} was not loaded: {stated} {wrong.computed:,f}."
+        if totals.totals.report().is_doubtful:
+            return (
+                f"{self.name} was not loaded, because the net of most of its bills differs from their payments or "
+                "lines. Check which column fills amounts.net."
+            )
+        return None
+
+    def _rejects_problem(self) -> str:
+        rows = counted(self._tally.rejected.total(), "row")
+        named = " ".join(f"Line {row.line}: {row.detail}." for row in self._tally.first_rejects[:MAX_NAMED])
+        return f"{self.name}: {rows} could not be converted, so their bills are missing. {named}"

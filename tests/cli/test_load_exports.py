@@ -1,0 +1,202 @@
+"""Tests for exports that `load` converts: in a watched folder, and named on the command line."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from cli.command import SHOPS, Command
+from counterfoil.cli.load_exports import source_files
+from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.ingest.spool import Spool
+from counterfoil.ingest.watching import FolderWatch
+from counterfoil.settings import load
+from importing.test_workbooks import workbook
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+DAYS, BILLS_A_DAY = 14, 120
+MAPPING = """
+[dates]
+order = "dmy"
+[shop]
+id = "riverside"
+[bill]
+id = {id}
+closedAt = ["Date", "Time"]
+amounts.net = "Total"
+[line]
+name = "Item"
+qty = "Qty"
+total = "Amount"
+"""
+BY_DAY, BY_NUMBER = MAPPING.format(id='["Date", "No"]'), MAPPING.format(id='"No"')
+HEADER = "No,Date,Time,Item,Qty,Amount,Total\n"
+ROW = "1,14/11/2026,12:00,Soup,1,50.00,50.00\n"
+
+Take = Callable[..., list[str]]
+
+
+def daily_file(day: int) -> tuple[str, Decimal]:
+    """Return the export of a day, whose numbers begin with 1, and the sum of its totals."""
+    rows, net = [], Decimal(0)
+    for number in range(1, BILLS_A_DAY + 1):
+        first, second = Decimal(40 + day), Decimal(number) + Decimal("0.25")
+        net += first + second
+        bill = f"{number},{day:02}/11/2026,{10 + number // 60}:{number % 60:02}"
+        rows += [f"{bill},Soup,1,{first}.00,{first + second}\n", f"{bill},Dish {day},1,{second},{first + second}\n"]
+    return HEADER + "".join(rows), net
+
+
+def stored(counterfoil: Command) -> tuple[int, Decimal]:
+    """Return the number of bills that are served, and their net."""
+    with closing(sqlite3.connect(counterfoil.store / "books.sqlite3")) as books:
+        bodies = [json.loads(body, parse_float=Decimal) for (body,) in books.execute("SELECT body FROM bills")]
+    return len(bodies), sum((Decimal(body["amounts"]["net"]) for body in bodies), Decimal(0))
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> Path:
+    path = tmp_path / "mapping.toml"
+    path.write_text(BY_DAY, "utf-8")
+    return path
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def take(store: Path, spool: Path) -> Take:
+    """Return a function that takes everything from the folder, and returns the reasons of what was quarantined."""
+
+    def take_all(mapping: Path | None, *, with_shops: bool = False) -> list[str]:
+        settings = load({"store": str(store)}, {})
+        with source_files(settings, mapping, exports=mapping is None, with_shops=with_shops) as kinds:
+            options = WatchOptions(folder=spool, as_json=True, kinds=kinds)
+            loader = StoreLoader(settings, options, StopRequest())
+            folder = Spool(spool)
+            watcher = FolderWatch(folder, loader, lambda _: None, loader.steady_ms, kinds=kinds)
+            with closing(folder), folder.locked():
+                while watcher.take_files():
+                    pass
+        return [path.read_text("utf-8") for path in sorted((spool / "quarantine").glob("*.reason.txt"))]
+
+    return take_all
+
+
+def test_fourteen_daily_files_whose_numbers_start_again_are_all_served(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    expected = Decimal(0)
+    for day in range(1, DAYS + 1):
+        text, net = daily_file(day)
+        file = tmp_path / f"day-{day}.csv"
+        file.write_text(text, "utf-8")
+        arguments = ("import", "--mapping", mapping, file, "--load", "--expect-net", str(net))
+        assert counterfoil.json(*arguments)["totals"]["net"] == f"{net:.2f}"
+        expected += net
+    assert stored(counterfoil) == (DAYS * BILLS_A_DAY, expected)
+
+
+def test_a_mapping_without_the_day_stops_at_the_second_file(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    mapping.write_text(BY_NUMBER, "utf-8")
+    for day, status in ((1, 0), (2, 6)):
+        (tmp_path / "day.csv").write_text(daily_file(day)[0], "utf-8")
+        counterfoil("import", "--mapping", mapping, tmp_path / "day.csv", "--load", status=status)
+    assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])
+
+
+def test_a_watched_folder_takes_daily_exports(counterfoil: Command, spool: Path, take: Take, mapping: Path) -> None:
+    for day in (1, 2, 3):
+        (spool / f"day-{day}.csv").write_text(daily_file(day)[0], "utf-8")
+    assert take(mapping) == []
+    assert stored(counterfoil) == (3 * BILLS_A_DAY, sum((daily_file(day)[1] for day in (1, 2, 3)), Decimal(0)))
+    assert not list(spool.glob("*.csv"))
+
+
+def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(
+    counterfoil: Command, spool: Path, take: Take, mapping: Path
+) -> None:
+    mapping.write_text(BY_NUMBER, "utf-8")
+    for day in (1, 2):
+        (spool / f"day-{day}.csv").write_text(daily_file(day)[0], "utf-8")
+    (reason,) = take(mapping)
+    assert "day-2.csv" in reason
+    assert "bill.id" in reason
+    assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("other.csv", "Name,City\nA,B\n"),
+        ("empty.csv", ""),
+        ("binary.xlsx", "PK\3\4 not a workbook"),
+        ("totals.csv", HEADER + ROW + "Total,,,,,,70.00\n"),
+        ("doubtful.csv", HEADER + "1,14/11/2026,12:00,Soup,1,50.00,47.00\n"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_quarantined_with_the_reason_and_nothing_is_loaded(
+    counterfoil: Command, spool: Path, take: Take, mapping: Path, name: str, content: str
+) -> None:
+    (spool / name).write_text(content, "utf-8")
+    (reason,) = take(mapping)
+    assert name in reason
+    assert not counterfoil.json("loads") or stored(counterfoil)[0] == 0
+
+
+def test_bills_with_unreadable_rows_are_missing_and_the_file_is_quarantined(
+    counterfoil: Command, spool: Path, take: Take, mapping: Path
+) -> None:
+    (spool / "day.csv").write_text(HEADER + ROW + "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n", "utf-8")
+    (reason,) = take(mapping)
+    assert "Line 3" in reason
+    assert stored(counterfoil) == (1, Decimal(50))
+    assert counterfoil.json("loads")[0]["rejected"] == 1
+
+
+def test_source_records_are_loaded_from_the_same_folder(
+    counterfoil: Command, spool: Path, take: Take, mapping: Path
+) -> None:
+    (spool / "records.json").write_bytes(SHOPS[0])
+    (spool / "day.csv").write_text(HEADER + ROW, "utf-8")
+    assert take(mapping) == []
+    assert len(counterfoil.json("shops")) == 2
+
+
+def test_recognised_exports_need_no_mapping(counterfoil: Command, spool: Path, take: Take) -> None:
+    for name in ("square-orders.json", "loyverse-receipts-by-item.csv"):
+        (spool / name).write_bytes((EXAMPLES / name).read_bytes())
+    assert take(None, with_shops=True) == []
+    assert stored(counterfoil)[0] == 6
+
+
+def test_a_workbook_is_loaded(counterfoil: Command, spool: Path, take: Take, mapping: Path) -> None:
+    workbook(spool, [line.split(",") for line in (HEADER + ROW).splitlines()])
+    assert take(mapping) == []
+    assert stored(counterfoil) == (1, Decimal(50))
+
+
+def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command, spool: Path, take: Take) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"Riverside","name":"By the river","closingTime":"02:00"}')
+    (spool / "receipts.csv").write_bytes((EXAMPLES / "loyverse-receipts-by-item.csv").read_bytes())
+    assert take(None, with_shops=True) == []
+    (shop,) = counterfoil.json("shops")
+    assert "By the river" in shop.values()
+
+
+def test_a_file_and_a_folder_can_be_loaded_with_a_mapping(counterfoil: Command, spool: Path, mapping: Path) -> None:
+    (spool / "day.csv").write_text(HEADER + ROW, "utf-8")
+    assert counterfoil.json("load", spool / "day.csv", "--mapping", mapping)["totals"]["net"] == "50.00"
+    assert counterfoil.json("load", spool, "--mapping", mapping)["unchanged"] == 2
+    (spool / "day.csv").write_text(HEADER + ROW + "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n", "utf-8")
+    counterfoil("load", spool / "day.csv", "--mapping", mapping, status=1)
