@@ -221,10 +221,10 @@ def test_foodstory_numbers_start_again_every_day_and_voids_do_not_count() -> Non
     found = example("foodstory-orders.csv")
     assert found.rejected == []
     assert sums(found) == [
-        ("14/11/2026-ริมน้ำ-D1-0001", "190.00", False),
-        ("14/11/2026-ริมน้ำ-D1-0002", "1120.00", False),
-        ("14/11/2026-ริมน้ำ-D1-0003", "0", True),
-        ("15/11/2026-ริมน้ำ-D1-0001", "100.00", False),
+        ("2026-11-14-ริมน้ำ-D1-0001", "190.00", False),
+        ("2026-11-14-ริมน้ำ-D1-0002", "1120.00", False),
+        ("2026-11-14-ริมน้ำ-D1-0003", "0", True),
+        ("2026-11-15-ริมน้ำ-D1-0001", "100.00", False),
     ]
     assert found.bills[0]["closedAt"] == "2026-11-14T18:05:00+07:00"
     assert [line["cancelled"] for line in found.bills[0]["lines"]] == [False, True]
@@ -251,6 +251,13 @@ def test_a_day_that_a_spreadsheet_writes_with_midnight_has_the_time_of_the_next_
 ) -> None:
     found = imported(None, changed(tmp_path, "foodstory-orders.csv", ("14/11/2026,18:40", f"{day},18:40")))
     assert (found.rejected, found.bills[1]["closedAt"]) == ([], "2026-11-14T18:40:00+07:00")
+
+
+def test_a_bill_has_the_same_id_however_a_file_writes_its_day(tmp_path: Path) -> None:
+    ids = [bill["id"] for bill in example("foodstory-orders.csv").bills]
+    for day in ("2026-11-14", "14/11/2569", "14 พ.ย. 2569", "2026-11-14 00:00:00"):
+        export = changed(tmp_path, "foodstory-orders.csv", ("14/11/2026", day))
+        assert [bill["id"] for bill in imported(None, export).bills] == ids
 
 
 def test_the_totals_of_foodstory_are_compared_with_voids_included(tmp_path: Path) -> None:

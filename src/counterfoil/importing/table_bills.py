@@ -133,6 +133,11 @@ class TableBillConverter:
         self._shop = shop
         self._is_flat = is_flat
         """True if each row of the bills file is a line of a bill."""
+        self._day_columns = {
+            name
+            for field in ("closedAt", "tradingDay")
+            for name in (mapping.bill.fields[field].columns if field in mapping.bill.fields else ())
+        }
         self._zone: tzinfo | None = None
         self._readers: dict[str, Callable[[str], Any]] = {
             TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
@@ -228,13 +233,26 @@ class TableBillConverter:
         return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", FLAG, row))
 
     def _id(self, row: TableRow) -> str:
-        source = self._mapping.bill.fields.get("id")
-        text = cell_text(source, row) if source else ""
+        source = self._mapping.bill.fields["id"]
+        cells = list(row.cells)
+        for name in source.columns if len(source.columns) > 1 else ():
+            if name in self._day_columns and name in row.sheet.columns:
+                position = row.sheet.columns[name]
+                cells[position] = self._plain_day(cells[position])
+        text = cell_text(source, TableRow(row.sheet, row.line, cells))
         if record_id(text) is None:
             raise RowProblem(
                 NO_ID, f"has {shown(text)} as the bill ID, which is not a valid ID", row.line, row.sheet.name
             )
         return text
+
+    def _plain_day(self, cell: str) -> str:
+        """Return a day as YYYY-MM-DD, so that a bill has the same ID in a CSV file and in a workbook."""
+        text = _MIDNIGHT.sub("", cell)
+        try:
+            return cell if ":" in text else read_day(text, self._mapping.dates, self._order)
+        except UnreadableCell:
+            return cell
 
     def _zone_of(self, row: TableRow) -> tzinfo | None:
         """Return the time zone that a row names for its times, or None if the times are in the usual zone."""
