@@ -23,7 +23,7 @@ from counterfoil.checks.findings import Finding, FindingKind
 from counterfoil.console.display import translated as translated_html
 from counterfoil.console.guards import RefusalReason
 from counterfoil.console.texts import TABLE, Texts
-from counterfoil.console.texts.thai import THAI as THAI_TEXTS
+from counterfoil.console.texts import THAI as THAI_TEXTS
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import field_changes
 from counterfoil.domain.intake import Intake, IntakeAlarm, Measure, WatchedFolder

@@ -1,6 +1,6 @@
 """The results of checks. A kind of finding is defined once: its check, severity, code, English text and advice.
 
-The Thai texts are in `console/texts/thai.py`.
+The Thai texts are in `console/texts.toml`.
 """
 
 from collections.abc import Iterable

@@ -1,22 +1,23 @@
-"""All strings that the console shows, in English and Thai.
+"""All strings that the console shows, in English and Thai, and the Thai texts of messages. `texts.toml` has them.
 
-The tables map a name to the English and the Thai string. A test fails if one of them is missing, if their placeholders
-differ, or if a name is not used. The Thai texts of messages of other parts, such as findings, are in `thai`.
+A test fails if one of them is missing, if the placeholders of the two languages differ, or if a name is not used.
 """
 
 import re
+import tomllib
+from importlib.resources import files
 from typing import Final, Literal
 
-from counterfoil.console.texts import keys, pages
-from counterfoil.console.texts.thai import THAI
 from counterfoil.domain.messages import Catalogue, Message
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
-TABLE: Final[dict[str, tuple[str, str]]] = {
-    **pages.TEXTS,
-    **keys.TEXTS,
+_FILE = tomllib.loads((files("counterfoil.console") / "texts.toml").read_text("utf-8"))
+TABLE: Final[dict[str, tuple[str, ...]]] = {
+    name: tuple(texts[language] for language in LANGUAGES) for name, texts in _FILE["strings"].items()
 }
+# The Thai texts of messages, by their codes. The English texts are where the messages are defined.
+THAI: Final[Catalogue] = _FILE["thai"]
 _RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
 
 
