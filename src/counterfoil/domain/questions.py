@@ -31,9 +31,7 @@ _INSTANT = re.compile(
     r"(?:(Z|z)|([+ -])([0-9]{2})(?::?([0-9]{2}))?)?",
     re.ASCII,
 )
-_NAMES = frozenset(
-    {"shopId", "from", "to", "updatedSince", "since", "cursor", "limit", "providerId", "messagingUserId"}
-)
+_NAME = re.compile(r"(?:^|&)(shopId|from|to|updatedSince|since|cursor|limit|providerId|messagingUserId)(?=[=&]|$)")
 _UNIX_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
@@ -100,8 +98,7 @@ def parameters(query_string: str) -> dict[str, str]:
 
 def parameter_names(query_string: str) -> str:
     """Return the names of the known parameters, separated by commas, without their values."""
-    names = [name for pair in query_string.split("&") if (name := pair.partition("=")[0]) in _NAMES]
-    return ",".join(dict.fromkeys(names))
+    return ",".join(dict.fromkeys(_NAME.findall(query_string)))
 
 
 def _percent_decoded(text: str) -> str:
