@@ -410,3 +410,10 @@ def test_a_short_row_of_totals_is_skipped_and_does_not_reject_the_bill_before_it
         "csv", written(tmp_path, HEADING + TWO_DAYS.format(first="", second="Total,400\n")), mapping=MAPPING
     )
     assert (len(found.bills), [one.line for one in found.skipped], found.rejected) == (3, [6], [])
+
+
+def test_a_total_that_is_also_a_payment_counts_once_for_a_bill(tmp_path: Path) -> None:
+    mapping = MAPPING + '[payment]\nname = { constant = "Cash" }\namount = "Total"\n'
+    rows = TWO_DAYS.format(first="", second="Total,,,,400.00,400.00\n")
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
+    assert [(one.field, str(one.computed)) for one in found.totals] == [("amounts.net", "400.00"), ("total", "400.00")]

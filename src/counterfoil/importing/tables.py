@@ -164,13 +164,14 @@ class TableImport:
     def _sheet_totals(self, one: TableInput) -> SheetTotals:
         mapping, sheet = self._mapping, one.sheet
         cells = list(mapped_cells(mapping, one.kind, is_flat=self._is_flat))
-        own = set(map(id, mapping.bill.fields.values()))
-        amounts = {
-            at: AmountColumn(at, list(sheet.columns)[at], name, source.numbers or mapping.numbers, id(source) in own)
-            for name, source, kind in cells
-            if kind == NUMBER and name not in NOT_SUMMED and not source.factors
-            for at in positions_of(source, sheet)
-        }
+        own = {id(source) for table in (mapping.bill, *mapping.payments) for source in table.fields.values()}
+        # A column may fill several fields. The bill's own field is the first one.
+        amounts: dict[int, AmountColumn] = {}
+        for name, source, kind in cells:
+            for at in positions_of(source, sheet) if kind == NUMBER and name not in NOT_SUMMED else ():
+                written, heading = source.numbers or mapping.numbers, list(sheet.columns)[at]
+                if not source.factors:
+                    amounts.setdefault(at, AmountColumn(at, heading, name, written, id(source) in own))
         dates = [at for source in self._dated() for at in positions_of(source, sheet)]
         lines = mapping.line.fields if mapping.line and one.kind == (BILL if self._is_flat else LINE) else {}
         names = positions_of(lines["name"], sheet) if "name" in lines else []
