@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counterfoil.importing.results import ImportFailed
-from importing.exports import EXAMPLES, imported
+from importing.exports import EXAMPLES, imported, written
 
 RECEIPTS = EXAMPLES / "loyverse-receipts.csv"
 ITEMS = EXAMPLES / "loyverse-receipts-by-item.csv"
@@ -267,6 +267,13 @@ def test_an_amount_that_is_not_a_number_of_the_smallest_unit_rejects_the_order(t
     path = tmp_path / "orders.json"
     path.write_text(json.dumps({"orders": [order]}).replace("Infinity", "1e400"), "utf-8")
     assert [one.reason for one in imported("square", path).rejected] == ["unreadable_value"]
+
+
+@pytest.mark.parametrize("levels", [100, 900])
+def test_an_order_with_deeply_nested_data_of_others_is_read(tmp_path: Path, levels: int) -> None:
+    order = json.dumps(square_order(total_money={"amount": 100, "currency": "THB"}, metadata="DEEP"))
+    export = written(tmp_path, order.replace('"DEEP"', '{"a":' * levels + "1" + "}" * levels), "orders.json")
+    assert imported(None, export).bill["amounts"]["net"] == "1.00"
 
 
 def test_a_return_of_square_without_net_amounts_is_rejected(tmp_path: Path) -> None:

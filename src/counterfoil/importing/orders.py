@@ -42,6 +42,8 @@ NO_DECIMALS = frozenset(
 THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
 # The store keeps amounts as floating-point numbers. From here on, they have fewer than three exact decimals.
 LARGEST_NUMBER = Decimal(10) ** 12
+# No format reads fields that are nested more deeply.
+LEVELS_READ = 16
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -176,11 +178,13 @@ def _complete(bill: dict[str, Any], request: str) -> dict[str, Any]:
     return bill
 
 
-def in_snake_case(value: Any) -> Any:
-    """Return a JSON value in which the names of all fields are in snake_case."""
+def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
+    """Return a JSON value in which the names of fields are in snake_case, down to the levels that are read."""
+    if not levels:
+        return value
     if isinstance(value, dict):
-        return {_HUMP.sub("_", name).lower(): in_snake_case(inner) for name, inner in value.items()}
-    return [in_snake_case(inner) for inner in value] if isinstance(value, list) else value
+        return {_HUMP.sub("_", name).lower(): in_snake_case(inner, levels - 1) for name, inner in value.items()}
+    return [in_snake_case(inner, levels - 1) for inner in value] if isinstance(value, list) else value
 
 
 def as_objects(value: object) -> list[Order]:
