@@ -64,3 +64,13 @@ def test_a_load_may_have_five_such_bills_and_a_tenth(found: int, bills: int, may
     for number in range(found):
         guard.add(ReplacedBill("sh", str(number), "moved", "2026-11-14", "2026-11-15"))
     assert guard.may_write(bills) is may_write
+
+
+def test_bills_that_moved_before_there_were_too_many_are_counted_as_written() -> None:
+    guard = ReplacementGuard()
+    moved = ReplacedBill("sh", "1", "moved", "2026-11-14", "2026-11-15")
+    guard.add(moved)
+    guard.may_write(100)
+    for _ in range(5):
+        guard.add(moved)
+    assert (guard.may_write(100), guard.written, guard.moved) == (False, 1, 6)

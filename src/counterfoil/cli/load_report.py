@@ -18,10 +18,10 @@ from counterfoil.text import counted, printable
 
 WOULD_REPLACE = Message(
     "would_replace",
-    "The load was stopped: {count} of {total:bill} would replace a stored bill by another one ({moved} on another day, "
-    "the others with other lines and another total). None of them was replaced. If the POS begins again with the same "
-    "numbers every day, in every shop or at every till, join the day, the shop or the till to bill.id in the mapping. "
-    "If the change is intended, repeat the command with --accept-change.",
+    "The load was stopped: {count} of {total:bill} would replace a stored bill by another one. {others} of them have "
+    "other lines and another total, {moved} only another day. {written} of them were written. If the POS begins again "
+    "with the same numbers every day, in every shop or at every till, join the day, the shop or the till to bill.id in "
+    "the mapping. If the change is intended, repeat the command with --accept-change.",
 )
 HAS_MOVED = Message("has_moved", "Warning: {count:stored bill} moved to another day:")
 
@@ -84,7 +84,8 @@ def replacement_notes(guard: ReplacementGuard) -> Iterator[str]:
     if not (guard.moved or guard.others):
         return
     if guard.is_exceeded:
-        yield str(WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, moved=guard.moved))
+        counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
+        yield str(WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts))
     elif guard.moved:
         yield str(HAS_MOVED(count=guard.moved))
     for bill in guard.first:

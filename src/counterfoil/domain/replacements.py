@@ -87,6 +87,8 @@ class ReplacementGuard(Struct):
     others: int = 0
     first: list[ReplacedBill] = []
     is_exceeded: bool = False
+    written: int = 0
+    """The number of bills that moved and were written, before there were too many."""
 
     def add(self, bill: ReplacedBill) -> None:
         if bill.reason == "moved":
@@ -101,4 +103,6 @@ class ReplacementGuard(Struct):
         self.bills += bills
         found = self.moved + self.others
         self.is_exceeded = self.is_exceeded or found > MAX_REPLACED or found * MAX_SHARE > self.bills
+        if not self.is_exceeded:
+            self.written = self.moved
         return not self.is_exceeded
