@@ -241,3 +241,20 @@ def test_a_value_that_names_no_shop_is_rejected(tmp_path: Path) -> None:
     assert [shop["name"] for shop in mapping["shop"]] == ["Siam", "Ari"]
     assert {shop["franchiseId"] for shop in mapping["shop"]} == {"my-group"}
     assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 3, "unknown_status")]
+
+
+def test_a_mapping_from_one_day_keeps_the_bills_of_all_days_apart(tmp_path: Path) -> None:
+    heading = "Bill No,Date,Time,Total,Status\n"
+    days = [
+        written(
+            tmp_path,
+            heading + "".join(f"{number},{day}/11/2026,18:{number:02},{day + number},Paid\n" for number in range(1, 9)),
+            f"{day}.csv",
+        )
+        for day in range(13, 27)
+    ]
+    mapping = inferred(days[0], shop="s")[0].text()
+    found = imported("csv", *days, mapping=mapping)
+    assert (len(found.bills), found.rejected) == (14 * 8, [])
+    expected = sum(day + number for day in range(13, 27) for number in range(1, 9))
+    assert sum(int(bill["amounts"]["net"]) for bill in found.bills) == expected

@@ -242,7 +242,7 @@ class _TotalSearch:
             return None
         is_proved = (
             len(related) > 1
-            or candidate.role == PAYMENTS_ROLE
+            or all(one.role == PAYMENTS_ROLE for one in self._candidates)
             or any(self._rate(part, place) for part in range(len(self._parts)))
         )
         finding = self._finding(place, missing, unknown, related, is_paid=is_paid, is_proved=is_proved)

@@ -45,6 +45,7 @@ _POINT_DECIMALS = re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d
 _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s*(?:[ap]\.?\s?m\.?|น\.?)?", re.ASCII | re.IGNORECASE)
 _HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
+_EPOCH = re.compile(r"1\d{9}(?:\d{3})?", re.ASCII)
 _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
 ANY_CENTURY = DateFormat(is_any_century=True)
 
@@ -63,9 +64,9 @@ class SampleColumn:
         return [value for value in self.values if value]
 
     @cached_property
-    def _data(self) -> list[str]:
-        """The values without the labels of rows of totals."""
-        return [value for value in self.filled if not is_total_word(value)]
+    def _data(self) -> Counter[str]:
+        """How often each value occurs, without the labels of rows of totals."""
+        return Counter({value: count for value, count in Counter(self.filled).items() if not is_total_word(value)})
 
     @cached_property
     def is_number(self) -> bool:
@@ -83,12 +84,18 @@ class SampleColumn:
         return bool(self._data) and all(_SERIAL.fullmatch(value) for value in self._data)
 
     @cached_property
+    def is_epoch(self) -> bool:
+        """Whether all values are seconds or milliseconds since 1970."""
+        return bool(self._data) and all(_EPOCH.fullmatch(value) for value in self._data)
+
+    @cached_property
     def is_clock(self) -> bool:
         return _share(self._data, lambda value: bool(_CLOCK.fullmatch(value)))
 
     @cached_property
     def has_times(self) -> bool:
-        return sum(bool(_HAS_CLOCK.search(value)) for value in self._data) * 2 > len(self._data)
+        with_clock = sum(count for value, count in self._data.items() if _HAS_CLOCK.search(value))
+        return self.is_epoch or with_clock * 2 > self._data.total()
 
     @cached_property
     def distinct(self) -> list[str]:
@@ -107,7 +114,7 @@ class SampleColumn:
         if role in NUMBER_ROLES:
             return self.is_number
         if role in DATE_ROLES:
-            return self.is_date or self.is_serial
+            return self.is_date or self.is_serial or self.is_epoch
         if role == "time":
             return self.is_clock
         if role in ("method", "item", "status", "type", "shopId", "channel"):
@@ -116,10 +123,12 @@ class SampleColumn:
         return True
 
     def number(self, row: int) -> Decimal | None:
-        try:
-            return read_decimal(self.values[row], self.numbers)
-        except UnreadableCell:
-            return None
+        return self._number_of[self.values[row]]
+
+    @cached_property
+    def _number_of(self) -> dict[str, Decimal | None]:
+        """The number in each distinct cell."""
+        return {value: _number(value, self.numbers) for value in set(self.values)}
 
 
 class SheetSample:
@@ -279,17 +288,20 @@ def _is_day(order: str, value: str) -> bool:
     return bool(read_day(value, ANY_CENTURY, order))
 
 
-def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:
+def _number(value: str, written: NumberFormat) -> Decimal | None:
+    try:
+        return read_decimal(value, written)
+    except UnreadableCell:
+        return None
+
+
+def _share(values: Counter[str], is_readable: Callable[[str], bool]) -> bool:
     """Return whether at least 90% of the values can be read, or all but one if there are at least three.
 
     The one that cannot be read may be in a row of totals.
     """
-    if not values:
-        return False
-    readable = 0
-    for value in values:
-        try:
-            readable += is_readable(value)
-        except UnreadableCell:
-            continue
-    return readable >= 0.9 * len(values) or readable == len(values) - 1 >= 2
+    readable, total = 0, values.total()
+    for value, count in values.items():
+        with contextlib.suppress(UnreadableCell):
+            readable += count * is_readable(value)
+    return total > 0 and (readable >= 0.9 * total or readable == total - 1 >= 2)
