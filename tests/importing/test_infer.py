@@ -258,3 +258,13 @@ def test_a_mapping_from_one_day_keeps_the_bills_of_all_days_apart(tmp_path: Path
     assert (len(found.bills), found.rejected) == (14 * 8, [])
     expected = sum(day + number for day in range(13, 27) for number in range(1, 9))
     assert sum(int(bill["amounts"]["net"]) for bill in found.bills) == expected
+
+
+def test_a_discount_that_may_not_be_taken_off_yet_is_offered_as_a_subtraction(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,100,10\n2,31/10/2026 11:00,50,0\n"
+    export = written(tmp_path, "Bill No,Date,Gross Sales,Discount\n" + rows)
+    [question] = inferred(export, shop="s")[0].questions
+    assert question.choices == ("Gross Sales", "Gross Sales - Discount")
+    proposal, _ = inferred(export, shop="s", bill_amounts_net=question.choices[1])
+    found = imported("csv", export, mapping=proposal.text())
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["90", "50"]

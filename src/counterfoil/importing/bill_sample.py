@@ -68,11 +68,16 @@ class BillSample:
 
     def status_of(self, bill: SampleBill) -> str:
         """Return what the status columns say about a bill. The strongest counts; one that is not known is no sale."""
-        found = {
-            meanings.get(self.sheet.columns[name].values[bill.rows[0]]) or SKIP
-            for name, meanings in self.statuses.items()
-        }
+        found = self._meanings(bill)
         return next((status for status in (SKIP, VOID, REFUND) if status in found), SALE)
+
+    def first_void_that_is_skipped(self) -> SampleBill | None:
+        """Return a bill that is void by one status column, and not finished by another."""
+        return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
+
+    def _meanings(self, bill: SampleBill) -> set[str]:
+        row = bill.rows[0]
+        return {meanings.get(self.sheet.columns[name].values[row]) or SKIP for name, meanings in self.statuses.items()}
 
     def require_columns(self, names: Sequence[str], entry: str) -> None:
         for name in names:
@@ -251,3 +256,13 @@ class BillSample:
             values[""] = False
         unknown = [value for value, meaning in meanings.items() if meaning not in (SALE, VOID)]
         return CancelledLines(column, values, tuple(unknown))
+
+
+def shop_ids(names: Sequence[str]) -> dict[str, str]:
+    """Return an ID for each shop, made from its name."""
+    found: dict[str, str] = {}
+    for number, name in enumerate(names, start=1):
+        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.casefold())
+        slug = "-".join(part for part in letters.split("-") if part) or f"shop-{number}"
+        found[name] = slug if slug not in found.values() else f"{slug}-{number}"
+    return found

@@ -86,6 +86,20 @@ def effects(part: AmountSeries) -> tuple[int, ...]:
     return values if negative > sum(value > 0 for value in values) else tuple(-value for value in values)
 
 
+def _as_paid(part: AmountSeries) -> AmountSeries:
+    """Return a part as it is added to an amount that does not take it into account, to get what the customer paid.
+
+    A discount reduces what was paid. A fee was kept back from it, so it is added again.
+    """
+    if part.role in CHARGES:
+        return part
+    reduction = effects(part)
+    values = reduction if part.role == "discount" else tuple(-value for value in reduction)
+    if values == tuple(value or 0 for value in part.values):
+        return part
+    return AmountSeries(f"- {part.name}", part.role, part.level, values, tuple(f"-{name}" for name in part.columns))
+
+
 def find_total(candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> TotalFinding:
     """Return what the customer paid. `bills` are the numbers of the bills that count: neither voids nor refunds."""
     found = _TotalSearch(candidates, without_parts_of_sums(parts, bills), bills)
@@ -332,7 +346,7 @@ class _TotalSearch:
         candidate = self._candidates[place]
         total = Total(candidate, tuple(self._parts[part] for part in missing))
         names = ", ".join(self._parts[part].name for part in unknown)
-        with_unknown = Total(candidate, (*total.added, *(self._parts[part] for part in unknown)))
+        with_unknown = Total(candidate, (*total.added, *(_as_paid(self._parts[part]) for part in unknown)))
         doubtful = [
             part
             for part in missing
@@ -341,7 +355,7 @@ class _TotalSearch:
         ]
         if unknown:
             return self._ask(
-                f"The amounts do not show whether {candidate.name} includes {names}.",
+                f"The amounts do not show whether {candidate.name} already takes {names} into account.",
                 [total, with_unknown, *self._plain_choices()],
             )
         if is_paid and missing:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, BillAmounts
-from counterfoil.importing.bill_sample import BillSample
+from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
     BILL,
     LINE,
@@ -260,7 +260,7 @@ class _Inference:
                     "[status.values]#shop", quoted(name), quoted("sale"), "a value that is not listed is no shop"
                 )
         franchise = self._answers.get("shop.franchiseId", FRANCHISE) if len(names) > 1 else None
-        ids = _shop_ids(names)
+        ids = shop_ids(names)
         for number, (name, shop) in enumerate(ids.items(), start=1):
             self._shop_section(f"[[shop]]#{number}", shop, name, franchise)
         for name, shop in ids.items():
@@ -324,6 +324,11 @@ class _Inference:
                     self._result.add(section, quoted(value), quoted(meaning))
                 else:
                     self._result.comment(section, f'{quoted(value)} = "sale"  # or "void", "refund", "skip"?')
+        if skipped := self._sample.first_void_that_is_skipped():
+            self._check(
+                f"whether bills that are void by one of {' and '.join(self._sample.statuses)} and not finished by "
+                f"another are void, as on line {self._sheet.rows[skipped.rows[0]].line}. They are skipped."
+            )
         cancelled = self._sample.cancelled
         if cancelled and cancelled.unknown:
             values = ", ".join(cancelled.unknown)
@@ -688,13 +693,3 @@ class _Inference:
 
 def _money(value: int | None) -> str:
     return "empty" if value is None else f"{value / SCALE:,.2f}"
-
-
-def _shop_ids(names: Sequence[str]) -> dict[str, str]:
-    """Return an ID for each shop, made from its name."""
-    found: dict[str, str] = {}
-    for number, name in enumerate(names, start=1):
-        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.casefold())
-        slug = "-".join(part for part in letters.split("-") if part) or f"shop-{number}"
-        found[name] = slug if slug not in found.values() else f"{slug}-{number}"
-    return found
