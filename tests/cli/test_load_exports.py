@@ -33,8 +33,8 @@ name = "Item"
 qty = "Qty"
 total = "Amount"
 """
-BY_DAY, BY_NUMBER = MAPPING.format(id='["Date", "No"]'), MAPPING.format(id='"No"')
-HEADER = "No,Date,Time,Item,Qty,Amount,Total\n"
+BY_DAY, BY_NUMBER = MAPPING.format(id='["Date", "Bill No"]'), MAPPING.format(id='"Bill No"')
+HEADER = "Bill No,Date,Time,Item,Qty,Amount,Total\n"
 ROW = "1,14/11/2026,12:00,Soup,1,50.00,50.00\n"
 
 Take = Callable[..., list[str]]
@@ -91,9 +91,12 @@ def take(store: Path, spool: Path) -> Take:
     return take_all
 
 
-def test_fourteen_daily_files_whose_numbers_start_again_are_all_served(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
+def test_fourteen_daily_files_whose_numbers_start_again_are_all_served(counterfoil: Command, tmp_path: Path) -> None:
+    mapping = tmp_path / "proposed.toml"
+    (tmp_path / "day-1.csv").write_text(daily_file(1)[0], "utf-8")
+    counterfoil.bare(
+        "import", "--infer", tmp_path / "day-1.csv", "--shop", "riverside", "-o", mapping, "--date-order", "dmy"
+    )
     expected = Decimal(0)
     for day in range(1, DAYS + 1):
         text, net = daily_file(day)

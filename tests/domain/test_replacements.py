@@ -35,6 +35,7 @@ CASES = [
     ("the day is lost", "moved", encoded("xx", lines=[LATTE, TEA], amounts={"net": 105})),
     ("the number starts again", "other_bill", encoded("15", lines=[SOUP], amounts={"net": 120})),
     ("another till has the same number", "other_bill", encoded(time="12:00", lines=[SOUP], amounts={"net": 120})),
+    ("a refund has the number of the sale", "other_bill", encoded(lines=[LATTE, TEA], amounts={"net": -105})),
     ("another bill without lines", "other_bill", encoded("15", amounts={"net": 120})),
     ("the second half of a bill", "other_bill", encoded(lines=[SOUP], amounts={"net": 120})),
     ("the second half states the whole total", "other_bill", encoded(lines=[SOUP], amounts={"net": 105})),

@@ -63,6 +63,8 @@ def implausible(stored: bytes, change: EncodedBill) -> ReplacedBill | None:
         is_other = old_lines.isdisjoint(new_lines) and (not is_same_total or bool(from_lines))
     else:
         is_other = not is_same_total and not _is_same_time(old, new)
+    # The refund of a sale is a bill of its own, although some exports give it the number of the sale.
+    is_other = is_other or (old.amounts.net or 0) * (new.amounts.net or 0) < 0
     is_moved = old.bill_date is not None and old.bill_date != new.bill_date
     if not (is_other or is_moved):
         return None
