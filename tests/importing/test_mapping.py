@@ -251,6 +251,13 @@ def test_an_id_only_on_the_first_row_rejects_the_bill_if_nothing_is_filled_down(
     assert found.reasons == [("export.csv", 3, "no_id"), ("export.csv", 2, "no_id")]
 
 
+@pytest.mark.parametrize("time", ["14/11/2026 18:05", "2026-11-14 18:05:00", "14 พ.ย. 2569 18:05"])
+def test_a_time_in_an_id_is_the_same_however_a_file_writes_it(tmp_path: Path, time: str) -> None:
+    mapping = MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]')
+    found = imported("csv", written(tmp_path, f"{HEADING}A1,{time},Khao soi,2,190,190\n"), mapping=mapping)
+    assert [bill["id"] for bill in found.bills] == ["2026-11-14T18:05:00-A1"]
+
+
 def test_a_day_alone_is_not_the_id_of_a_bill(tmp_path: Path) -> None:
     mapping = MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]')
     rows = "A1,14/11/2026 18:05,Khao soi,2,190,190\n,14/11/2026 18:05,Iced tea,1,50,\n"

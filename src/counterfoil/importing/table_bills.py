@@ -247,10 +247,11 @@ class TableBillConverter:
         return text
 
     def _plain_day(self, cell: str) -> str:
-        """Return a day as YYYY-MM-DD, so that a bill has the same ID in a CSV file and in a workbook."""
+        """Return a day or a time as ISO-8601, so that a bill has the same ID in a CSV file and in a workbook."""
         text = _MIDNIGHT.sub("", cell)
         try:
-            return cell if ":" in text else read_day(text, self._mapping.dates, self._order)
+            read = read_time if ":" in text else read_day
+            return read(text, self._mapping.dates, self._order)
         except UnreadableCell:
             return cell
 
