@@ -425,3 +425,14 @@ def test_a_file_with_an_absurd_number_is_refused_with_a_sentence(
     said = counterfoil.bare("import", "--format", "csv", "--mapping", mapping, export(tmp_path), status=1).stderr
     assert "is not valid TOML" in counterfoil.bare("--config", mapping, "settings", status=1).stderr
     assert f"the mapping {mapping} is not valid TOML" in said
+
+
+def test_an_export_of_shops_that_are_not_loaded_says_how_to_create_them(counterfoil: Command) -> None:
+    export = EXAMPLES / "square-transactions.csv"
+    checked = counterfoil("import", export, "--check")
+    assert "--with-shops" in checked.stdout
+    assert counterfoil.json("import", export, "--check")["unknownShops"] == ["Riverside"]
+    assert "--with-shops" in counterfoil("import", export, "--load", status=3).stdout
+    # With the shop, the days are in the time zone that the export names.
+    loaded = counterfoil.json("import", export, "--load", "--with-shops")
+    assert [day["day"] for day in loaded["totals"]["days"]] == ["2026-11-14", "2026-11-15"]

@@ -16,15 +16,16 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
 from counterfoil.ingest.checking import RecordTotals, RejectExamples
-from counterfoil.ingest.lines import SourceLine
+from counterfoil.ingest.lines import UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import Source
 from counterfoil.machine.files import StandardOutput, draft_of, open_output
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
-from counterfoil.text import counted
+from counterfoil.text import counted, printable
 
 STANDARD_OUTPUT = "-"
+MAX_SHOPS_SHOWN = 5
 _encode = json.Encoder().encode
 
 
@@ -98,7 +99,8 @@ def check_records(records: Iterable[ImportedRecord], totals: RecordTotals) -> No
 def print_import(tally: ImportTally, totals: RecordTotals, as_json: bool, is_check: bool, to_stderr: bool) -> None:
     """Print the summary of an import that does not load the records."""
     if as_json:
-        view = {**tally_view(tally), "unusable": totals.unusable, "totals": totals.totals.report()}
+        view = {**tally_view(tally), "unusable": totals.unusable, "unknownShops": totals.unknown_shops}
+        view |= {"totals": totals.totals.report()}
         print_json({**view, "check": True} if is_check else view)
         return
     print_tally(tally, to_stderr=to_stderr)
@@ -106,6 +108,14 @@ def print_import(tally: ImportTally, totals: RecordTotals, as_json: bool, is_che
     if totals.unusable:
         bills = counted(totals.unusable, "bill")
         echo(f"A load would reject {bills}: run `counterfoil load --check` to see why.", err=to_stderr)
+    if totals.unknown_shops:
+        names = ", ".join(map(printable, totals.unknown_shops[:MAX_SHOPS_SHOWN]))
+        more = " and others" if len(totals.unknown_shops) > MAX_SHOPS_SHOWN else ""
+        echo(
+            f"Not known yet: the shops {names}{more}. Their days are shown in Thailand time, and a load would reject "
+            "their bills. Add --with-shops to create them from the export, or load them first.",
+            err=to_stderr,
+        )
     if is_check:
         echo("Nothing was written. Run the same command without --check to write the records.", err=to_stderr)
 
@@ -148,3 +158,5 @@ def print_load(report: LoadReport, tally: ImportTally, *, as_json: bool) -> None
     else:
         print_tally(tally, to_stderr=False)
         print_report(report, as_json=False)
+        if report.summary.rejected[UNKNOWN_SHOP]:
+            echo("Add --with-shops to create the shops that the export names, or load the shops first.")

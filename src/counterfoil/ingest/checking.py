@@ -77,6 +77,8 @@ class RecordTotals:
         self.totals = ControlTotals()
         self.unusable = 0
         """The number of bills that a load would reject."""
+        self.unknown_shops: list[str] = []
+        """The shops that are neither in the store nor in the delivery. Their days are in the default time zone."""
 
     def add(self, record: dict[str, Any], line: bytes) -> None:
         if record["kind"] == "shop":
@@ -92,6 +94,8 @@ class RecordTotals:
     def _facts(self, shop_id: str) -> KnownFacts:
         if shop_id not in self._delivered:
             found = self._stored_facts(shop_id)
+            if found is None:
+                self.unknown_shops.append(shop_id)
             self._delivered[shop_id] = found or KnownFacts(0, shop_from({"id": shop_id})[1])
         return self._delivered[shop_id]
 
