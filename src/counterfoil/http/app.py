@@ -103,6 +103,7 @@ class Exchange(Struct):
     error: str | None = None
     query_string: str = ""
     message: str = ""
+    is_probe: bool = False
     is_recorded: bool = False
     refused_key_id: str | None = None
 
@@ -174,6 +175,7 @@ class App:
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
         if route.handler is None:
+            exchange.is_probe = exchange.method == "HEAD" and headers.get("user-agent") == wire.PROBE_AGENT
             sent = wire.response_headers(exchange.request_id, None)
             return self._success_response(self._document, self._openapi, headers, sent)
         if not self._gate.try_enter():
@@ -238,6 +240,8 @@ class App:
             )
         if exchange.refused_key_id and exchange.error:
             self._request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)
+        if exchange.is_probe and response.status == 200:
+            return
         self._observe(
             RequestServed(
                 request_id=exchange.request_id,

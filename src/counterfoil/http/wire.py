@@ -20,6 +20,8 @@ except ImportError:  # isal comes with the extra `server`; other installations d
 
 Headers = list[tuple[str, str]]
 
+# The user agent of the supervisor's own request for the OpenAPI document, which is not logged.
+PROBE_AGENT = "counterfoil-probe"
 # Compressing a smaller body costs more than it saves.
 MIN_COMPRESSED_BYTES = 600
 # Higher levels take much longer and save few bytes: see docs/evidence/performance.md.

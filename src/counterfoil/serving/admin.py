@@ -18,6 +18,7 @@ from counterfoil.checks.overview import horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, folder_warning
 from counterfoil.domain.problems import TABLE, Stage
+from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
@@ -272,7 +273,7 @@ def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> It
     )
     yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
     checks, age = _store_checks(counters, inspection)
-    # This check only connects. The request that `/ready` sends to a worker would appear in the log and in the metrics.
+    # This check only connects, because a scrape must not wait for a worker.
     listening = None if is_listening(settings.host, settings.port) else "no worker accepts connections"
     yield gauges(
         "ready",
@@ -394,7 +395,7 @@ def probe(settings: Settings) -> str | None:
     """Send a request to the public port. Return the problem, or None if a worker responds with status 200."""
     connection = http.client.HTTPConnection(reachable_host(settings.host), settings.port, timeout=PROBE_SEC)
     try:
-        connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")
+        connection.request("HEAD", f"{settings.prefix}/v1/openapi.json", headers={"user-agent": PROBE_AGENT})
         status = connection.getresponse().status
         return None if status == 200 else f"a worker responded with status {status}"
     except OSError as error:
