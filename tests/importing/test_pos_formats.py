@@ -471,3 +471,26 @@ def json_file(folder: Path, content: object) -> Path:
     path = folder / "orders.json"
     path.write_text(json.dumps(content), "utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    ("example", "change"),
+    [
+        ("clover-orders.json", {"payments": {"elements": [7]}}),
+        ("square-orders.json", {"line_items": "lost"}),
+        ("square-orders.json", {"line_items": [None]}),
+        ("square-orders.json", {"tenders": [[]]}),
+        ("foodics-orders.json", {"payments": ["cash"]}),
+        ("loyverse-receipts.json", {"line_items": 7}),
+    ],
+)
+def test_an_order_with_a_value_of_another_type_rejects_only_itself(
+    tmp_path: Path, example: str, change: dict[str, object]
+) -> None:
+    document = json.loads((EXAMPLES / example).read_text("utf-8"))
+    orders = next(value for value in document.values() if isinstance(value, list))
+    orders[0] |= change
+    options = {"currency": "USD"} if example.startswith("clover") else {}
+    found = imported(None, written(tmp_path, json.dumps(document), "orders.json"), **options)
+    assert len(found.rejected) == 1
+    assert found.bills

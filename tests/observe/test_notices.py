@@ -1,6 +1,7 @@
 """Notifications: what is sent when a finding appears, gets worse or is resolved, to a receiver on this machine."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,7 +14,7 @@ from counterfoil import settings
 from counterfoil.checks.findings import Finding, fail, ok, warn
 from counterfoil.checks.overview import Overview
 from counterfoil.observe import Event, ServiceChanged
-from counterfoil.serving.notices import LONGEST_PAUSE, Notifier
+from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
 from counterfoil.views.store import StoreValues
 from e2e.serve_process import SHOP, Deployment
 from waiting import until
@@ -150,6 +151,38 @@ def test_neither_the_log_nor_the_file_contains_the_address_or_the_header(tmp_pat
     assert told.logged() == ["notify_failing"]
     assert "secret" not in repr(told.events)
     assert "secret" not in settings.display_value(settings.load({"notify_url": "http://a/secret"}), "notify_url")
+
+
+def test_a_receiver_that_does_not_answer_in_http_is_tried_again(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_answer_garbage, args=(listener,), daemon=True).start()
+        told = Told(tmp_path, notify_url=f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        told.look(DISK_FULL())
+        assert told.logged() == ["notify_failing"]
+
+
+def _answer_garbage(listener: socket.socket) -> None:
+    with listener.accept()[0] as connection:
+        connection.recv(65_536)
+        connection.sendall(b"garbage\r\n\r\n")
+
+
+def test_a_check_that_fails_does_not_end_the_watch(tmp_path: Path) -> None:
+    looks: list[int] = []
+
+    def look() -> Overview:
+        looks.append(1)
+        raise RuntimeError("private")
+
+    loaded = settings.load({"store": str(tmp_path), "notify_every_sec": 1}, environment={})
+    events: list[Event] = []
+    watch = Watch(loaded, look, Notifier(loaded, events.append), events.append)
+    watch.start()
+    try:
+        until(lambda: len(looks) > 1, "it looks again")
+    finally:
+        watch.stop()
+    assert "private" not in repr(events)
 
 
 def test_a_template_and_a_header_serve_services_with_a_form_of_their_own(receiver: Receiver, tmp_path: Path) -> None:

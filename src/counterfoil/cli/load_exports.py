@@ -20,7 +20,7 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import read_mapping
-from counterfoil.importing.results import IMPORT_PREFIX, ImportFailed
+from counterfoil.importing.results import IMPORT_PREFIX, REJECT_REASONS, ImportFailed
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.ingest.checking import RecordTotals
 from counterfoil.ingest.lines import KINDS, SourceLine
@@ -182,5 +182,7 @@ class ExportFile(File):
 
     def _rejects_problem(self) -> str:
         rows = counted(self._tally.rejected.total(), "row")
-        named = " ".join(f"Line {row.line}: {row.detail}." for row in self._tally.first_rejects[:MAX_NAMED])
+        # The log shows this text too, so it quotes nothing from the export.
+        rejects = self._tally.first_rejects[:MAX_NAMED]
+        named = " ".join(f"Line {row.line} {REJECT_REASONS[row.reason]}." for row in rejects)
         return f"{self.name}: {rows} could not be converted, so their bills are missing. {named}"

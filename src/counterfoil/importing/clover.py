@@ -63,7 +63,7 @@ class CloverOrders(OrderFormat):
 
     def bills(self, order: Order, meaning: str) -> list[dict[str, Any]]:  # noqa: ARG002 - payments and refunds show it
         refunds = [*_elements(order, "refunds"), *_elements(order, "credits")]
-        is_refunded = order.get("payment_state") in REFUNDED
+        is_refunded = text_of(order.get("payment_state")) in REFUNDED
         if not refunds and (is_refunded or any(one.get("refunded") is True for one in _elements(order, "line_items"))):
             raise RowProblem(NO_AMOUNT, f"was refunded, but has no refunds. {self.request}")
         return [self._sale(order), *(self._refund(order, one) for one in refunds)]

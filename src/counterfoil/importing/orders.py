@@ -18,6 +18,7 @@ from counterfoil.importing.results import (
     NO_ID,
     NO_SHOP,
     NO_TIME,
+    NOT_AN_ORDER,
     OTHER_CURRENCY,
     UNKNOWN_STATUS,
     UNREADABLE_VALUE,
@@ -136,6 +137,11 @@ class OrderFormat:
         except RowProblem as problem:
             yield RejectedRow(order.file, order.line, problem.reason, problem.detail, bill_id or None)
             return
+        except (TypeError, ValueError, AttributeError):
+            # A value has another type than in the API. Only this order is rejected.
+            detail = "has a value of an unexpected type"
+            yield RejectedRow(order.file, order.line, NOT_AN_ORDER, detail, bill_id or None)
+            return
         if self.options.write_shops and shop not in self._named:
             self._named.add(shop)
             found = shop_record(shop, self.shop_name(content) or shop, self.options.timezone)
@@ -188,7 +194,12 @@ def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
 
 
 def as_objects(value: object) -> list[Order]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """Return the objects in a list. A part of another type would be lost, so it rejects the order."""
+    if not value:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise RowProblem(NOT_AN_ORDER, "has a list whose elements cannot be read")
+    return value
 
 
 def as_object(value: object) -> Order:

@@ -193,7 +193,7 @@ class SquareOrders(OrderFormat):
         if not order.get("returns"):
             return []
         refunds: Sequence[Order] = [
-            one for one in as_objects(order.get("refunds")) if one.get("status") not in FAILED_REFUNDS
+            one for one in as_objects(order.get("refunds")) if text_of(one.get("status")) not in FAILED_REFUNDS
         ]
         amounts = [self.money(one.get("amount_money")) for one in refunds]
         return [{"name": "Refund", "amount": signed(amount, -1)} for amount in amounts if amount is not None]

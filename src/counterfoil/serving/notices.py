@@ -9,6 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
+from http.client import HTTPException
 from typing import Any, Literal
 
 import msgspec
@@ -195,17 +196,20 @@ def post(url: str, body: bytes, header: str = "") -> str | None:
             return None
     except urllib.error.HTTPError as error:
         return f"the receiver responded with status {error.code}"
-    except OSError as error:
+    except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        return f"no response: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+        return f"no valid response: {getattr(reason, 'strerror', None) or type(reason).__name__}"
 
 
 class Watch:
     """Checks the deployment once per `notify_every_sec`, for notifications and metrics."""
 
-    def __init__(self, settings: Settings, look: Callable[[], Overview], notifier: Notifier) -> None:
+    def __init__(
+        self, settings: Settings, look: Callable[[], Overview], notifier: Notifier, log: Callable[[Event], None]
+    ) -> None:
         self._every_sec = settings.notify_every_sec
         self._look = look
+        self._log = log
         self._notifier = notifier
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -219,5 +223,8 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_sec):
-            self.latest = self._look()
-            self._notifier.consider(self.latest)
+            try:
+                self.latest = self._look()
+                self._notifier.consider(self.latest)
+            except Exception as error:  # noqa: BLE001 - the next check may succeed; the message may be private
+                self._log(ServiceChanged(what="watch_failed", detail=type(error).__name__))

@@ -266,7 +266,7 @@ def _serve(
     if older:
         log(ServiceChanged(what="older_files", detail=", ".join(f"{name}.sqlite3" for name in older)))
     chores = Chores(settings, log)
-    watch = Watch(settings, lambda: overview(settings, SystemClock().now_ms()), Notifier(settings, log))
+    watch = Watch(settings, lambda: overview(settings, SystemClock().now_ms()), Notifier(settings, log), log)
     admin = _admin(settings, counters)
     order = pickle.dumps((settings, counters, pages, stderr))
     workers = Workers(settings.workers, order, [stderr], settings.grace_sec, server_log)
