@@ -47,6 +47,41 @@ def test_a_stored_bill_with_lines(expected: str | None, new: EncodedBill) -> Non
     assert reason(STORED, new) == expected
 
 
+COFFEE, CAKE, RICE = (
+    {"name": name, "qty": 1, "total": total} for name, total in (("Coffee", 50), ("C", 80), ("R", 30))
+)
+MEAL = [LATTE, TEA, SOUP, COFFEE]
+TWO_LATTES = LATTE | {"qty": 2, "total": 130}
+SHARED_LINES = [
+    ("another till sold one of the products too", "other_bill", MEAL, "12:00", [LATTE, CAKE]),
+    ("another till sold most of the products too", "other_bill", MEAL, "12:00", [LATTE, TEA, SOUP, CAKE]),
+    ("another till sold the same product twice", "other_bill", [LATTE], "12:00", [TWO_LATTES]),
+    ("another bill has a part of the lines", "other_bill", MEAL, "12:00", [LATTE]),
+    ("a bill is split, and both parts have one line", "other_bill", [COFFEE, TEA], "18:05", [COFFEE, CAKE]),
+    ("a bill is split, and only the day is known", "other_bill", [COFFEE, TEA], "00:00", [COFFEE, CAKE]),
+    ("a line is counted as often as it occurs", "other_bill", [COFFEE, COFFEE, TEA], "18:05", [COFFEE, CAKE, RICE]),
+    ("one of four lines is corrected", None, MEAL, "18:05", [LATTE, TEA, SOUP, CAKE]),
+    ("one of four lines is corrected a minute later", None, MEAL, "18:06", [LATTE, TEA, SOUP, CAKE]),
+    ("a quantity is corrected", None, [LATTE, TEA], "18:05", [TWO_LATTES, TEA]),
+    ("lines are added later", None, [LATTE], "19:30", [LATTE, CAKE]),
+    ("lines are removed", None, MEAL, "18:05", [LATTE]),
+    ("prices are changed", None, [LATTE, TEA], "18:05", [LATTE | {"total": 60}, TEA | {"total": 30}]),
+]
+
+
+@pytest.mark.parametrize(
+    ("expected", "stored", "time", "new"), [case[1:] for case in SHARED_LINES], ids=[case[0] for case in SHARED_LINES]
+)
+def test_a_bill_that_has_lines_in_common_with_the_stored_one(
+    expected: str | None, stored: list[dict[str, Any]], time: str, new: list[dict[str, Any]]
+) -> None:
+    def bill_with(lines: list[dict[str, Any]], time: str) -> EncodedBill:
+        return encoded(time=time, lines=lines, amounts={"net": sum(line["total"] for line in lines)})
+
+    stored_time = "00:00" if time == "00:00" else "18:05"
+    assert reason(bill_with(stored, stored_time), bill_with(new, time)) == expected
+
+
 @pytest.mark.parametrize(("time", "expected"), [("18:05", None), ("19:00", "other_bill"), ("00:00", "other_bill")])
 def test_a_bill_without_lines_is_known_by_its_time_unless_that_is_midnight(time: str, expected: str | None) -> None:
     stored = encoded(time="00:00" if time == "00:00" else "18:05", amounts={"net": 100})

@@ -163,6 +163,14 @@ def test_another_bill_with_the_same_id_does_not_replace_the_stored_one(open_stor
     assert (open_store.bill()["amounts"]["net"], open_store.bill("b_2")["id"]) == (100, "b_2")
 
 
+def test_another_bill_that_shares_a_line_does_not_replace_the_stored_one(open_store: OpenStore) -> None:
+    latte, tea, cake = ({"name": name, "qty": 1, "total": 50 + len(name)} for name in ("Latte", "Tea", "Carrot cake"))
+    open_store.put(shop())
+    open_store.put(bill(lines=[latte, tea], amounts={"net": 108}))
+    outcomes, _ = guarded(open_store, bill(lines=[latte, cake], amounts={"net": 116}), bills=9)
+    assert (outcomes, open_store.bill()["amounts"]["net"]) == ([Outcome.OTHER_BILL], 108)
+
+
 def test_nothing_of_a_batch_is_written_if_too_many_bills_would_be_replaced(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(soup(100))

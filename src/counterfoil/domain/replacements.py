@@ -1,10 +1,12 @@
 """Notices that a load would replace stored bills by other ones, because bill numbers start again or an export is cut.
 
-A stored bill normally keeps its day and some of its lines or its total. If a record changes them, the bill either
+A stored bill normally keeps its day and most of its lines or its total. If a record changes them, the bill either
 moved to another day, or the record is another bill with the same ID. A few bills may move in a load, and are named;
 another bill is rejected. If there are more than a few, the load writes nothing more.
 """
 
+from collections import Counter
+from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct, json
@@ -15,6 +17,8 @@ from counterfoil.domain.changes import EncodedBill
 MAX_REPLACED, MAX_SHARE = 5, 10
 # At most this many bills are named.
 MAX_NAMED = 5
+# A correction may change the closing time of a bill by this much.
+MAX_CORRECTED_TIME = timedelta(minutes=10)
 _MIDNIGHT = "T00:00:00"
 
 Reason = Literal["moved", "other_bill"]
@@ -55,12 +59,12 @@ class ReplacedBill(Struct, frozen=True, rename="camel"):
 def implausible(stored: bytes, change: EncodedBill) -> ReplacedBill | None:
     """Return the bill if the change would replace it implausibly, or None if it is a correction of the stored bill."""
     old, new = _decode(stored), _decode(change.body)
-    old_lines, new_lines = _lines(old), _lines(new)
     is_same_total = old.amounts.net == new.amounts.net
-    if old_lines and new_lines:
+    if old.items and new.items:
         # The second half of a bill may state the total of the whole bill. Then its lines do not add up to it.
         *_, from_lines, _ = change.figures
-        is_other = old_lines.isdisjoint(new_lines) and (not is_same_total or bool(from_lines))
+        is_split = bool(from_lines) and not _lines(old) & _lines(new)
+        is_other = is_split or (not is_same_total and _has_other_lines(old, new))
     else:
         is_other = not is_same_total and not _is_same_time(old, new)
     # The refund of a sale is a bill of its own, although some exports give it the number of the sale.
@@ -72,8 +76,39 @@ def implausible(stored: bytes, change: EncodedBill) -> ReplacedBill | None:
     return ReplacedBill(change.shop_id, change.bill_id, reason, old.bill_date, new.bill_date)
 
 
-def _lines(bill: _StoredBill) -> set[tuple[str | None, float | None]]:
-    return {(line.id or line.name, line.qty) for line in bill.items}
+def _has_other_lines(old: _StoredBill, new: _StoredBill) -> bool:
+    """Return whether lines were replaced or removed as in another bill, and not as in a correction of this one."""
+    old_lines, new_lines = _lines(old), _lines(new)
+    gone, added = old_lines - new_lines, new_lines - old_lines
+    if not gone:
+        return False
+    if _is_other_time(old, new):
+        return bool(added) or (new.amounts.net or 0) < (old.amounts.net or 0)
+    if not added:
+        return False
+    kept = old_lines & new_lines
+    if kept and _is_same_time(old, new):
+        # One bill whose quantities were corrected.
+        kept = _products(old) & _products(new)
+    return kept.total() * 2 <= max(old_lines.total(), new_lines.total())
+
+
+def _lines(bill: _StoredBill) -> Counter[tuple[str | None, float | None]]:
+    return Counter((line.id or line.name, line.qty) for line in bill.items)
+
+
+def _products(bill: _StoredBill) -> Counter[tuple[str | None, float | None]]:
+    return Counter((line.id or line.name, None) for line in bill.items)
+
+
+def _is_other_time(old: _StoredBill, new: _StoredBill) -> bool:
+    """Return whether the bills were closed at clearly different times, or on different days if only these are known."""
+    if old.timestamp is None or new.timestamp is None:
+        return False
+    if old.bill_date == new.bill_date and (_MIDNIGHT in old.timestamp or _MIDNIGHT in new.timestamp):
+        return False
+    difference = datetime.fromisoformat(new.timestamp) - datetime.fromisoformat(old.timestamp)
+    return abs(difference) > MAX_CORRECTED_TIME
 
 
 def _is_same_time(old: _StoredBill, new: _StoredBill) -> bool:
