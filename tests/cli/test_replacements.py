@@ -51,6 +51,8 @@ def test_numbers_that_start_again_stop_the_load_before_a_bill_is_replaced(
     assert found["changed"] == 0
     assert stored_net(counterfoil) == before
     assert counterfoil.json("loads")[0]["state"] == "stopped"
+    # The totals of a stopped load are not those of the store.
+    assert "0 changed records" in counterfoil("loads", "2").stderr
 
 
 def test_days_with_the_same_numbers_in_one_file_are_not_merged(counterfoil: Command, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import LoadRow
+from counterfoil.text import counted
 from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
@@ -66,6 +67,11 @@ def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[Re
         return
     if totals:
         print_totals(totals)
+        if load.finished_at is None:
+            print_note(
+                f"load {load.number} was stopped. These are the totals of what it read; "
+                f"it wrote {counted(load.changed, 'changed record')}."
+            )
     else:
         print_note(f"the store has no totals of load {load.number}, because it has not ended, or ended with an error.")
     if not rejects:
