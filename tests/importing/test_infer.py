@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from counterfoil.cli.main import program
 from counterfoil.importing.infer import propose
 from counterfoil.importing.proposals import Proposal
+from counterfoil.importing.results import ImportFailed
 from importing.exports import EXAMPLES, imported, written
 
 THAI = (
@@ -43,12 +44,25 @@ def test_the_proposal_for_a_common_export_imports_it_without_a_change(tmp_path: 
     assert proposal.missing == []
 
 
+def test_a_later_file_with_a_new_column_is_refused(tmp_path: Path) -> None:
+    proposal, mapping = inferred(EXAMPLES / "bills.csv")
+    heading, *rows = (EXAMPLES / "bills.csv").read_text("utf-8").splitlines()
+    later = written(tmp_path, "\n".join([f"{heading},Surcharge", *(f"{row},5.00" for row in rows)]))
+    with pytest.raises(ImportFailed, match="Surcharge"):
+        imported("csv", later, mapping=proposal.text())
+    known = proposal.text().replace("columns = [", 'columns = ["Surcharge", ')
+    assert len(imported("csv", later, mapping=known).bills) == len(
+        imported("csv", EXAMPLES / "bills.csv", mapping=known).bills
+    )
+    assert "Surcharge" not in mapping["file"]["columns"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "cp874", "utf-8-sig", "utf-16"])
 def test_thai_headings_decimal_commas_and_buddhist_years_are_recognised(tmp_path: Path, encoding: str) -> None:
     export = written(tmp_path, THAI, encoding=encoding)
     proposal, mapping = inferred(export)
     assert mapping["numbers"] == {"decimal": ",", "thousands": "."}
-    assert mapping["file"] == {"encoding": encoding, "delimiter": ";"}
+    assert (mapping["file"]["encoding"], mapping["file"]["delimiter"]) == (encoding, ";")
     assert mapping["shopIds"] == {"ริมน้ำ": "shop-1"}
     found = imported("csv", export, mapping=proposal.text())
     assert found.rejected == []

@@ -155,6 +155,9 @@ class _Inference:
         if sample.filled_down:
             comment = "only the first row of a bill has these cells"
             self._result.add("[file]", "fillDown", toml(sample.filled_down), comment)
+        sheets = [each for each in (sheet, self._lines, self._payments) if each]
+        names = list(dict.fromkeys(name for each in sheets for name in each.columns))
+        self._result.add("[file]", "columns", toml(names), "a file with other columns is refused")
         if sheet.problems:
             first = sheet.problems[0]
             self._check(

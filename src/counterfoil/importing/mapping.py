@@ -126,6 +126,8 @@ class FileLayout(Struct, frozen=True):
     heading_line: int | None = None
     sheet: str | None = None
     fill_down: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
     headings: dict[str, str] = {}
     """The heading that the mapping uses for each heading that a file may have instead, such as in another language."""
     decimal: str = "."
@@ -274,7 +276,7 @@ class _Parser:
         return value
 
     def file(self, table: Table[str, Any], headings: Table[str, Any]) -> FileLayout:
-        self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown"), "file")
+        self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown", "columns"), "file")
         heading_line = table.get("headingLine")
         if heading_line is not None and (type(heading_line) is not int or heading_line < 1):
             raise self.fail("file.headingLine", "must be a whole number of at least 1")
@@ -287,6 +289,7 @@ class _Parser:
             heading_line,
             sheet,
             self.names(table, "fillDown", "file"),
+            self.names(table, "columns", "file"),
             {other: heading for heading in headings for other in self.names(headings, heading, "headings")},
         )
 

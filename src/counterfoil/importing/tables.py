@@ -156,6 +156,13 @@ class TableImport:
                     f"{one.sheet.name} has no column {', '.join(map(shown, missing))}, which the mapping "
                     f"{mapping.name} names. Its columns are: {', '.join(one.sheet.columns)}."
                 )
+            new = [name for name in one.sheet.columns if name not in mapping.file.columns]
+            if mapping.file.columns and new:
+                raise ImportFailed(
+                    f"{one.sheet.name} has the columns {', '.join(map(shown, new))}, which the export did not have "
+                    f"when the mapping {mapping.name} was made. They may change what a bill costs. Map them, or add "
+                    "them to file.columns to ignore them."
+                )
         column = mapping.totals.column if mapping.totals else None
         for name in (*mapping.file.fill_down, *((column,) if column else ())):
             if not any(name in one.sheet.columns for one in self._inputs):
