@@ -282,3 +282,48 @@ def test_a_discount_that_may_not_be_taken_off_yet_is_offered_as_a_subtraction(tm
     proposal, _ = inferred(export, shop="s", bill_amounts_net=question.choices[1])
     found = imported("csv", export, mapping=proposal.text())
     assert [bill["amounts"]["net"] for bill in found.bills] == ["90", "50"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "no", "yes"),
+    [
+        ("Void?", "No", "Yes"),
+        ("Voided", "false", "true"),
+        ("Void", "N", "Y"),
+        ("ยกเลิก", "ไม่", "ใช่"),
+        ("Void?", "None", "Yes"),
+    ],
+)
+def test_a_yes_or_no_on_each_line_cancels_lines_and_voids_no_bill(
+    heading: str, no: str, yes: str, tmp_path: Path
+) -> None:
+    rows = f"1,31/10/2026 10:00,Tea,1,50,{no}\n1,31/10/2026 10:00,Rice,2,190,{yes}\n2,31/10/2026 11:00,Tea,1,50,{no}\n"
+    export = written(tmp_path, f"Bill No,Date,Item,Qty,Amount,{heading}\n{rows}")
+    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
+    assert found.rejected == []
+    assert [(bill["amounts"]["net"], bool(bill.get("void"))) for bill in found.bills] == [("50", False), ("50", False)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "value"),
+    [
+        ("Void reason", "Wrong table"),
+        ("Motivo de cancelación", "Error"),
+        ("Voided by", "Mali"),
+        ("Voided by", "12"),
+        ("Cancelled at", "31/10/2026 12:30"),
+        ("Void?", "Yes"),
+    ],
+)
+def test_only_a_value_that_is_no_placeholder_voids_a_bill(heading: str, value: str, tmp_path: Path) -> None:
+    rows = [f"{number},31/10/2026 1{number}:00,5,{text}\n" for number, text in enumerate(("-", "None", "N/A", value))]
+    export = written(tmp_path, "".join([f"Bill No,Date,Total,{heading}\n", *rows]))
+    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
+    assert [bool(bill.get("void")) for bill in found.bills] == [False, False, False, True]
+
+
+def test_a_void_mark_that_the_status_contradicts_is_asked_about(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,5,Paid,-\n2,31/10/2026 11:00,5,Paid,-\n3,31/10/2026 12:00,5,Paid,Mali\n"
+    [question] = inferred(written(tmp_path, "Bill No,Date,Total,Status,Voided by\n" + rows), shop="s")[0].questions
+    assert question.entry == "bill.void"
+    assert "Voided by" in question.text

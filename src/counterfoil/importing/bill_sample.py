@@ -19,7 +19,8 @@ from counterfoil.importing.headings import (
     VOID,
     channel_of,
     flag_of,
-    status_of,
+    heading_status,
+    is_placeholder,
     statuses_of,
 )
 from counterfoil.importing.results import ImportFailed
@@ -70,6 +71,12 @@ class BillSample:
         """Return what the status columns say about a bill. The strongest counts; one that is not known is no sale."""
         found = self._meanings(bill)
         return next((status for status in (SKIP, VOID, REFUND) if status in found), SALE)
+
+    def rows_with_status(self, status: str) -> set[int]:
+        """Return the rows of bills that have this status or are not finished, and the lines that were cancelled."""
+        rows = {row for bill in self.bills if self.status_of(bill) in (status, SKIP) for row in bill.rows}
+        cancelled = self.cancelled
+        return rows | ({row for row in range(len(self.sheet.rows)) if cancelled.has(row)} if cancelled else set())
 
     def first_void_that_is_skipped(self) -> SampleBill | None:
         """Return a bill that is void by one status column, and not finished by another."""
@@ -232,7 +239,7 @@ class BillSample:
                     self.cancelled = self._cancelled_lines(column, meanings)
                 continue
             if len(column.filled) < len(column.values):
-                is_flag = all(flag_of(value) is not None for value in values)
+                is_flag = all(map(_is_flag, values))
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
                 meanings[""] = SALE if is_flag or are_exceptions else None
             self.statuses[name] = meanings
@@ -245,7 +252,7 @@ class BillSample:
             return bool(known) or (len(values) > 1 and not all(map(channel_of, values)))
         if column.role == "status":
             return True
-        if status_of(column.name) and all(flag_of(value) is not None for value in values):
+        if heading_status(column.name) and all(map(_is_flag, values)):
             return True
         has_exceptions = VOID in known or REFUND in known
         return column.role is None and len(known) == len(values) and has_exceptions
@@ -256,6 +263,10 @@ class BillSample:
             values[""] = False
         unknown = [value for value, meaning in meanings.items() if meaning not in (SALE, VOID)]
         return CancelledLines(column, values, tuple(unknown))
+
+
+def _is_flag(value: str) -> bool:
+    return flag_of(value) is not None or is_placeholder(value)
 
 
 def shop_ids(names: Sequence[str]) -> dict[str, str]:

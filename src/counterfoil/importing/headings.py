@@ -185,12 +185,24 @@ def flag_of(value: str) -> bool | None:
     return True if text in _whole_values("flags", "yes") else False if text in _whole_values("flags", "no") else None
 
 
+def is_placeholder(value: str) -> bool:
+    """Return whether a value stands for an empty cell."""
+    return not value or _folded(value) in _whole_values("placeholders")
+
+
+def heading_status(heading: str) -> str | None:
+    """Return what a mark in a column with this heading says about a bill, as in `Void?` or `Voided by`."""
+    return VOID if any(match.role == "voidReason" for match in roles_of(heading)[:1]) else status_of(heading)
+
+
 def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
     """Return what each value of a status column says. Yes and no depend on the heading: `Void?`, `Paid`."""
-    of_heading = status_of(heading)
+    of_heading = heading_status(heading)
     found: dict[str, str | None] = {}
     for value in values:
         flag = flag_of(value) if of_heading else None
+        if of_heading in (VOID, REFUND) and is_placeholder(value):
+            flag = False
         if flag is not None and of_heading:
             found[value] = of_heading if flag else _OPPOSITE.get(of_heading, SALE)
         else:

@@ -23,8 +23,9 @@ from counterfoil.importing.bill_totals import (
     find_total,
     without_parts_of_sums,
 )
+from counterfoil.importing.column_doubts import propose_voids
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
-from counterfoil.importing.headings import REFUND, SKIP, VOID, channel_of, names_no_shop, status_of
+from counterfoil.importing.headings import channel_of, names_no_shop
 from counterfoil.importing.proposals import Proposal, Question, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
@@ -509,7 +510,7 @@ class _Inference:
                 self._used.add(column.name)
                 self._result.add("[bill]", entry, quoted(column.name))
         self._channel()
-        self._void_columns()
+        propose_voids(self._sample, self._result, self._used)
 
     def _channel(self) -> None:
         for column in self._sheet.with_role("channel", "type"):
@@ -527,29 +528,6 @@ class _Inference:
             value = {"column": column.name, "values": known} if known else column.name
             self._result.add("[bill]", "channel.id", toml(value))
             return
-
-    def _void_columns(self) -> None:
-        """Propose what a reason for a void or a refund, or its time, means for a bill."""
-        for column in self._sheet.columns.values():
-            meaning = VOID if column.role == "voidReason" else status_of(column.name)
-            is_known = column.name in self._used or column.name in self._sample.statuses or column.is_number
-            if meaning not in (VOID, REFUND) or is_known or not column.filled:
-                continue
-            self._used.add(column.name)
-            marked = [bill for bill in self._sample.bills if column.values[bill.rows[0]]]
-            differ = [bill for bill in marked if self._sample.status_of(bill) not in (meaning, SKIP)]
-            if (
-                meaning == VOID
-                and not self._result.has("[bill]", "voidReason")
-                and (not differ or not self._sample.statuses)
-            ):
-                self._result.add("[bill]", "voidReason", quoted(column.name), "a bill with a value here is void")
-            elif differ:
-                row = self._sheet.rows[differ[0].rows[0]]
-                text = (
-                    f"{column.name} has a value on line {row.line} of {row.sheet.name}. What does it mean for the bill?"
-                )
-                self._result.ask(Question("bill.void" if meaning == VOID else "refund", text))
 
     def _line_entries(self) -> None:
         """Propose the mapping of bill lines."""

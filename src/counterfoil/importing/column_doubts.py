@@ -1,0 +1,30 @@
+"""Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
+
+from counterfoil.importing.bill_sample import BillSample
+from counterfoil.importing.column_profiles import NUMBER_ROLES
+from counterfoil.importing.headings import REFUND, VOID, flag_of, heading_status, is_placeholder
+from counterfoil.importing.proposals import Proposal, Question, toml
+
+
+def propose_voids(sample: BillSample, result: Proposal, used: set[str]) -> None:
+    """Propose what a reason for a void or a refund, its time or its author means for a bill. Add to `used`."""
+    cancelled, explained = sample.cancelled, set[int]()
+    has_status = bool(sample.statuses) or "[[status]]#shop" in result.sections
+    for column in sample.sheet.columns.values():
+        meaning = heading_status(column.name)
+        is_known = column.name in used or column.role in NUMBER_ROLES or not column.filled
+        if meaning not in (VOID, REFUND) or is_known or (cancelled and column is cancelled.column):
+            continue
+        used.add(column.name)
+        empty = {value for value in column.distinct if is_placeholder(value) or flag_of(value) is False}
+        marked = {row for row, value in enumerate(column.values) if value and value not in empty}
+        in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
+        is_reason = meaning == VOID and sample.is_of_bill(column)
+        if is_reason and not result.has("[bill]", "voidReason") and not (in_doubt and has_status):
+            cell = {"column": column.name, "values": dict.fromkeys(sorted(empty), "")} if empty else column.name
+            result.add("[bill]", "voidReason", toml(cell), "a bill with a value here is void")
+            explained = marked
+        elif in_doubt:
+            row = sample.sheet.rows[in_doubt[0]]
+            text = f"{column.name} has a value on line {row.line} of {row.sheet.name}. What does it mean for the bill?"
+            result.ask(Question("bill.void" if meaning == VOID else "refund", text))
