@@ -419,6 +419,56 @@ def test_a_short_row_of_totals_is_skipped_and_does_not_reject_the_bill_before_it
     assert (len(found.bills), [one.line for one in found.skipped], found.rejected) == (3, [6], [])
 
 
+@pytest.mark.parametrize(
+    ("second", "third"),
+    [
+        (",,102,1,50,", "A2,14/11/2026 18:10,103,1,50,"),
+        (",,,1,50,", "A2,14/11/2026 18:10,103,1,50,"),
+        (",,102,1,50,", ""),
+        (",,,2,70,", ""),
+    ],
+    ids=["with a product", "without one", "last, with a product", "last, but not the sum"],
+)
+def test_a_row_of_numbers_without_an_id_may_be_a_line_so_the_bill_before_it_is_rejected(
+    tmp_path: Path, second: str, third: str
+) -> None:
+    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { sum = "Amount" }')
+    rows = f"A1,14/11/2026 18:05,101,1,50,\n{second}\n{third}\n"
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
+    assert [bill["id"] for bill in found.bills] == (["A2"] if third else [])
+    assert sorted((one.line, one.reason, one.bill) for one in found.rejected) == [
+        (2, "no_id", "A1"),
+        (3, "no_id", None),
+    ]
+
+
+def test_a_row_of_numbers_is_a_line_if_its_bill_is_filled_down(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('"Total"', '{ sum = "Amount" }') + '[file]\nfillDown = ["Bill", "Date"]\n'
+    rows = "A1,14/11/2026 18:05,101,1,50,\n,,102,1,50,\n"
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
+    assert found.bill["amounts"]["net"] == "100"
+
+
+def test_a_row_of_numbers_after_the_only_row_of_a_file_without_products_is_not_assumed_to_be_its_total(
+    tmp_path: Path,
+) -> None:
+    mapping = MAPPING.replace('"Total"', '{ sum = "Amount" }').replace('name = "Item"\n', "")
+    found = imported("csv", written(tmp_path, HEADING + "A1,14/11/2026 18:05,,1,50,\n,,,1,50,\n"), mapping=mapping)
+    assert (found.bills, len(found.rejected)) == ([], 2)
+
+
+def test_a_product_whose_name_begins_with_such_a_word_is_a_line(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('"Total"', '{ sum = "Amount" }')
+    rows = "A1,14/11/2026 18:05,Tea,1,50,\nA1,14/11/2026 18:05,Total 0%,1,40,\n"
+    assert imported("csv", written(tmp_path, HEADING + rows), mapping=mapping).bill["amounts"]["net"] == "90"
+
+
+def test_a_row_with_a_comma_too_many_is_not_one_of_totals(tmp_path: Path) -> None:
+    rows = "A1,14/11/2026 18:05,Tea,1,50,50\nA1,14/11/2026 18:05,Dim, Sum,1,50,50\n"
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=MAPPING)
+    assert (found.bills, [one.bill for one in found.rejected]) == ([], [None, "A1"])
+
+
 def test_a_total_that_is_also_a_payment_counts_once_for_a_bill(tmp_path: Path) -> None:
     mapping = MAPPING + '[payment]\nname = { constant = "Cash" }\namount = "Total"\n'
     rows = TWO_DAYS.format(first="", second="Total,,,,400.00,400.00\n")

@@ -29,8 +29,9 @@ _WORDS = (
     "รวม|รวมทั้งหมด|รวมทั้งสิ้น|ยอดรวม|ยอดรวมทั้งหมด|ยอดรวมทั้งสิ้น|ผลรวม|รวมย่อย|รวมเงิน|"
     "合计|总计|小计|합계|الإجمالي|المجموع"
 )
-# A label on its own, or with the day that it is for, such as "Total 14/11/2026".
-_TOTAL = re.compile(rf"\W*(?:{_WORDS})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*\d[\d\W]*)?", re.IGNORECASE)
+# A label on its own, or with the day that it is for, such as "Total 14/11/2026". "Total 0%" is a product.
+_DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
+_TOTAL = re.compile(rf"\W*(?:{_WORDS})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
 
 
 class AmountColumn(Struct, frozen=True):
@@ -65,6 +66,7 @@ class SheetTotals:
         self._dates = dates
         self._names = names
         self._has_unnamed_rows = has_unnamed_rows
+        self._rows = 0
         self._lines: list[int] = []
         self._stated: list[list[Decimal | None]] = []
         self._stretches: list[_Sums] = [{}]
@@ -79,24 +81,32 @@ class SheetTotals:
             return any(cell.casefold() in self._rule.values for cell in cells if cell)
         if any(is_total_word(cells[position]) for position in self._names):
             return True
-        if not self._ids or any(cells[position] and not is_total_word(cells[position]) for position in self._ids):
-            return False
-        if any(is_total_word(cell) for cell in cells if cell):
-            return True
-        filled = [cell for cell in cells if cell]
-        return not self._has_unnamed_rows and not any(cells[at] for at in self._dates) and all(map(_is_number, filled))
+        return self._has_no_id(cells) and any(is_total_word(cell) for cell in cells if cell)
 
-    @staticmethod
-    def is_short_total(cells: Sequence[str]) -> bool:
-        """Return whether a row with too few cells is one of totals. Its numbers cannot be assigned to columns."""
-        return any(is_total_word(cell) for cell in cells)
+    def may_be_total(self, cells: Sequence[str]) -> bool:
+        """Return whether a row has only numbers. It is one of totals, or a line of the bill before it."""
+        if self._rule or self._has_unnamed_rows or not self._has_no_id(cells):
+            return False
+        is_unnamed = not any(cells[at] for at in (*self._dates, *self._names))
+        return is_unnamed and all(_is_number(cell) for cell in cells if cell)
+
+    def is_short_total(self, cells: Sequence[str]) -> bool:
+        """Return whether a row with too few cells is a label and numbers, which cannot be assigned to columns."""
+        filled = [cell for cell in cells if cell]
+        if not filled or not self._ids or max(self._ids) >= len(cells) or not self._has_no_id(cells):
+            return False
+        return is_total_word(filled[0]) and all(map(_is_number, filled[1:]))
+
+    def _has_no_id(self, cells: Sequence[str]) -> bool:
+        return bool(self._ids) and all(not cells[at] or is_total_word(cells[at]) for at in self._ids)
 
     def keep(self, row: TableRow) -> str:
         """Keep a row of totals for the comparison; return why it is not converted."""
         if len(self._lines) >= MAX_TOTALS:
             return NOT_COMPARED
-        self._lines.append(row.line)
-        self._stated.append(self._numbers(row.cells))
+        at = bisect(self._lines, row.line)
+        self._lines.insert(at, row.line)
+        self._stated.insert(at, self._numbers(row.cells))
         self._stretches.append({})
         return TOTALS_ROW
 
@@ -106,11 +116,21 @@ class SheetTotals:
 
     def add(self, row: TableRow, status: str, line_status: str, *, is_first: bool) -> None:
         """Add the numbers of a row to the sums. `is_first` says whether it is the first row of its bill."""
+        self._rows += 1
         sums = self._stretches[bisect(self._lines, row.line)]
         found = self._numbers(row.cells)
         _add(sums, (line_status, False), found)
         if is_first:
             _add(sums, (status, True), found)
+
+    def is_sum(self, row: TableRow) -> bool:
+        """Return whether all numbers of a row that was kept are sums of the rows before it."""
+        # The only row before it may just have the same numbers.
+        if row.line not in self._lines or not (self._rows > 1 or self._names):
+            return False
+        number = self._lines.index(row.line)
+        stated = [(index, total) for index, total in enumerate(self._stated[number]) if total is not None]
+        return bool(stated) and all(self._computed(number, index, total) == total for index, total in stated)
 
     def compared(self) -> Iterator[ExportTotals]:
         """Yield each total that the export states, with the sum of the rows that it may be for."""

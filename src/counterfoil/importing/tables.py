@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.importing.export_totals import NOT_ASSIGNED, AmountColumn, SheetTotals
+from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, SheetTotals
 from counterfoil.importing.fields import BILL_FIELDS, DAY, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TIME
 from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
@@ -30,7 +30,10 @@ from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_ro
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
+HAS_NO_ID = "has no bill ID"
 NOT_BILLS = "the mapping says that such rows are not bills"
+# So many rows of numbers at the end of a table may be totals.
+MAX_LAST_ROWS = 5
 NOT_SUMMED = frozenset({"unitPrice", "rev"})
 
 
@@ -40,6 +43,12 @@ class TableInput(Struct, frozen=True):
     kind: int
     sheet: Sheet
     rows: Iterable[TableRow | RowProblem]
+
+
+class LastRow(Struct, frozen=True):
+    """A row of numbers at the end of a table: a row of totals, or a line of the bill before it."""
+
+    row: TableRow
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
@@ -111,6 +120,8 @@ class TableImport:
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
         # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
+        # Rows of numbers at the end of a table, by the bill before them. They are lines of it, unless they are sums.
+        self._last_rows: dict[str, list[TableRow]] = {}
         kinds = {one.kind for one in inputs}
         self._is_flat = mapping.line is not None and LINE not in kinds
         self._check(kinds)
@@ -125,8 +136,17 @@ class TableImport:
             converter = TableBillConverter(self._mapping, order, self._options.shop, is_flat=self._is_flat)
             yield from self._shops()
             named = {shop["id"] for shop in self._mapping.shops}
+            # Whether these bills are complete is known when all rows are summed.
+            last_bills: dict[str, ImportedRecord] = {}
             for group in rows_by_bill.bills():
-                yield from self._bill(converter, group, named)
+                for result in self._bill(converter, group, named):
+                    is_last = group.key in self._last_rows
+                    if is_last and isinstance(result, ImportedRecord) and not result.is_found_shop:
+                        last_bills[group.key] = result
+                    else:
+                        yield result
+            for key, rows in self._last_rows.items():
+                yield from self._last_bill(key, rows, last_bills.get(key))
             # If only some bills were read, the rows may include lines and payments of bills that were not read.
             for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
                 if kind == LINE and converter.is_cancelled(row):
@@ -181,7 +201,7 @@ class TableImport:
                     amounts.setdefault(at, AmountColumn(at, heading, name, written, id(source) in own))
         dates = [at for source in self._dated() for at in positions_of(source, sheet)]
         lines = mapping.line.fields if mapping.line and one.kind == (BILL if self._is_flat else LINE) else {}
-        names = positions_of(lines["name"], sheet) if "name" in lines else []
+        names = [at for name in ("name", "id") if name in lines for at in positions_of(lines[name], sheet)]
         return SheetTotals(
             sheet,
             mapping.totals,
@@ -210,6 +230,10 @@ class TableImport:
                     self._doubtful.setdefault(latest_key, row)
                     unread = unread if row.reason == NO_ID else row
                 continue
+            if isinstance(row, LastRow):
+                self._totals[id(one.sheet)].keep(row.row)
+                self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row.row)
+                continue
             key = cell_text(key_source, row)
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
@@ -221,18 +245,27 @@ class TableImport:
                 self._note_order(dated, row)
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
 
-    def _rows(self, one: TableInput) -> Iterator[TableRow | RowProblem | SkippedRow]:
+    def _rows(self, one: TableInput) -> Iterator[TableRow | LastRow | RowProblem | SkippedRow]:
         """Yield the rows that have an ID, with filled cells, and a result for each other row."""
         totals, ids, key_source = self._totals[id(one.sheet)], self._id_positions(one), self._key(one.kind)
         filled = FilledDown(self._mapping.file.fill_down, one.sheet)
+        last_rows: list[TableRow] = []
         for row in one.rows:
+            if isinstance(row, TableRow) and totals.is_total(row.cells):
+                yield SkippedRow(row.sheet.name, row.line, totals.keep(row))
+                continue
+            if isinstance(row, TableRow) and totals.may_be_total(row.cells) and len(last_rows) < MAX_LAST_ROWS:
+                last_rows.append(row)
+                continue
             if isinstance(row, RowProblem):
                 filled.forget()
-                is_total = totals.is_short_total(row.cells)
-                yield SkippedRow(row.file, row.line, NOT_ASSIGNED) if is_total else row
+            if isinstance(row, RowProblem) and totals.is_short_total(row.cells):
+                yield SkippedRow(row.file, row.line, NOT_ASSIGNED)
                 continue
-            if totals.is_total(row.cells):
-                yield SkippedRow(row.sheet.name, row.line, totals.keep(row))
+            yield from (RowProblem(NO_ID, HAS_NO_ID, other.line, other.sheet.name) for other in last_rows)
+            last_rows.clear()
+            if isinstance(row, RowProblem):
+                yield row
                 continue
             filled.fill(row)
             problem = _id_problem(cell_text(key_source, row), [row.cells[position] for position in ids])
@@ -241,6 +274,7 @@ class TableImport:
                 yield SkippedRow(row.sheet.name, row.line, NOT_BILLS)
             else:
                 yield RowProblem(NO_ID, problem, row.line, row.sheet.name) if problem else row
+        yield from map(LastRow, last_rows)
 
     def _dated(self) -> list[CellSource]:
         return [source for name, source in self._mapping.bill.fields.items() if BILL_FIELDS[name] in (TIME, DAY)]
@@ -303,14 +337,7 @@ class TableImport:
     def _bill(self, converter: TableBillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
-            is_own = unread.reason == UNREADABLE_VALUE
-            where = f"line {unread.line} of {unread.file}"
-            detail = (
-                f"is not complete: {where} {unread.detail}"
-                if is_own
-                else f"may be incomplete: {where}, next to one of its rows, may belong to it, but {unread.detail}"
-            )
-            yield RejectedRow(first.sheet.name, first.line, unread.reason, detail, group.key)
+            yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
             return
         try:
             status, record = converter.converted(group)
@@ -326,6 +353,18 @@ class TableImport:
             found = self._found_shop(record["shopId"], converter.zone_name)
             yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
+
+    def _last_bill(self, key: str, rows: Sequence[TableRow], bill: ImportedRecord | None) -> Iterator[Imported]:
+        """Yield the bill before the last rows of a table if these are totals, otherwise reject it with them."""
+        problem = None
+        for row in rows:
+            if self._totals[id(row.sheet)].is_sum(row):
+                yield SkippedRow(row.sheet.name, row.line, TOTALS_ROW)
+            else:
+                problem = RowProblem(NO_ID, HAS_NO_ID, row.line, row.sheet.name)
+                yield RejectedRow(problem.file, problem.line, NO_ID, HAS_NO_ID)
+        if bill:
+            yield RejectedRow(bill.file, bill.line, NO_ID, _incomplete(problem), key) if problem else bill
 
     def _add_to_totals(self, converter: TableBillConverter, group: BillRows, status: str) -> None:
         """Add the rows of a bill to the sums with which the export's own totals are compared."""
@@ -371,10 +410,18 @@ class FilledDown:
         self._above.clear()
 
 
+def _incomplete(unread: RowProblem) -> str:
+    """Return why a bill is rejected because of a row that cannot be read."""
+    where = f"line {unread.line} of {unread.file}"
+    if unread.reason == UNREADABLE_VALUE:
+        return f"is not complete: {where} {unread.detail}"
+    return f"may be incomplete: {where}, next to one of its rows, may belong to it, but {unread.detail}"
+
+
 def _id_problem(key: str, cells: Sequence[str]) -> str | None:
     """Return why a row cannot be assigned to a bill, or None."""
     if not key or (cells and not any(cells)):
-        return "has no bill ID"
+        return HAS_NO_ID
     if rounded := next((cell for cell in cells if is_rounded_id(cell)), None):
         return f"has {shown(rounded)} as the bill ID: a spreadsheet has cut off its last digits. Export it again"
     return None
