@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from cli.command import SHOPS, Command
+from counterfoil.cli import load_exports, load_watch
 from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.importing import tables
+from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.settings import load
@@ -203,3 +206,42 @@ def test_a_file_and_a_folder_can_be_loaded_with_a_mapping(counterfoil: Command, 
     assert counterfoil.json("load", spool, "--mapping", mapping)["unchanged"] == 2
     (spool / "day.csv").write_text(HEADER + ROW + "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n", "utf-8")
     counterfoil("load", spool / "day.csv", "--mapping", mapping, status=1)
+
+
+def test_the_watcher_can_stop_while_the_rows_of_an_export_are_read(store: Path, spool: Path, mapping: Path) -> None:
+    (spool / "day.csv").write_text(HEADER + "1,14/11/2026,12:00,Soup,1,1.00,4000.00\n" * 4000, "utf-8")
+    calls: list[None] = []
+    with source_files(load({"store": str(store)}, {}), mapping, exports=False, with_shops=False) as kinds:
+        file = kinds.file(spool / "day.csv", None)
+        file.on_read = lambda: calls.append(None)
+        assert len(list(file.lines())) == 2
+        file.close()
+    assert len(calls) >= 20
+
+
+@pytest.mark.parametrize("what", ["the copy", "the rows"])
+def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
+    counterfoil: Command, spool: Path, take: Take, mapping: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    (spool / "day.csv").write_text(daily_file(1)[0], "utf-8")
+    attempts: list[bool] = []
+
+    def copied_to_full_disk(file: load_exports.ExportFile, folder: Path) -> Path:
+        attempts.append((spool / "day.csv").exists())
+        if len(attempts) == 1:
+            (folder / "day.csv").symlink_to("/dev/full")
+        return copied(file, folder)
+
+    def rows_on_full_disk() -> SortedRows:
+        attempts.append((spool / "day.csv").exists())
+        return SortedRows(max_pages=3 if len(attempts) == 1 else None)
+
+    copied = load_exports.ExportFile._copied
+    if what == "the copy":
+        monkeypatch.setattr(load_exports.ExportFile, "_copied", copied_to_full_disk)
+    else:
+        monkeypatch.setattr(tables, "SortedRows", rows_on_full_disk)
+    monkeypatch.setattr(load_watch, "FIRST_RETRY_SEC", 0.01)
+    assert take(mapping) == []
+    assert attempts == [True, True]
+    assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])

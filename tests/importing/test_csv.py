@@ -2,11 +2,15 @@
 
 import json
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from counterfoil.importing import export_totals
 from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sheets import MAX_COLUMNS, MAX_ROW, ROWS_PER_CALL, numbered
 from counterfoil.importing.sorted_rows import BILL, SortedRows
 from importing.exports import HEADING, MAPPING, imported, written
 
@@ -446,3 +450,46 @@ def test_files_with_the_same_name_in_two_folders_are_two_files(tmp_path: Path) -
     assert (found.bills, found.reasons) == ([], [("export.csv", 2, "different_rows")])
     by_day = imported("csv", first, second, mapping=MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]'))
     assert [bill["amounts"]["net"] for bill in by_day.bills] == ["50", "70"]
+
+
+@pytest.mark.parametrize("part", [",", '"\n",'], ids=["one line", "many lines"])
+def test_a_row_without_an_end_is_refused(tmp_path: Path, part: str) -> None:
+    rows = HEADING + TWO_BILLS + part * (MAX_ROW // len(part) + 1)
+    with pytest.raises(ImportFailed, match="a row of more than 4 MiB"):
+        imported("csv", written(tmp_path, rows), mapping=MAPPING)
+
+
+def test_equal_headings_are_numbered_and_too_many_are_refused() -> None:
+    names = ["a", "a (3)", "a", "a", "", "a"]
+    assert list(numbered(names, "export.csv")) == ["a", "a (3)", "a (2)", "a (4)", "column 5", "a (5)"]
+    with pytest.raises(ImportFailed, match="columns"):
+        numbered(["a"] * (MAX_COLUMNS + 1), "export.csv")
+
+
+@pytest.mark.parametrize("row", ["A1,14/11/2026 18:05,Tea,1,1.00,1000.00\n", ",,,,,\n", "x\n"])
+def test_reading_a_csv_file_can_be_stopped_at_any_row(tmp_path: Path, row: str) -> None:
+    """Rows of one bill, blank rows and rows that cannot be read."""
+    calls: list[None] = []
+    imported("csv", written(tmp_path, HEADING + row * 2000), mapping=MAPPING, on_read=lambda: calls.append(None))
+    assert len(calls) > 2000 // ROWS_PER_CALL
+
+
+def test_wrong_totals_are_compared_with_a_limited_number_of_sums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = 0
+    candidates = export_totals._candidates
+
+    def counted(*arguments: Any, **options: Any) -> list[Decimal]:
+        nonlocal tried
+        tried += 1
+        return candidates(*arguments, **options)
+
+    monkeypatch.setattr(export_totals, "_candidates", counted)
+    monkeypatch.setattr(export_totals, "MAX_TRIED", 100)
+    days = [f"A{day},14/11/2026 18:05,Tea,1,5.00,5.00\nTotal,,,,7.00,{5 * day}.00\n" for day in range(1, 101)]
+    found = imported("csv", written(tmp_path, HEADING + "".join(days)), mapping=MAPPING)
+    by_column = {name: [one for one in found.totals if one.column == name] for name in ("Amount", "Total")}
+    assert {one.computed for one in by_column["Amount"]} == {5}
+    assert all(one.computed == one.stated for one in by_column["Total"]), "a running total is the sum of all rows"
+    assert tried < 1000

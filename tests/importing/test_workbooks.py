@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openpyxl import Workbook
 
+from counterfoil.importing import sheets
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import TableRow, open_table
@@ -211,3 +212,84 @@ def test_a_damaged_workbook_and_another_archive_are_refused(tmp_path: Path) -> N
 def test_a_workbook_without_cells_is_called_empty(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match="is empty"):
         imported("csv", workbook(tmp_path, []), mapping=MAPPING)
+
+
+SHEET = "xl/worksheets/sheet1.xml"
+MEBIBYTE = 1024 * 1024
+END = b"</sheetData>"
+
+
+def changed(folder: Path, old: bytes, new: bytes, others: bytes = b"", compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    """Write a workbook with another text in its sheet, and with a further part."""
+    with (
+        zipfile.ZipFile(workbook(folder, ROWS)) as original,
+        zipfile.ZipFile(folder / "changed.xlsx", "w", compression) as archive,
+    ):
+        assert original.read(SHEET).count(old) == 1
+        for name in original.namelist():
+            content = original.read(name)
+            archive.writestr(name, content.replace(old, new) if name == SHEET else content)
+        archive.writestr("xl/texts.bin", others)
+    return folder / "changed.xlsx"
+
+
+def test_a_row_with_a_number_that_excel_does_not_allow_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sheets, "MAX_SHEET_ROWS", 5000)
+    export = changed(tmp_path, b'<row r="2"', b'<row r="99999999999"')
+    with pytest.raises(ImportFailed, match="a row with a number above"):
+        imported("csv", export, mapping=MAPPING)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "others"),
+    [
+        (END, b" " * 17 * MEBIBYTE + END, b""),
+        (END, b" " * 3 * MEBIBYTE + END, b""),
+        (b"Tea", b"a" * 3 * MEBIBYTE, b""),
+        (b"Tea", b"a" * (MEBIBYTE + 1), b""),
+        (END, END, b"<si><t>abc</t></si>" * MEBIBYTE),
+    ],
+    ids=["blanks", "fewer blanks", "a long text", "a text that is just too long", "texts in another part"],
+)
+def test_a_small_file_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, old: bytes, new: bytes, others: bytes
+) -> None:
+    export = changed(tmp_path, old, new, others)
+    assert export.stat().st_size < MEBIBYTE
+    with pytest.raises(ImportFailed, match="too much for a workbook"):
+        imported("csv", export, mapping=MAPPING)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_TAGS", 20), ("MAX_PARTS", 3)])
+def test_a_workbook_with_too_many_tags_or_parts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(sheets, limit, value)
+    with pytest.raises(ImportFailed, match="too much for a workbook"):
+        imported("csv", workbook(tmp_path, ROWS), mapping=MAPPING)
+
+
+def test_no_more_is_unpacked_than_the_directory_of_the_archive_says(tmp_path: Path) -> None:
+    export = changed(tmp_path, END, b"<row/>" * 3 * MEBIBYTE + END)
+    with zipfile.ZipFile(export) as archive:
+        size = archive.getinfo(SHEET).file_size
+    export.write_bytes(export.read_bytes().replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little")))
+    with pytest.raises(ImportFailed, match="cannot be read as a workbook"):
+        imported("csv", export, mapping=MAPPING)
+
+
+def test_reading_a_workbook_can_be_stopped_at_any_row(tmp_path: Path) -> None:
+    export = changed(tmp_path, b'<row r="2"', b'<row r="100000"')
+    calls: list[None] = []
+    table = open_table(export, on_read=lambda: calls.append(None))
+    calls.clear()
+    assert len(list(table.rows())) == 1
+    assert len(calls) >= 100_000 // sheets.ROWS_PER_CALL
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compression_that_could_unpack_to_any_size_is_refused(tmp_path: Path, compression: int) -> None:
+    with pytest.raises(ImportFailed, match="compression"):
+        imported("csv", changed(tmp_path, b"Tea", b"Rice", compression=compression), mapping=MAPPING)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from counterfoil.cli.import_output import facts_for_import
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
@@ -20,18 +21,20 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import read_mapping
-from counterfoil.importing.results import IMPORT_PREFIX, REJECT_REASONS, ImportFailed
+from counterfoil.importing.results import IMPORT_PREFIX, REJECT_REASONS, Imported, ImportFailed
+from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.ingest.checking import RecordTotals
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, SOURCE_RECORDS, File, SourceError, SourceFiles
+from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx")
 _RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode())
-# The number of records between two calls of `on_read`, and of rejected rows that the reason names.
-RECORDS_PER_CALL, MAX_NAMED = 100, 5
+# The number of results between two calls of `on_read`, and of rejected rows that the reason names.
+RESULTS_PER_CALL, MAX_NAMED = 100, 5
 MAX_NAME = 60
 _encode = json.Encoder().encode
 
@@ -133,17 +136,23 @@ class ExportFile(File):
 
     def _convert(self) -> str | None:
         """Convert the file, and write its records to a file. Return why none of them may be loaded, or None."""
-        with tempfile.TemporaryDirectory(dir=self._conversion.folder) as folder:
-            copy = self._copied(Path(folder))
-            try:
-                return self._write_records(copy)
-            except ImportFailed as error:
+        try:
+            with tempfile.TemporaryDirectory(dir=self._conversion.folder) as folder:
+                return self._write_records(self._copied(Path(folder)))
+        except BaseException as error:
+            # The records are not complete, and a later attempt begins anew.
+            self.close()
+            if is_disk_full(error):
+                raise StoreUnavailable(
+                    f"{self.name} cannot be converted, because the disk for temporary files is full. Free up disk "
+                    "space, or set TMPDIR to another folder."
+                ) from error
+            if isinstance(error, ImportFailed | SourceError):
                 return str(error)
-            except BaseException as error:
-                # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
-                if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                    raise
-                return f"{self.name} cannot be converted ({type(error).__name__})."
+            # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            return f"{self.name} cannot be converted ({type(error).__name__})."
 
     def _copied(self, folder: Path) -> Path:
         """Return a copy of the file. Messages name the file, so the copy has its name."""
@@ -157,13 +166,12 @@ class ExportFile(File):
 
     def _write_records(self, path: Path) -> str | None:
         conversion, tally = self._conversion, ImportTally()
-        export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, conversion.options)
+        options = replace(conversion.options, on_read=self.on_read)
+        export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         totals = RecordTotals(conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out:
             self._records = Path(out.name)
-            for count, one in enumerate(converted(export.records(), tally, ImportRejects(None))):
-                if count % RECORDS_PER_CALL == 0:
-                    self.on_read()
+            for one in converted(self._observed(export.records()), tally, ImportRejects(None)):
                 if not (one.is_found_shop and conversion.facts(one.record["id"])):
                     line = _encode(one.record)
                     totals.add(one.record, line)
@@ -179,6 +187,12 @@ class ExportFile(File):
                 "lines. Check which column fills amounts.net."
             )
         return None
+
+    def _observed(self, results: Iterator[Imported]) -> Iterator[Imported]:
+        for count, result in enumerate(results):
+            if count % RESULTS_PER_CALL == 0:
+                self.on_read()
+            yield result
 
     def _rejects_problem(self) -> str:
         rows = counted(self._tally.rejected.total(), "row")

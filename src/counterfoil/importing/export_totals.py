@@ -10,7 +10,6 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from itertools import product
 
 from msgspec import Struct
 
@@ -23,6 +22,8 @@ TOTALS_ROW = "a row of totals"
 NOT_COMPARED = "a row of totals that was not compared, because the export has more than 2,000"
 NOT_ASSIGNED = "a row of totals that was not compared, because it does not have the columns of the header row"
 MAX_TOTALS = 2000
+MAX_TRIED = 50_000
+"""The number of sums of earlier rows that are tried for all totals of a sheet. Only wrong totals need that many."""
 _WORDS = (
     "total|totals|grand total|sub total|subtotal|sub-total|sum|overall|total general|gran total|totales|suma|"
     "suma total|gesamt|gesamtsumme|summe|zwischensumme|total général|sous-total|totale|subtotale|"
@@ -32,6 +33,9 @@ _WORDS = (
 # A label on its own, or with the day that it is for, such as "Total 14/11/2026". "Total 0%" is a product.
 _DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
 _TOTAL = re.compile(rf"\W*(?:{_WORDS})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
+
+_Sums = dict[tuple[str, bool], list[Decimal | None]]
+"""The sum of each amount by status, over all rows (False) and over the first row of each bill (True)."""
 
 
 class AmountColumn(Struct, frozen=True):
@@ -71,6 +75,7 @@ class SheetTotals:
         self._stated: list[list[Decimal | None]] = []
         self._stretches: list[_Sums] = [{}]
         """The sums of the rows before the first total, between it and the second one, and so on."""
+        self._tried = 0
 
     def is_total(self, cells: Sequence[str]) -> bool:
         """Return whether a row is one of totals."""
@@ -130,37 +135,44 @@ class SheetTotals:
             return False
         number = self._lines.index(row.line)
         stated = [(index, total) for index, total in enumerate(self._stated[number]) if total is not None]
-        return bool(stated) and all(self._computed(number, index, total) == total for index, total in stated)
+        all_rows: _Sums = {}
+        for stretch in self._stretches[: number + 1]:
+            _add_all(all_rows, stretch)
+        return bool(stated) and all(self._computed(number, index, total, all_rows) == total for index, total in stated)
 
     def compared(self) -> Iterator[ExportTotals]:
         """Yield each total that the export states, with the sum of the rows that it may be for."""
+        all_rows: _Sums = {}
         for number, (line, stated) in enumerate(zip(self._lines, self._stated, strict=True)):
+            _add_all(all_rows, self._stretches[number])
             for index, total in enumerate(stated):
                 if total is not None:
                     amount = self._amounts[index]
-                    computed = self._computed(number, index, total)
+                    computed = self._computed(number, index, total, all_rows)
                     yield ExportTotals(self._sheet.name, line, amount.name, amount.field, total, computed)
 
-    def _computed(self, number: int, index: int, stated: Decimal) -> Decimal:
-        """Return the sum that equals the stated total, or the most likely one if none does."""
+    def _computed(self, number: int, index: int, stated: Decimal, all_rows: _Sums) -> Decimal:
+        """Return the sum that equals the stated total, or the most likely one if none does or too many were tried."""
         is_once = self._amounts[index].is_of_bill
         sums: dict[tuple[str, bool], Decimal] = {}
         likely: Decimal | None = None
+        sums_of_all = {key: numbers[index] or Decimal() for key, numbers in all_rows.items()}
+        if _fits(stated, sums_of_all, is_once=is_once):
+            return stated
         for stretch in reversed(self._stretches[: number + 1]):
             for key, numbers in stretch.items():
                 sums[key] = EXACT.add(sums.get(key, Decimal()), numbers[index] or 0)
-            if stated in _candidates(sums, is_once=False) or (is_once and stated in _candidates(sums, is_once=True)):
+            if _fits(stated, sums, is_once=is_once):
                 return stated
             if likely is None and sums:
                 likely = _candidates(sums, is_once=is_once)[0]
-        return likely or Decimal()
+            self._tried += 1
+            if self._tried > MAX_TRIED:
+                break
+        return _candidates(sums_of_all, is_once=is_once)[0] if likely is None else likely
 
     def _numbers(self, cells: Sequence[str]) -> list[Decimal | None]:
         return [_number(cells[amount.position], amount.numbers) for amount in self._amounts]
-
-
-_Sums = dict[tuple[str, bool], list[Decimal | None]]
-"""The sum of each amount by status, over all rows (False) and over the first row of each bill (True)."""
 
 
 def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) -> None:
@@ -170,17 +182,25 @@ def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) 
     ]
 
 
+def _add_all(sums: _Sums, others: _Sums) -> None:
+    for key, numbers in others.items():
+        _add(sums, key, numbers)
+
+
 def _candidates(sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> list[Decimal]:
     """Return what an export may state as the total of these rows, the most likely sum first."""
-
-    def of(status: str) -> Decimal:
-        return sums.get((status, is_once), Decimal())
-
+    sales = sums.get((SALE, is_once), Decimal())
     # Refunds may be written with either sign, and voided or open bills may be included or not.
-    return [
-        of(SALE) + sign * of(REFUND) + with_void * of(VOID) + with_skipped * of(SKIP)
-        for with_skipped, with_void, sign in product((0, 1), (0, 1), (1, -1))
-    ]
+    refunds = sums.get((REFUND, is_once))
+    found = [sales + refunds, sales - refunds] if refunds else [sales]
+    for status in (VOID, SKIP):
+        if others := sums.get((status, is_once)):
+            found += [total + others for total in found]
+    return found
+
+
+def _fits(stated: Decimal, sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> bool:
+    return stated in _candidates(sums, is_once=False) or (is_once and stated in _candidates(sums, is_once=True))
 
 
 def is_total_word(cell: str) -> bool:

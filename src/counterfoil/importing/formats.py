@@ -22,7 +22,7 @@ from counterfoil.importing.loyverse import LoyverseReceipts
 from counterfoil.importing.mapping import FileLayout, ImportMapping, Recognition, merged, parse_mapping, read_mapping
 from counterfoil.importing.orders import OrderFormat, in_snake_case
 from counterfoil.importing.results import Imported, ImportFailed
-from counterfoil.importing.sheets import open_table
+from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.square import SquareOrders
 from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
 
@@ -106,7 +106,7 @@ def open_export(
         raise ImportFailed(
             "--lines and --payments are for --format csv. Name all files of a known format without options."
         )
-    files = [recognised(path, format_name, own_mappings) for path in (*bills, *lines)]
+    files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
     first = files[0]
     for other in files[1:]:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):
@@ -120,7 +120,12 @@ def open_export(
     return _open_tables(files, mapping, mapping_name, options)
 
 
-def recognised(path: Path, format_name: str | None = None, own_mappings: Path | None = None) -> RecognisedFile:
+def recognised(
+    path: Path,
+    format_name: str | None = None,
+    own_mappings: Path | None = None,
+    on_read: OnRead = ignore_reads,
+) -> RecognisedFile:
     """Return what a file contains. If the format is given, the file must have it."""
     if is_json(path):
         return _recognised_orders(path, format_name)
@@ -129,7 +134,8 @@ def recognised(path: Path, format_name: str | None = None, own_mappings: Path | 
     is_own = {id(one) for one in own}
     for encoding in ENCODINGS_TRIED:
         layout = FileLayout(encoding=encoding)
-        columns = open_table(path, layout, lambda names: any(one.fits(names) for one in wanted)).sheet.columns
+        table_file = open_table(path, layout, lambda names: any(one.fits(names) for one in wanted), on_read)
+        columns = table_file.sheet.columns
         # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
         if fitting := [one for one in wanted if one.fits(columns)]:
             table = max(fitting, key=lambda one: (id(one) in is_own, len(one.recognition.columns)))
@@ -207,7 +213,8 @@ def _table_records(
     lines: Sequence[Path],
     payments: Sequence[Path],
 ) -> Iterator[Imported]:
-    return TableImport(mapping, table_inputs(mapping, bills, lines, payments), options).records()
+    inputs = table_inputs(mapping, bills, lines, payments, options.on_read)
+    return TableImport(mapping, inputs, options).records()
 
 
 def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """Reads CSV files and Excel workbooks row by row: finds the header row, and notes the line where each row begins."""
 
 import csv
+import io
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
-from itertools import islice, zip_longest
+from functools import partial
+from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -37,8 +40,19 @@ HEADING_ROWS = 15
 """The number of rows in which the header row is looked for."""
 # The maximum length of a cell. Without a limit, a missing quote could turn the rest of the file into one cell.
 MAX_CELL = 1024 * 1024
-MAX_TEXTS = 256 * 1024 * 1024
-"""The maximum size of a workbook's texts, in bytes of XML. They take about twice as much memory."""
+MAX_ROW = 4 * 1024 * 1024
+"""The maximum length of a row of a CSV file, with all its lines."""
+MAX_COLUMNS = 2000
+MAX_SHEET_ROWS = 1_048_576
+"""The maximum number of rows that Excel allows. A row may state a higher number, and all rows before it are empty."""
+# A workbook that unpacks to more than this is refused, because a few kilobytes could then fill the memory. What is read
+# of a part is never more than the directory of the archive says.
+MAX_UNPACKED, MAX_RATIO, ALWAYS_ALLOWED_BYTES = 256 * 1024 * 1024, 250, 16 * 1024 * 1024
+MAX_PARTS = 1000
+MAX_TAGS = 32_000_000
+"""The maximum number of tags in a workbook. Some stay in memory until the whole sheet is read."""
+ROWS_PER_CALL = 200
+"""The number of rows between two calls of `on_read`."""
 ROUNDED_FROM = 10**15
 """A spreadsheet keeps 15 digits of a number."""
 _XML_FORMULA = re.compile(rb"<(?:\w+:)?f[ />]")
@@ -48,6 +62,12 @@ _LONE = re.compile("[\udc80-\udcff\N{REPLACEMENT CHARACTER}]")
 
 Fits = Callable[[Collection[str]], bool]
 """Whether a row with these cells is the header row."""
+OnRead = Callable[[], None]
+"""Called regularly while a file is read. It may raise an exception to stop."""
+
+
+def ignore_reads() -> None:
+    """Let a file be read to its end."""
 
 
 class Sheet(Struct, frozen=True):
@@ -83,21 +103,27 @@ class TableFile(Protocol):
         """Yield the rows below the header row. A row that cannot be read is yielded as a `RowProblem`."""
 
 
-def open_table(path: Path, layout: FileLayout = FileLayout(), fits: Fits | None = None) -> TableFile:  # noqa: B008 - frozen
+def open_table(
+    path: Path,
+    layout: FileLayout = FileLayout(),  # noqa: B008 - frozen
+    fits: Fits | None = None,
+    on_read: OnRead = ignore_reads,
+) -> TableFile:
     """Open a file. If the layout does not say where the header row is, it is the first of the top rows that fits."""
     try:
         with path.open("rb") as raw:
             is_workbook = raw.read(len(WORKBOOK)) == WORKBOOK
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
-    return WorkbookFile(path, layout, fits) if is_workbook else CsvFile(path, layout, fits)
+    return (WorkbookFile if is_workbook else CsvFile)(path, layout, fits, on_read)
 
 
 class CsvFile:
     """A CSV file. The delimiter is detected if the layout does not set it; `encoding_of` chooses the encoding."""
 
-    def __init__(self, path: Path, layout: FileLayout, fits: Fits | None = None) -> None:
+    def __init__(self, path: Path, layout: FileLayout, fits: Fits | None, on_read: OnRead) -> None:
         self._path = path
+        self._on_read = on_read
         self._name = printable(path.name)
         start = self._start()
         for mark, advice in NOT_CSV.items():
@@ -145,16 +171,19 @@ class CsvFile:
 
         Only if it has swallowed a multiple of the delimiters of a row, its own row still has the right number of cells.
         """
-        count = cell.count(self.delimiter)
-        return bool(count) and expected > 1 and count % (expected - 1) == 0 and len(cell.splitlines()) > 1
+        marks = cell.count(self.delimiter)
+        return bool(marks) and expected > 1 and marks % (expected - 1) == 0 and len(cell.splitlines()) > 1
 
     def _records(self, text: TextIO) -> Iterator[tuple[int, list[str]] | RowProblem]:
         """Yield the cells of each record with its first line, or a problem if its quotes are not right."""
         csv.field_size_limit(MAX_CELL)
-        lines = _LatestLine(islice(text, self._lines_to_skip, None))
+        lines = _LatestLine(text, self._lines_to_skip, self._name)
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
-        while True:
+        for number in count():
+            if number % ROWS_PER_CALL == 0:
+                self._on_read()
             line = self._lines_to_skip + reader.line_num + 1
+            lines.row_length = 0
             try:
                 yield line, next(reader)
             except StopIteration:
@@ -195,15 +224,20 @@ class CsvFile:
 
 
 class _LatestLine:
-    """Passes lines on, and remembers the latest one."""
+    """Passes lines on, and remembers the latest one. A row may have several lines, but not be longer than `MAX_ROW`."""
 
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
+    def __init__(self, text: TextIO, lines_to_skip: int, name: str) -> None:
+        self._lines = islice(iter(partial(text.readline, MAX_ROW + 1), ""), lines_to_skip, None)
+        self._name = name
         self.latest = ""
+        self.row_length = 0
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
             self.latest = line
+            self.row_length += len(line)
+            if self.row_length > MAX_ROW:
+                raise ImportFailed(f"{self._name} has a row of more than 4 MiB, so it is not an export of bills.")
             yield line
 
 
@@ -215,8 +249,9 @@ class WorkbookFile:
     amount may have. Rows are read one by one; only the texts of a workbook are kept in memory.
     """
 
-    def __init__(self, path: Path, layout: FileLayout, fits: Fits | None = None) -> None:
+    def __init__(self, path: Path, layout: FileLayout, fits: Fits | None, on_read: OnRead) -> None:
         self._path = path
+        self._on_read = on_read
         self._name = printable(path.name)
         self._layout = layout
         self._has_formulas = self._check_archive()
@@ -242,15 +277,41 @@ class WorkbookFile:
             with zipfile.ZipFile(self._path) as archive:
                 if "xl/workbook.xml" not in archive.namelist():
                     raise ImportFailed(f"{self._name} is a ZIP archive. Unpack it first.")
-                texts = sum(one.file_size for one in archive.infolist() if one.filename.endswith("sharedStrings.xml"))
-                if texts > MAX_TEXTS:
-                    raise ImportFailed(f"{self._name} has more than 256 MiB of texts. Save the sheet as CSV (UTF-8).")
-                sheets = [one for one in archive.infolist() if one.filename.startswith("xl/worksheets/")]
-                return any(_has_formulas(archive, one) for one in sheets)
+                parts, size = archive.infolist(), self._path.stat().st_size
+                unpacked = sum(part.file_size for part in parts)
+                if unpacked > MAX_UNPACKED or unpacked > max(MAX_RATIO * size, ALWAYS_ALLOWED_BYTES):
+                    raise self._too_large(f"unpacks to {unpacked / 1024**2:,.0f} MiB")
+                if len(parts) > MAX_PARTS:
+                    raise self._too_large(f"has {len(parts):,} parts")
+                # Python unpacks other compressions without a limit, and Excel does not use them.
+                if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in parts):
+                    raise self._damaged("its compression is not that of a workbook")
+                return self._has_formulas_in(archive, parts)
         except OSError as error:
             raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise self._damaged(error) from error
+
+    def _has_formulas_in(self, archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> bool:
+        """Read all parts: refuse what would take too much memory, and return whether a sheet has formulas."""
+        has_formulas, tags = False, 0
+        for part in parts:
+            is_sheet, before = part.filename.startswith("xl/worksheets/"), b""
+            with archive.open(part) as text:
+                while chunk := text.read(_XML_CHUNK):
+                    self._on_read()
+                    tags_here = chunk.count(b"<")
+                    tags += tags_here
+                    if tags > MAX_TAGS:
+                        raise self._too_large(f"has more than {MAX_TAGS:,} tags")
+                    if not tags_here and len(chunk) == _XML_CHUNK:
+                        raise self._too_large("has a text of more than 1 MiB")
+                    has_formulas = has_formulas or (is_sheet and bool(_XML_FORMULA.search(before + chunk)))
+                    before = chunk[-20:]
+        return has_formulas
+
+    def _too_large(self, detail: str) -> ImportFailed:
+        return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
 
     def _choose_sheet(self, fits: Fits | None) -> tuple[str, Heading]:
         """Return the title of the sheet to read, and its header row."""
@@ -284,7 +345,10 @@ class WorkbookFile:
             with warnings.catch_warnings():
                 # openpyxl warns about parts that it does not read, such as rules for valid input.
                 warnings.simplefilter("ignore")
-                with closing(load_workbook(self._path, read_only=True, data_only=has_results)) as workbook:
+                with (
+                    _ObservedFile(self._path, self._on_read) as file,
+                    closing(load_workbook(file, read_only=True, data_only=has_results)) as workbook,
+                ):
                     yield workbook
         except ImportFailed:
             raise
@@ -302,14 +366,35 @@ class WorkbookFile:
                 # The size that a workbook states for a sheet may be wrong. It would cut off rows and columns.
                 sheet.reset_dimensions()
             for line, (row, *formulas) in enumerate(zip(*(sheet.iter_rows() for sheet in sheets), strict=True), 1):
+                if line % ROWS_PER_CALL == 0:
+                    self._on_read()
+                if line > MAX_SHEET_ROWS:
+                    raise self._too_large(f"has a row with a number above {MAX_SHEET_ROWS:,}")
+                if not row:
+                    yield line, []
+                    continue
                 texts = [_text(cell, mark) for cell, mark in zip_longest(row, marks[: len(row)], fillvalue=".")]
                 for position, cell in enumerate(formulas[0] if formulas else ()):
                     if cell.data_type == "f" and not texts[position]:
                         texts[position] = NO_RESULT
+                if any(len(text) > MAX_CELL for text in texts):
+                    raise self._too_large("has a text of more than 1 MiB")
                 yield line, texts
 
-    def _damaged(self, error: Exception) -> ImportFailed:
+    def _damaged(self, error: Exception | str) -> ImportFailed:
         return ImportFailed(f"{self._name} cannot be read as a workbook, so it may be damaged or incomplete: {error}")
+
+
+class _ObservedFile(io.FileIO):
+    """A file that calls `on_read` whenever it is read, because openpyxl reads all texts of a workbook at once."""
+
+    def __init__(self, path: Path, on_read: OnRead) -> None:
+        super().__init__(path)
+        self._on_read = on_read
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._on_read()
+        return super().read(-1 if size is None else size)
 
 
 def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits: Fits | None) -> Heading | None:
@@ -348,24 +433,18 @@ def numbered(names: list[str], file: str) -> dict[str, int]:
     """Return the position of each column. A name that occurs again gets a number, as in `Total (2)`."""
     if not names:
         raise ImportFailed(f"{file} has no header row in the line where one is expected. Set file.headingLine.")
+    if len(names) > MAX_COLUMNS:
+        raise ImportFailed(f"{file} has {len(names):,} columns. At most {MAX_COLUMNS:,} can be read.")
     columns: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for position, name in enumerate(names):
-        unique, number = name or f"column {position + 1}", 1
+        unique, number = name or f"column {position + 1}", numbers.get(name, 1)
         while unique in columns:
             number += 1
             unique = f"{name} ({number})"
+        numbers[name] = number
         columns[unique] = position
     return columns
-
-
-def _has_formulas(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
-    with archive.open(part) as text:
-        before = b""
-        while chunk := text.read(_XML_CHUNK):
-            if _XML_FORMULA.search(before + chunk):
-                return True
-            before = chunk[-20:]
-    return False
 
 
 def _text(cell: Any, mark: str) -> str:

@@ -5,6 +5,7 @@ export itself, and are read back bill by bill.
 """
 
 import contextlib
+import errno
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -104,3 +105,12 @@ def _failure(folder: str, error: sqlite3.Error) -> ImportFailed:
         f"the temporary file in {folder} cannot be written: {error}. It takes about as much space as the export. If "
         "there is not enough space, set TMPDIR to another folder."
     )
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether an import failed because a temporary file could not be written, not because of its files."""
+    # A stop may have any cause, such as an error of the store.
+    cause = (error.__cause__ or error) if isinstance(error, Exception) else None
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)

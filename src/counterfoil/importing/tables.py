@@ -23,7 +23,7 @@ from counterfoil.importing.results import (
     RowProblem,
     SkippedRow,
 )
-from counterfoil.importing.sheets import Sheet, TableRow, open_table
+from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_table
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.table_bills import TableBillConverter, cell_text, matches, missing_columns, positions_of
 from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_rounded_id, order_evidence, shown
@@ -52,16 +52,21 @@ class LastRow(Struct, frozen=True):
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """Command-line options that supplement a mapping."""
+    """Command-line options that supplement a mapping, and what is called while files are read."""
 
     shop: str | None = None
     write_shops: bool = False
     timezone: str | None = None
     currency: str = "THB"
+    on_read: OnRead = ignore_reads
 
 
 def table_inputs(
-    mapping: ImportMapping, bills: Sequence[Path], lines: Sequence[Path], payments: Sequence[Path]
+    mapping: ImportMapping,
+    bills: Sequence[Path],
+    lines: Sequence[Path],
+    payments: Sequence[Path],
+    on_read: OnRead = ignore_reads,
 ) -> list[TableInput]:
     """Open files and find their header rows, so that a wrong file is reported before anything is written."""
     opened = []
@@ -69,7 +74,7 @@ def table_inputs(
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
         sources = [source for _, source, _ in mapped_cells(mapping, kind, is_flat=is_flat)]
         for path in paths:
-            file = open_table(path, mapping.file, partial(_has_columns, sources))
+            file = open_table(path, mapping.file, partial(_has_columns, sources), on_read)
             opened.append(TableInput(kind, file.sheet, file.rows()))
     return opened
 
