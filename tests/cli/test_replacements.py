@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
+from counterfoil.cli.totals import NET_WRITTEN
 
 
 def bill(number: int, day: int = 14, *, dish: str = "Latte", net: float = 65, **fields: Any) -> dict[str, Any]:
@@ -110,3 +111,28 @@ def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
         (tmp_path / "day.csv").write_text("\n".join(["No,Date,Total", *rows]), "utf-8")
         counterfoil(*arguments, *options, status=status)
     assert stored_net(counterfoil) == sum(150 + number for number in range(6))
+
+
+@pytest.mark.parametrize("command", ["load", "import"])
+def test_a_load_that_misses_the_expected_net_because_of_another_bill_says_what_it_has_written(
+    counterfoil: Command, tmp_path: Path, command: str
+) -> None:
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text(
+        '[dates]\norder = "ymd"\n[shop]\nid = "sh_1"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n',
+        "utf-8",
+    )
+    export, records = tmp_path / "day.csv", tmp_path / "day.ndjson"
+
+    def arguments(price: int, last_minute: int) -> list[object]:
+        rows = [f"{number},2026-11-14 12:{number:02},{price}" for number in range(29)]
+        export.write_text("\n".join(["No,Date,Total", *rows, f"29,2026-11-14 12:{last_minute},{price}"]), "utf-8")
+        convert = ["import", "--format", "csv", "--mapping", mapping, export]
+        counterfoil(*convert, "--output", records)
+        return [*convert, "--load"] if command == "import" else ["load", records]
+
+    counterfoil(*arguments(10, 29))
+    failed = counterfoil(*arguments(20, 50), "--expect-net", "600", status=1)
+    expected = str(NET_WRITTEN(others=1, written=29))
+    assert expected in " ".join(failed.stderr.split())
+    assert stored_net(counterfoil) == 29 * 20 + 10

@@ -291,6 +291,9 @@ class Conversion(Struct, kw_only=True):
     show: Callable[[bool], None]
     has_alarms: bool = False
     is_interrupted: bool = False
+    written: int = 0
+    others: int = 0
+    """The number of bills that were rejected, because they have the IDs of other stored bills."""
 
 
 def _convert(
@@ -302,7 +305,8 @@ def _convert(
     """
     convert = _load if request.is_load else _write
     result = convert(settings, request, reading, rejects)
-    differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
+    counts = {"written": result.written, "others": result.others}
+    differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals, **counts)
     if differences or not is_quiet:
         # Standard output is for the records, also if this is the check before they are written.
         is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
@@ -340,6 +344,8 @@ def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: Imp
         show=lambda _: print_load(report, tally, as_json=request.as_json),
         has_alarms=bool(report.alarms) or report.is_stopped,
         is_interrupted=report.interrupted,
+        written=report.summary.changed,
+        others=report.summary.guard.others,
     )
 
 

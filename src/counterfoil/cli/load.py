@@ -191,7 +191,9 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
         report.quarantined = quarantined(why_not_loaded(records), quarantine)
     if given.accept_change and not report.interrupted:
         report.accepted = accept_change(settings)
-    differences = [] if report.interrupted else net_differences(given.expect_net, report.summary.totals)
+    summary = report.summary
+    counts = {"written": summary.changed, "others": summary.guard.others}
+    differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals, **counts)
     if differences or not quiet:
         print_report(report, given.as_json)
     for difference in differences:
