@@ -327,3 +327,41 @@ def test_a_void_mark_that_the_status_contradicts_is_asked_about(tmp_path: Path) 
     [question] = inferred(written(tmp_path, "Bill No,Date,Total,Status,Voided by\n" + rows), shop="s")[0].questions
     assert question.entry == "bill.void"
     assert "Voided by" in question.text
+
+
+@pytest.mark.parametrize(
+    "word", ["Paid Out", "PAIDOUT", "Paid In", "Success (test)", "Training", "Complimentary", "Refunded", "Devuelto"]
+)
+def test_a_state_that_may_be_no_sale_rejects_its_bill_and_is_asked_about(word: str, tmp_path: Path) -> None:
+    export = written(tmp_path, f"Bill No,Date,Total,Status\n1,31/10/2026 10:00,5,Paid\n2,31/10/2026 11:00,5,{word}\n")
+    proposal, mapping = inferred(export, shop="s")
+    assert mapping["status"] == [{"column": "Status", "values": {"Paid": "sale"}}]
+    assert any(f"values of Status mean: {word}." in one and "=sale" not in one for one in proposal.undecided)
+    assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 3, "unknown_status")]
+
+
+@pytest.mark.parametrize("word", ["Paid in full", "Order completed", "Đã thanh toán", "Sudah dibayar", "ชำระเงินแล้ว"])
+def test_words_that_change_nothing_about_a_sale_need_no_question(word: str, tmp_path: Path) -> None:
+    export = written(tmp_path, f"Bill No,Date,Total,Status\n1,31/10/2026 10:00,5,{word}\n2,31/10/2026 11:00,5,Void\n")
+    assert inferred(export, shop="s")[1]["status"][0]["values"] == {word: "sale", "Void": "void"}
+
+
+def test_a_negative_row_that_was_refunded_is_the_refund(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total,Status\n1,31/10/2026 10:00,5,Paid\n2,31/10/2026 11:00,-5,Refunded\n")
+    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["5", "-5"]
+
+
+@pytest.mark.parametrize("heading", ["Payment", "Order Type"])
+def test_a_void_a_refund_or_an_unpaid_bill_that_only_another_column_shows_is_asked_about(
+    heading: str, tmp_path: Path
+) -> None:
+    words = ["Zurp", "VOID", "Cancelled", "Refund", "Unpaid", "ยกเลิก", "ค้างชำระ"]
+    rows = [f"{number},31/10/2026 1{number}:00,5,{word}\n" for number, word in enumerate(words)]
+    export = written(tmp_path, "".join([f"Bill No,Date,Total,{heading}\n", *rows]))
+    proposal, mapping = inferred(export, shop="s")
+    assert set(mapping["undecided"]) == {"bill.void", "refund", "skip"}
+    for word in words[1:]:
+        assert any(f"{heading} has {word} on line" in question.text for question in proposal.questions)
+    answers = {f"status.{word}": "sale" for word in words}
+    assert propose([export], [], [], "s", today=TODAY, answers=answers).questions == []

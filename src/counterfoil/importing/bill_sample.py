@@ -16,11 +16,13 @@ from counterfoil.importing.headings import (
     REFUND,
     SALE,
     SKIP,
+    TOTAL_ROLES,
     VOID,
     channel_of,
     flag_of,
     heading_status,
     is_placeholder,
+    is_refunded_state,
     statuses_of,
 )
 from counterfoil.importing.results import ImportFailed
@@ -232,6 +234,8 @@ class BillSample:
                 continue
             meanings = statuses_of(name, values)
             for value in values:
+                if meanings[value] == REFUND and self._is_state_of_sale(column, value):
+                    meanings[value] = None
                 meanings[value] = self._answers.get(f"status.{value}", meanings[value])
             if not self.is_of_bill(column):
                 is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
@@ -243,6 +247,13 @@ class BillSample:
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
                 meanings[""] = SALE if is_flag or are_exceptions else None
             self.statuses[name] = meanings
+
+    def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
+        """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
+        totals = self.sheet.with_role(*TOTAL_ROLES)
+        rows = [row for row, text in enumerate(column.values) if text == value]
+        is_state = is_refunded_state(column.name if flag_of(value) else value)
+        return is_state and not all(any((total.number(row) or 0) < 0 for total in totals) for row in rows)
 
     def _is_status(self, column: SampleColumn) -> bool:
         values = column.distinct

@@ -1,8 +1,20 @@
 """Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
 
+from collections.abc import Mapping
+
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.column_profiles import NUMBER_ROLES
-from counterfoil.importing.headings import REFUND, VOID, flag_of, heading_status, is_placeholder
+from counterfoil.importing.headings import (
+    REFUND,
+    SALE,
+    SKIP,
+    VOID,
+    channel_of,
+    flag_of,
+    heading_status,
+    is_placeholder,
+    status_of,
+)
 from counterfoil.importing.proposals import Proposal, Question, toml
 
 
@@ -28,3 +40,22 @@ def propose_voids(sample: BillSample, result: Proposal, used: set[str]) -> None:
             row = sample.sheet.rows[in_doubt[0]]
             text = f"{column.name} has a value on line {row.line} of {row.sheet.name}. What does it mean for the bill?"
             result.ask(Question("bill.void" if meaning == VOID else "refund", text))
+
+
+def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+    """Ask about voids, refunds and unpaid bills that only the way of paying or the sales channel shows."""
+    entries = {VOID: "bill.void", REFUND: "refund", SKIP: "skip"}
+    for column in sample.sheet.with_role("method", "channel", "type"):
+        for value in column.distinct if column.name not in sample.statuses else ():
+            meaning = None if channel_of(value) else status_of(value)
+            if meaning not in entries or answers.get(f"status.{value}") == SALE:
+                continue
+            explained = sample.rows_with_status(meaning)
+            rows = [row for row, text in enumerate(column.values) if text == value and row not in explained]
+            if rows:
+                row = sample.sheet.rows[rows[0]]
+                text = (
+                    f"{column.name} has {value} on line {row.line} of {row.sheet.name}. What does it say? "
+                    f"If such bills are sales after all, say so with --set 'status.{value}=...'."
+                )
+                result.ask(Question(entries[meaning], text))

@@ -206,8 +206,28 @@ def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
         if flag is not None and of_heading:
             found[value] = of_heading if flag else _OPPOSITE.get(of_heading, SALE)
         else:
-            found[value] = status_of(value)
+            meaning = status_of(value)
+            found[value] = None if meaning == SALE and _says_more(value) else meaning
     return found
+
+
+def _says_more(value: str) -> bool:
+    """Return whether a value has words beside those of a status that may change it: `Paid Out`, `Success (test)`."""
+    words = words_of(value)
+    if _folded(value) in _whole_values("exact", "sale"):
+        return False
+    known = [*_list("exact", "sale"), *_list("negation", "words"), *_list("fillers")]
+    known += [phrase for meaning in (SALE, VOID, REFUND, SKIP) for phrase in _list("status", meaning)]
+    rest = set(words)
+    for phrase in known:
+        if _begins(phrase, words, "".join(words)):
+            rest -= {word for word in words if any(_begins(_Phrase((part,), 0), [word], word) for part in phrase.words)}
+    return not all(_without_prefixes([word])[1] for word in rest)
+
+
+def is_refunded_state(value: str) -> bool:
+    """Return whether a word says that a sale was refunded, and not that the row is the refund itself."""
+    return _folded(value) in _whole_values("refunded")
 
 
 def names_no_shop(value: str) -> bool:

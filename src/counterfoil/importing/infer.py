@@ -23,9 +23,9 @@ from counterfoil.importing.bill_totals import (
     find_total,
     without_parts_of_sums,
 )
-from counterfoil.importing.column_doubts import propose_voids
+from counterfoil.importing.column_doubts import ask_about_exceptions, propose_voids
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
-from counterfoil.importing.headings import channel_of, names_no_shop
+from counterfoil.importing.headings import channel_of, is_refunded_state, names_no_shop
 from counterfoil.importing.proposals import Proposal, Question, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
@@ -312,7 +312,9 @@ class _Inference:
             self._used.add(name)
             unknown = [value for value, meaning in meanings.items() if not meaning]
             values = ", ".join(value or "an empty cell" for value in unknown)
-            advice = f"sale, void, refund or skip, as with --set 'status.{(unknown or [''])[0]}=sale'."
+            advice = f"sale, void, refund or skip, as with --set 'status.{(unknown or [''])[0]}=...'."
+            if any(map(is_refunded_state, (name, *unknown))):
+                advice += " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if len(unknown) == len(meanings):
                 self._result.ask(Question("status", f"What do these values of {name} mean: {values}? Say {advice}"))
                 continue
@@ -327,7 +329,7 @@ class _Inference:
                 if meaning:
                     self._result.add(section, quoted(value), quoted(meaning))
                 else:
-                    self._result.comment(section, f'{quoted(value)} = "sale"  # or "void", "refund", "skip"?')
+                    self._result.comment(section, f'{quoted(value)} = "..."  # "sale", "void", "refund" or "skip"?')
         if skipped := self._sample.first_void_that_is_skipped():
             self._check(
                 f"whether bills that are void by one of {' and '.join(self._sample.statuses)} and not finished by "
@@ -510,6 +512,7 @@ class _Inference:
                 self._used.add(column.name)
                 self._result.add("[bill]", entry, quoted(column.name))
         self._channel()
+        ask_about_exceptions(self._sample, self._result, self._answers)
         propose_voids(self._sample, self._result, self._used)
 
     def _channel(self) -> None:

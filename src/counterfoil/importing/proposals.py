@@ -60,7 +60,10 @@ class Proposal(Struct):
             head.append(f"# Columns that are not used: {printable(', '.join(self.unused))}")
         parts = ["\n".join(head)]
         if self.questions:
-            entries = [f"{quoted(question.entry)} = {quoted(question.text)}" for question in self.questions]
+            texts: dict[str, list[str]] = {}
+            for question in self.questions:
+                texts.setdefault(question.entry, []).append(question.text)
+            entries = [f"{quoted(entry)} = {quoted(' '.join(parts))}" for entry, parts in texts.items()]
             note = "# The mapping can be used once these entries are set. Then this section has no effect."
             parts.append("\n".join([UNDECIDED, note, *entries]))
         for section, lines in self.sections.items():
