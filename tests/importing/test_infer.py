@@ -365,3 +365,48 @@ def test_a_void_a_refund_or_an_unpaid_bill_that_only_another_column_shows_is_ask
         assert any(f"{heading} has {word} on line" in question.text for question in proposal.questions)
     answers = {f"status.{word}": "sale" for word in words}
     assert propose([export], [], [], "s", today=TODAY, answers=answers).questions == []
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("Open", "Close"),
+        ("Opened", "Closed"),
+        ("Start", "End"),
+        ("Fecha apertura", "Fecha cierre"),
+        ("Geöffnet", "Geschlossen"),
+        ("Order Date", "Closed"),
+        ("วันที่เปิดบิล", "วันที่ปิดบิล"),
+    ],
+)
+def test_a_bill_has_the_time_of_its_closing(opening: str, closing: str, tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,31/10/2026 11:00,5\n2,31/10/2026 23:00,1/11/2026 01:00,6\n"
+    _, mapping = inferred(written(tmp_path, f"Bill No,{opening},{closing},Total\n{rows}"), shop="s")
+    assert mapping["bill"]["closedAt"] == closing
+
+
+def test_the_time_of_day_is_that_of_the_closing(tmp_path: Path) -> None:
+    rows = "1,31/10/2026,10:00,11:00,5\n2,31/10/2026,11:00,12:00,6\n"
+    for heading in ("Open Time,Close Time", "Open,Close"):
+        _, mapping = inferred(written(tmp_path, f"Bill No,Date,{heading},Total\n{rows}"), shop="s")
+        assert mapping["bill"]["closedAt"] == ["Date", heading.split(",")[1]]
+
+
+def test_shops_have_the_time_zone_that_their_rows_name(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,A,5,Singapore\n2,31/10/2026 11:00,B,6,America/New_York\n"
+    _, mapping = inferred(written(tmp_path, "Bill No,Date,Branch,Total,Time Zone\n" + rows))
+    assert [shop["timezone"] for shop in mapping["shop"]] == ["Asia/Singapore", "America/New_York"]
+
+
+@pytest.mark.parametrize("zone", ["Zurp", "+08:00"])
+def test_a_time_zone_without_a_known_name_is_asked_about(zone: str, tmp_path: Path) -> None:
+    export = written(tmp_path, f"Bill No,Date,Total,Time Zone\n1,31/10/2026 10:00,5,{zone}\n")
+    [question] = inferred(export, shop="s")[0].questions
+    assert (question.entry, "Time Zone" in question.text) == ("shop.timezone", True)
+    assert propose([export], [], [], "s", today=TODAY, timezone="Asia/Singapore").questions == []
+
+
+def test_several_currencies_are_asked_about(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,5,THB\n2,31/10/2026 11:00,6,USD\n"
+    [question] = inferred(written(tmp_path, "Bill No,Date,Total,Currency\n" + rows), shop="s")[0].questions
+    assert "Currency has THB, USD" in question.text

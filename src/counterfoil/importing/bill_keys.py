@@ -110,7 +110,7 @@ def find_key(
         columns.append(till.name)
     if has_day:
         return BillKey((*columns, number.name), "the IDs contain the day", is_proved=True)
-    reason = "numbers may start again every day, and the sample does not show that they do not"
+    reason = "Numbers may start again every day, and the sample does not show that they do not"
     return BillKey((*columns, number.name), reason, is_proved=False)
 
 

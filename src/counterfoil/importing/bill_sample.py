@@ -19,6 +19,7 @@ from counterfoil.importing.headings import (
     TOTAL_ROLES,
     VOID,
     channel_of,
+    closing_rank,
     flag_of,
     heading_status,
     is_placeholder,
@@ -182,11 +183,15 @@ class BillSample:
     def _find_times(self) -> tuple[SampleColumn | None, SampleColumn | None]:
         """Return the column with the day (or day and time) of a bill, and the one with the time of day."""
         sheet = self.sheet
-        dated = sheet.with_role("datetime") or [
-            column for column in sheet.columns.values() if column.is_date and column.role in (None, "time")
+        columns = sheet.columns.values()
+        closing = [column for column in columns if column.role is None and closing_rank(column.name) == 0]
+        dated = [*sheet.with_role("datetime"), *(column for column in closing if column.is_date)] or [
+            column for column in columns if column.is_date and column.role in (None, "time")
         ]
+        dated.sort(key=lambda column: closing_rank(column.name))
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
-        clocks = sheet.with_role("time")
+        clocks = [*sheet.with_role("time"), *(column for column in closing if column.is_clock)]
+        clocks.sort(key=lambda column: closing_rank(column.name))
         clocks = [column for column in clocks if self._is_of_run(column)] or clocks
         with_time = [column for column in of_bill if column.has_times]
         day = next(iter(of_bill if clocks and of_bill and not of_bill[0].has_times else with_time or of_bill), None)

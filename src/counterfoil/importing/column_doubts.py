@@ -1,9 +1,10 @@
 """Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
 
 from collections.abc import Mapping
+from zoneinfo import ZoneInfo
 
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.column_profiles import NUMBER_ROLES
+from counterfoil.importing.column_profiles import NUMBER_ROLES, SampleColumn
 from counterfoil.importing.headings import (
     REFUND,
     SALE,
@@ -16,6 +17,7 @@ from counterfoil.importing.headings import (
     status_of,
 )
 from counterfoil.importing.proposals import Proposal, Question, toml
+from counterfoil.importing.values import read_zone
 
 
 def propose_voids(sample: BillSample, result: Proposal, used: set[str]) -> None:
@@ -59,3 +61,22 @@ def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[
                     f"If such bills are sales after all, say so with --set 'status.{value}=...'."
                 )
                 result.ask(Question(entries[meaning], text))
+
+
+def ask_about_currencies(sample: BillSample, result: Proposal) -> None:
+    for column in sample.sheet.with_role("currency"):
+        found = {value.casefold(): value for value in column.distinct if not is_placeholder(value)}
+        if len(found) > 1:
+            text = (
+                f"{column.name} has {', '.join(found.values())}. Amounts in different currencies cannot be added up. "
+                "Export them separately, or leave out all but one."
+            )
+            result.ask(Question("skip", text))
+
+
+def zone_of_shop(sample: BillSample, column: SampleColumn, name: str) -> str | None:
+    """Return the name of the time zone that all rows of a shop have in a column, or None if there is no such zone."""
+    shops = sample.shop.values if sample.shop else [name] * len(column.values)
+    cells = {cell for cell, shop in zip(column.values, shops, strict=True) if cell and shop == name}
+    zones = {zone.key if isinstance(zone, ZoneInfo) else None for zone in map(read_zone, cells)}
+    return zones.pop() if len(zones) == 1 else None

@@ -230,6 +230,16 @@ def is_refunded_state(value: str) -> bool:
     return _folded(value) in _whole_values("refunded")
 
 
+@cache
+def closing_rank(heading: str) -> int:
+    """Return 0 for a heading of the time at which a bill was closed, 2 if it was opened then, and 1 for others."""
+    words = words_of(heading)
+    joined = "".join(words)
+    if any(phrase.is_in(words, joined) for phrase in _list("times", "opening")):
+        return 2
+    return 0 if any(phrase.is_in(words, joined) for phrase in _list("times", "closing")) else 1
+
+
 def names_no_shop(value: str) -> bool:
     return _folded(value) in _whole_values("no_shop") or is_total_word(value)
 

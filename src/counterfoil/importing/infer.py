@@ -23,7 +23,12 @@ from counterfoil.importing.bill_totals import (
     find_total,
     without_parts_of_sums,
 )
-from counterfoil.importing.column_doubts import ask_about_exceptions, propose_voids
+from counterfoil.importing.column_doubts import (
+    ask_about_currencies,
+    ask_about_exceptions,
+    propose_voids,
+    zone_of_shop,
+)
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
 from counterfoil.importing.headings import channel_of, is_refunded_state, names_no_shop
 from counterfoil.importing.proposals import Proposal, Question, quoted, toml
@@ -84,7 +89,7 @@ def propose(
         sample_of(payments) if payments else None,
         shop,
         today,
-        timezone or DEFAULT_ZONE,
+        timezone,
         answers or {},
     )
     return inference.proposal()
@@ -100,7 +105,7 @@ class _Inference:
         payments: SheetSample | None,
         shop: str | None,
         today: date,
-        timezone: str,
+        timezone: str | None,
         answers: Mapping[str, str],
     ) -> None:
         self._sheet = sheet
@@ -281,9 +286,21 @@ class _Inference:
         self._result.add(section, "name", quoted(name))
         if franchise:
             self._result.add(section, "franchiseId", quoted(franchise))
-        comment = "assumed" if self._timezone == DEFAULT_ZONE else ""
-        self._result.add(section, "timezone", quoted(self._timezone), comment)
+        self._shop_zone(section, name)
         self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
+
+    def _shop_zone(self, section: str, name: str) -> None:
+        """Propose the time zone of a shop: the one that was given, or the one that its rows name."""
+        column = next((one for one in self._sheet.with_role("timezone") if one.filled), None)
+        if self._timezone or column is None:
+            comment = "" if self._timezone else "assumed"
+            self._result.add(section, "timezone", quoted(self._timezone or DEFAULT_ZONE), comment)
+            return
+        if zone := zone_of_shop(self._sample, column, name):
+            self._result.add(section, "timezone", quoted(zone))
+        else:
+            text = f"{column.name} of {name} does not name one known time zone. Use --timezone."
+            self._result.ask(Question("shop.timezone", text))
 
     def _bill_id(self) -> None:
         key, number = self._sample.key, self._sample.number
@@ -298,9 +315,11 @@ class _Inference:
         self._used.update(key.columns)
         if not key.is_proved:
             joined = " and ".join(key.columns[:-1])
-            what = f"bill.id joins {joined} to it" if joined else "but the export has no day that could be joined to it"
+            what = (
+                f"so bill.id joins {joined} to it" if joined else "but the export has no day that could be joined to it"
+            )
             self._check(
-                f"whether {number.name} is unique. {key.reason}, so {what}. If it never starts again, use "
+                f"whether {number.name} is unique. {key.reason}, {what}. If it never starts again, use "
                 f"--set 'bill.id={number.name}'."
             )
         self._result.add("[bill]", "id", toml(key.columns if len(key.columns) > 1 else number.name), key.reason)
@@ -512,6 +531,7 @@ class _Inference:
                 self._used.add(column.name)
                 self._result.add("[bill]", entry, quoted(column.name))
         self._channel()
+        ask_about_currencies(self._sample, self._result)
         ask_about_exceptions(self._sample, self._result, self._answers)
         propose_voids(self._sample, self._result, self._used)
 
