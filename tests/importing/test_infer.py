@@ -410,3 +410,30 @@ def test_several_currencies_are_asked_about(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,5,THB\n2,31/10/2026 11:00,6,USD\n"
     [question] = inferred(written(tmp_path, "Bill No,Date,Total,Currency\n" + rows), shop="s")[0].questions
     assert "Currency has THB, USD" in question.text
+
+
+@pytest.mark.parametrize(("price", "nets"), [("50", ["240", "150"]), ("150", ["145", "150"])])
+def test_a_price_is_that_of_a_unit_or_a_line_as_items_of_other_quantities_show(
+    price: str, nets: list[str], tmp_path: Path
+) -> None:
+    rows = f"1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,95\n2,31/10/2026 11:00,Tea,3,{price}\n"
+    export = written(tmp_path, "Bill No,Date,Item,Qty,Price\n" + rows)
+    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
+    assert [bill["amounts"]["net"] for bill in found.bills] == nets
+
+
+def test_a_price_that_may_be_that_of_a_unit_or_a_line_is_asked_about(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,95\n2,31/10/2026 11:00,Tea,1,50\n"
+    export = written(tmp_path, "Bill No,Date,Item,Qty,Price\n" + rows)
+    [question] = inferred(export, shop="s")[0].questions
+    assert question.choices == ("sum of Qty × Price", "sum of Price")
+    for choice, nets in zip(question.choices, (["240", "50"], ["145", "50"]), strict=True):
+        mapping = inferred(export, shop="s", bill_amounts_net=choice)[0].text()
+        assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=mapping).bills] == nets
+
+
+@pytest.mark.parametrize("heading", ["Bills", "Count", "จำนวนบิล"])
+def test_a_summary_per_day_is_refused(heading: str, tmp_path: Path) -> None:
+    export = written(tmp_path, f"Date,{heading},Total\n29/10/2026,50,5000\n30/10/2026,61,6000\n31/10/2026,7,800\n")
+    with pytest.raises(ImportFailed, match=f"summary per day: {heading}"):
+        inferred(export, shop="s")

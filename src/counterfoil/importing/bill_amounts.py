@@ -4,7 +4,17 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.bill_totals import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, SCALE, AmountSeries
+from counterfoil.importing.bill_totals import (
+    BILL,
+    LINE,
+    LINES_ROLE,
+    PAYMENTS_ROLE,
+    SCALE,
+    AmountSeries,
+    Total,
+    TotalFinding,
+    find_total,
+)
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES
 
@@ -69,6 +79,25 @@ class BillAmounts:
         if self._lines:
             found += self._sums_of_file(self._lines)
         return found + self.payments()
+
+    def find_total(self, bills: Sequence[int]) -> TotalFinding:
+        """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
+        finding = find_total(self.candidates(), self.parts(), bills)
+        product = finding.chosen.base if finding.chosen else None
+        if product is None or not product.is_product:
+            return finding
+        sheet = self._lines or self._sample.sheet
+        price = sheet.columns[product.columns[1]]
+        grows, stays = _price_changes(sheet, sheet.columns[product.columns[0]], price)
+        if stays and not grows:
+            return finding
+        rows_of_bills = self._rows_in(sheet) if self._lines else [bill.rows for bill in self._sample.bills]
+        values = tuple(_sum(price.number(row) for row in rows) for rows in rows_of_bills)
+        of_lines = Total(AmountSeries(f"sum of {price.name}", LINES_ROLE, LINE, values, (price.name,)))
+        if grows and not stays and not self._lines and self._sample.cancelled is None:
+            return TotalFinding(chosen=of_lines, evidence=[f"{price.name} grows with {product.columns[0]}"])
+        text = f"The sample does not show whether {price.name} is the price of one unit or of the whole line."
+        return TotalFinding(choices=[Total(product), of_lines], question=text)
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the export states."""
@@ -222,6 +251,20 @@ class BillAmounts:
         return all(
             abs(_number(column, row) - _number(quantities[0], row) * _number(prices[0], row)) <= _CENT for row in rows
         )
+
+
+def _price_changes(sheet: SheetSample, quantity: SampleColumn, price: SampleColumn) -> tuple[int, int]:
+    """Return how often the price of an item grew with its quantity, and how often it stayed the same."""
+    first: dict[str, int] = {}
+    items = next(iter(sheet.with_role("item", "productId")), None)
+    grows = stays = 0
+    for row, item in enumerate(items.values if items else ()):
+        other = first.setdefault(item, row)
+        many, few = _number(quantity, row), _number(quantity, other)
+        if many != few and many > 0 and few > 0 and _number(price, row):
+            stays += _number(price, row) == _number(price, other)
+            grows += abs(_number(price, row) * few - _number(price, other) * many) <= _CENT * few
+    return grows, stays
 
 
 def _number(column: SampleColumn, row: int) -> Decimal:

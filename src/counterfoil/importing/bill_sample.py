@@ -22,6 +22,7 @@ from counterfoil.importing.headings import (
     closing_rank,
     flag_of,
     heading_status,
+    is_count,
     is_placeholder,
     is_refunded_state,
     statuses_of,
@@ -54,6 +55,7 @@ class BillSample:
         self.trading_day = next(iter(sheet.with_role("tradingDay")), None)
         self.day, self.clock = self._find_times()
         self.days, self.order = self._read_days()
+        self._refuse_summary()
         shops = [] if names_shop else [column for column in sheet.with_role("shopId") if column.filled]
         self.shop = next(iter(shops), None)
         self.is_flat = not has_line_file and self._has_lines()
@@ -208,6 +210,17 @@ class BillSample:
         )
         by_value = {value: day_of(value, order or "dmy") for value in column.distinct}
         return [by_value.get(value) for value in column.values], order
+
+    def _refuse_summary(self) -> None:
+        """Refuse a file with one row per day and a number of bills, because it has no bills."""
+        day, number = self.day or self.trading_day, self.number
+        counts = [column for column in self.sheet.columns.values() if is_count(column.name) and column.is_number]
+        is_per_day = day is not None and not day.has_times and len(day.distinct) == len(self.sheet.rows) > 1
+        if counts and is_per_day and number in (None, *counts) and "bill.id" not in self._answers:
+            name = self.sheet.file.sheet.name
+            raise ImportFailed(
+                f"{name} is a summary per day: {counts[0].name} counts bills. Export the bills themselves."
+            )
 
     def _has_lines(self) -> bool:
         sheet = self.sheet

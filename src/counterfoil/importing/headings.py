@@ -230,6 +230,11 @@ def is_refunded_state(value: str) -> bool:
     return _folded(value) in _whole_values("refunded")
 
 
+def is_count(heading: str) -> bool:
+    """Return whether a heading is that of a number of bills. Only the plural tells `Bills` from a bill's number."""
+    return any(heading.strip().casefold() in text.split(", ") for text in _table()["counts"].values())
+
+
 @cache
 def closing_rank(heading: str) -> int:
     """Return 0 for a heading of the time at which a bill was closed, 2 if it was opened then, and 1 for others."""

@@ -20,7 +20,6 @@ from counterfoil.importing.bill_totals import (
     Total,
     TotalFinding,
     example_bill,
-    find_total,
     without_parts_of_sums,
 )
 from counterfoil.importing.column_doubts import (
@@ -370,7 +369,7 @@ class _Inference:
         bills = self._amounts.sales
         finding = self._answered_total()
         if finding is None:
-            finding = find_total(self._amounts.candidates(), self._amounts.parts(), bills)
+            finding = self._amounts.find_total(bills)
             self._doubt(finding, bills)
         cell = self._cell_of(finding.chosen) if finding.chosen else None
         if finding.chosen and cell is not None:
