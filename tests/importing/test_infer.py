@@ -437,3 +437,9 @@ def test_a_summary_per_day_is_refused(heading: str, tmp_path: Path) -> None:
     export = written(tmp_path, f"Date,{heading},Total\n29/10/2026,50,5000\n30/10/2026,61,6000\n31/10/2026,7,800\n")
     with pytest.raises(ImportFailed, match=f"summary per day: {heading}"):
         inferred(export, shop="s")
+
+
+def test_a_summary_per_day_and_shop_is_refused(tmp_path: Path) -> None:
+    export = written(tmp_path, "Date,Branch,Bills,Total\n29/10/2026,A,50,5000\n29/10/2026,B,61,6000\n")
+    with pytest.raises(ImportFailed, match="summary per day"):
+        inferred(export)

@@ -212,11 +212,19 @@ class BillSample:
         return [by_value.get(value) for value in column.values], order
 
     def _refuse_summary(self) -> None:
-        """Refuse a file with one row per day and a number of bills, because it has no bills."""
+        """Refuse a file with one row per day, or per day and shop, and a number of bills, because it has no bills."""
         day, number = self.day or self.trading_day, self.number
         counts = [column for column in self.sheet.columns.values() if is_count(column.name) and column.is_number]
-        is_per_day = day is not None and not day.has_times and len(day.distinct) == len(self.sheet.rows) > 1
-        if counts and is_per_day and number in (None, *counts) and "bill.id" not in self._answers:
+        cells = [column.values for column in (day, *self.sheet.with_role("shopId")[:1]) if column]
+        is_per_day = len(set(zip(*cells, strict=True))) == len(self.sheet.rows) > 1
+        if (
+            counts
+            and day
+            and not day.has_times
+            and is_per_day
+            and number in (None, *counts)
+            and "bill.id" not in self._answers
+        ):
             name = self.sheet.file.sheet.name
             raise ImportFailed(
                 f"{name} is a summary per day: {counts[0].name} counts bills. Export the bills themselves."
