@@ -99,7 +99,7 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
     took_us: int
     personal_base: str | None = None
     personal_members: int = 0
-    detail: bytes = b"[]"
+    detail: str = "[]"
 
     @property
     def returned(self) -> RequestDetail:

@@ -99,7 +99,7 @@ def test_a_record_says_what_was_asked_for_and_what_was_returned(service: Running
     answers = [service.get(path, key).json() for path in paths]
     sent = [answer.get("message", "") for answer in answers]
     assert [details(row) for row in settled(service, key)] == [
-        RequestDetail("shopId,updatedSince,limit", of["id"], 2, is_last=False),
+        RequestDetail("shopId,updatedSince,limit,shopId", of["id"], 2, is_last=False),
         RequestDetail("shopId,from", message=sent[1]),
         RequestDetail("shopId,updatedSince", message=sent[2]),
         RequestDetail("limit", rows=2, is_last=False),

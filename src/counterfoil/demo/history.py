@@ -151,11 +151,11 @@ def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
     )
 
 
-def _detail(request: PastRequest, members: int) -> bytes:
+def _detail(request: PastRequest, members: int) -> str:
     if request.problem:
-        return json.encode(RequestDetail(message=request.problem.message))
+        return json.encode(RequestDetail(message=request.problem.message)).decode()
     rows = members if request.route == "members" else 1 if "{" in request.route else 0
-    return json.encode(RequestDetail(PARAMETERS.get(request.route, ""), rows=rows))
+    return json.encode(RequestDetail(PARAMETERS.get(request.route, ""), rows=rows)).decode()
 
 
 def _completed_lists(request: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:

@@ -31,7 +31,10 @@ _INSTANT = re.compile(
     r"(?:(Z|z)|([+ -])([0-9]{2})(?::?([0-9]{2}))?)?",
     re.ASCII,
 )
-_NAME = re.compile(r"(?:^|&)(shopId|from|to|updatedSince|since|cursor|limit|providerId|messagingUserId)(?=[=&]|$)")
+# Returns the names of the known parameters in a query string, without their values.
+parameter_names = re.compile(
+    r"(?:^|&)(shopId|from|to|updatedSince|since|cursor|limit|providerId|messagingUserId)(?=[=&]|$)"
+).findall
 _UNIX_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
@@ -94,11 +97,6 @@ def parameters(query_string: str) -> dict[str, str]:
         if name and name not in found:
             found[name] = value
     return found
-
-
-def parameter_names(query_string: str) -> str:
-    """Return the names of the known parameters, separated by commas, without their values."""
-    return ",".join(dict.fromkeys(_NAME.findall(query_string)))
 
 
 def _percent_decoded(text: str) -> str:

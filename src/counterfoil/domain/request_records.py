@@ -88,7 +88,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     personal_base: str | None = None
     personal_members: int = 0
     request_id: str
-    detail: bytes = b"[]"
+    detail: str = "[]"
     """A `RequestDetail` as JSON."""
 
 

@@ -261,7 +261,7 @@ class App:
     def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
         answer = exchange.answer
         disclosed = answer.disclosure if answer else None
-        names = parameter_names(exchange.query_string) if exchange.query_string else ""
+        names = ",".join(parameter_names(exchange.query_string)) if exchange.query_string else ""
         if answer:
             detail = RequestDetail(names, answer.shop_id, answer.rows, not answer.next_cursor)
         else:
@@ -276,7 +276,7 @@ class App:
             personal_base=disclosed.provider_id if disclosed else None,
             personal_members=disclosed.members if disclosed else 0,
             request_id=exchange.request_id,
-            detail=_encode(detail),
+            detail=_encode(detail).decode(),
         )
 
 

@@ -38,7 +38,7 @@ _RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
         detail)
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
-        $7::text[], $8::integer[], $9::text[], $10::bytea[])
+        $7::text[], $8::integer[], $9::text[], $10::text[])
 """
 _ADMIT_AND_RECORD = f"""
     WITH kept AS ({_RECORD})

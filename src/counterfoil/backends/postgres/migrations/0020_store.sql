@@ -262,7 +262,7 @@ CREATE TABLE requests (
     personal_base text,
     personal_members integer NOT NULL,
     request_id text COLLATE "C" NOT NULL, -- the X-Request-Id of the response
-    detail bytea NOT NULL -- what was asked for and returned: see domain/request_records.py
+    detail text NOT NULL -- what was asked for and returned: see domain/request_records.py
 ) PARTITION BY RANGE (at);
 CREATE INDEX requests_by_time ON requests USING brin (at);
 CREATE INDEX requests_with_personal_data ON requests (at) WHERE personal_base IS NOT NULL;

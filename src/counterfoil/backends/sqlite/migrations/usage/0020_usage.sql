@@ -41,7 +41,7 @@ CREATE TABLE requests (
     personal_base TEXT,
     personal_members INTEGER NOT NULL,
     request_id TEXT NOT NULL, -- the X-Request-Id of the response
-    detail BLOB NOT NULL -- what was asked for and returned: see domain/request_records.py
+    detail TEXT NOT NULL -- what was asked for and returned: see domain/request_records.py
 );
 CREATE INDEX requests_by_time ON requests (at);
 CREATE INDEX requests_with_personal_data ON requests (at) WHERE personal_base IS NOT NULL;
@@ -62,7 +62,7 @@ CREATE TABLE recent_requests (
     personal_base TEXT,
     personal_members INTEGER NOT NULL,
     request_id TEXT NOT NULL,
-    detail BLOB NOT NULL
+    detail TEXT NOT NULL
 );
 
 -- How often a key's requests were answered with an error, per day in Thailand time. This includes requests of a key that
