@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import click
 
 from counterfoil import API_VERSION, __version__
-from counterfoil.cli.main import COMMANDS, program
+from counterfoil.cli.main import COMMANDS, describe, program
 from counterfoil.settings import TABLE
 
 INSTALLED_IN = "share/man/man1"
@@ -69,6 +69,7 @@ def pages() -> dict[str, str]:
 
 def _contexts(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:
     ctx = click.Context(command, info_name=name, parent=parent, **command.context_settings)
+    describe(command, ctx.command_path.partition(" ")[2])
     yield ctx
     if isinstance(command, click.Group):
         for child in command.list_commands(ctx):

@@ -4,13 +4,16 @@ import os
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import API_VERSION, __version__
-from counterfoil.cli.main import COMMANDS, Program
+from counterfoil.cli import main
+from counterfoil.cli.main import COMMANDS, Program, program
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import SettingsError
 
@@ -21,8 +24,35 @@ def test_help_lists_every_command(counterfoil: Command) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_its_own_help(counterfoil: Command, name: str) -> None:
+def test_every_command_and_every_option_has_a_help_text(counterfoil: Command, name: str) -> None:
     assert counterfoil.bare(name, "--help").stdout.startswith(f"Usage: program {name}")
+    undescribed = [
+        (path, param.name)
+        for path, command in described(name)
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden and not param.help
+    ]
+    assert undescribed == []
+    assert all(command.help for _, command in described(name))
+
+
+def test_every_help_text_belongs_to_a_command_or_option() -> None:
+    texts = tomllib.loads((Path(main.__file__).parent / "help.toml").read_text("utf-8"))
+    texts.pop("every command")
+    commands = dict([("counterfoil", program), *(found for name in COMMANDS for found in described(name))])
+    assert set(texts) <= set(commands)
+    for path, of_command in texts.items():
+        flags = {flag for param in commands[path].params for flag in param.opts}
+        assert of_command.keys() <= {"help", *flags}
+
+
+def described(name: str) -> list[tuple[str, click.Command]]:
+    """Return the command and its subcommands, each with its path, after they got their help texts."""
+    command = program.get_command(click.Context(program), name)
+    assert command
+    main.describe(command, name)
+    inner = command.commands if isinstance(command, click.Group) else {}
+    return [(name, command), *((f"{name} {own_name}", subcommand) for own_name, subcommand in inner.items())]
 
 
 def test_the_versions_of_the_package_and_of_the_api_are_printed(counterfoil: Command) -> None:

@@ -45,28 +45,14 @@ def since_time(value: str) -> int:
 
 @click.command()
 @click.argument("keyid", type=key_id, required=False)
-@click.option(
-    "--since",
-    type=since_time,
-    metavar="TIME",
-    help="Only entries since this time: a duration before now (12h, 7d, 2w) or a time such as 2026-11-23T00:00+07:00.",
-)
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Maximum number of entries."
-)
+@click.option("--since", type=since_time, metavar="TIME")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50)
 @store_option
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
 ) -> None:
-    """Show who changed keys or the store, what changed, and when, newest entry first.
-
-    Sign-ins to the console and views of rejected lines are shown too. With KEYID,
-    only entries about that key are shown. A change to a key and its entry are
-    written in the same transaction. Entries cannot be changed or deleted, and
-    they do not contain secrets.
-    """
     found = bootstrap.operator_reads(existing_store(ctx, store)).audit(limit + 1, keyid, since or 0)
     shown = found[:limit]
     if as_json:

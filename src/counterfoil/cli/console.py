@@ -31,9 +31,7 @@ def validity(value: str) -> int:
     return found
 
 
-valid_for = click.option(
-    "--valid-for", type=validity, metavar="DURATION", help="How long the link is valid, at most 24h. [default: 15m]"
-)
+valid_for = click.option("--valid-for", type=validity, metavar="DURATION")
 
 
 @click.group(invoke_without_command=True)
@@ -41,7 +39,7 @@ valid_for = click.option(
 @setting_option("console_port")
 @setting_option("console_names")
 @valid_for
-@click.option("--until-end-of-input", is_flag=True, hidden=True, help="Stop when standard input ends.")
+@click.option("--until-end-of-input", is_flag=True, hidden=True)
 @store_option
 @json_option
 @click.pass_context
@@ -55,14 +53,6 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Run the operator's console until stopped with Ctrl-C or SIGTERM.
-
-    The console is a web site that shows how the service is used and whether
-    it has problems. Operators can also issue, change and revoke keys there. The
-    console runs in its own process, and the service does not need it. When it is
-    ready, it prints a link that signs you in once. By default, it listens on
-    loopback only.
-    """
     if ctx.invoked_subcommand:
         return
     flags = {"console_host": console_host, "console_port": console_port, "console_names": console_names}
@@ -82,9 +72,7 @@ def command(
 @command.command()
 @setting_option("console_host")
 @setting_option("console_port")
-@click.option(
-    "--url", "base_url", metavar="URL", help="URL at which your browser reaches a console that is behind a proxy."
-)
+@click.option("--url", "base_url", metavar="URL")
 @valid_for
 @store_option
 @json_option
@@ -98,11 +86,6 @@ def link(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Print a new sign-in link for a running console.
-
-    The link works once. Changes that you make in the console are recorded in
-    the audit log under your name.
-    """
     settings = existing_store(ctx, store, console_host=console_host, console_port=console_port)
     if not is_listening(settings.console_host, settings.console_port):
         address = url(settings.console_host, settings.console_port)

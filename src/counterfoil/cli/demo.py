@@ -51,53 +51,18 @@ POLL_SEC = 0.2
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, LAST_PORT),
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0 picks a free port.",
-)
-@click.option(
-    "--admin-port",
-    type=click.IntRange(1, LAST_PORT),
-    help="Port of the admin listener. [default: --port + 1, or a free port if --port is 0]",
-)
-@click.option(
-    "--console-port",
-    type=click.IntRange(1, LAST_PORT),
-    help="Port of the console. [default: --admin-port + 1, or another free port]",
-)
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
-@click.option(
-    "--seed",
-    type=int,
-    default=7,
-    show_default=True,
-    help="The same seed gives the same data and, on loopback, the same keys, if --until and --bills are the same too.",
-)
-@click.option(
-    "--until", type=DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: today, up to now]"
-)
-@click.option(
-    "--bills",
-    type=click.IntRange(500, MAX_BILLS),
-    default=13_500,
-    show_default=True,
-    help="Number of bills by the end of the last day.",
-)
-@click.option(
-    "--store",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Folder to keep the store in. [default: a temporary folder]",
-)
-@click.option("--cluster", is_flag=True, help="Run on PostgreSQL with a replica, Valkey, and two nodes behind HAProxy.")
-@click.option(
-    "--empty", is_flag=True, help="With --cluster: start with an empty store, to be filled by `counterfoil load`."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with URLs, keys and sample IDs.")
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", type=click.IntRange(0, LAST_PORT), default=8000)
+@click.option("--admin-port", type=click.IntRange(1, LAST_PORT))
+@click.option("--console-port", type=click.IntRange(1, LAST_PORT))
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS))
+@click.option("--seed", type=int, default=7)
+@click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD")
+@click.option("--bills", type=click.IntRange(500, MAX_BILLS), default=13_500)
+@click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
+@click.option("--cluster", is_flag=True)
+@click.option("--empty", is_flag=True)
+@click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -114,7 +79,6 @@ def command(
     empty: bool,
     as_json: bool,
 ) -> None:
-    """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
     plan = WorldPlan(until=until.date() if until else today_in_thailand(), seed=seed, bills=bills)
     if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")

@@ -16,7 +16,6 @@ KINDS = ("shop", "base", "member", "bill")
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS))
 def schema(kind: str) -> None:
-    """Print the JSON Schema of a kind of source record. See docs/source-records.md."""
     document = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
     print_document(document.read_text(encoding="utf-8").rstrip("\n") + "\n")
 
@@ -32,15 +31,6 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for SHELL.
-
-    \b
-    bash   counterfoil completion bash > ~/.local/share/bash-completion/completions/counterfoil
-    zsh    counterfoil completion zsh > ~/.zfunc/_counterfoil   (~/.zfunc must be in your fpath)
-    fish   counterfoil completion fish > ~/.config/fish/completions/counterfoil.fish
-
-    Then start a new shell.
-    """
     script = SHELLS[shell](ctx.find_root().command, {}, "counterfoil", VARIABLE)
     # Do not call `source()`: for bash, it runs bash to check the version, and a machine that builds packages may not
     # have bash.

@@ -46,38 +46,16 @@ class DayInRange(click.DateTime):
 
 
 @click.command()
-@click.option("--bills", type=click.IntRange(0, MAX_BILLS), required=True, help="Number of bills.")
-@click.option(
-    "--shops", type=click.IntRange(1, MAX_SHOPS), help="Number of shops. [default: 18, or more if there are many bills]"
-)
-@click.option(
-    "--members",
-    type=click.IntRange(0, MAX_BILLS),
-    help="Number of members. [default: 1,500, or more if there are many bills]",
-)
-@click.option(
-    "--seed",
-    type=int,
-    default=1,
-    show_default=True,
-    help="The same seed gives the same output, if --until and all other options are the same too.",
-)
-@click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD", help="Last day with bills. [default: yesterday]")
-@click.option(
-    "--days", type=click.IntRange(1, MAX_DAYS), default=120, show_default=True, help="Number of days with bills."
-)
-@click.option(
-    "--out",
-    default=STANDARD_OUTPUT,
-    show_default="stdout",
-    metavar="DIR",
-    help="Write one file per kind of record to this folder.",
-)
-@click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
-@click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="With --out DIR: print the number of records in each file written, as JSON."
-)
+@click.option("--bills", type=click.IntRange(0, MAX_BILLS), required=True)
+@click.option("--shops", type=click.IntRange(1, MAX_SHOPS))
+@click.option("--members", type=click.IntRange(0, MAX_BILLS))
+@click.option("--seed", type=int, default=1)
+@click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD")
+@click.option("--days", type=click.IntRange(1, MAX_DAYS), default=120)
+@click.option("--out", default=STANDARD_OUTPUT, show_default="stdout", metavar="DIR")
+@click.option("--gzip", "as_gzip", is_flag=True)
+@click.option("--zstd", "as_zstd", is_flag=True)
+@click.option("--json", "as_json", is_flag=True)
 def command(
     bills: int,
     shops: int | None,
@@ -90,7 +68,6 @@ def command(
     as_zstd: bool,
     as_json: bool,
 ) -> None:
-    """Write invented but realistic source records as NDJSON, in constant memory."""
     if as_gzip and as_zstd:
         raise click.UsageError("Use --gzip or --zstd, not both.", click.get_current_context())
     compression = "gz" if as_gzip else "zst" if as_zstd else None

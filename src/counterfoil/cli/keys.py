@@ -98,22 +98,17 @@ def single_key_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def command() -> None:
-    """Issue, list, update, rotate and revoke API keys.
-
-    KEYID is the part of a key between `cf_live_` and the next underscore.
-    """
+    pass
 
 
 @command.command()
-@click.option("--shop", metavar="ID", help="Limit the key to one shop.")
-@click.option("--franchise", metavar="ID", help="Limit the key to the shops of one franchise.")
-@click.option("--label", default="", help="Who the key is for. For information only.")
-@click.option("--per-min", type=LIMIT, default=DEFAULT_PER_MIN, show_default=True, help="Requests per 60 seconds.")
-@click.option(
-    "--per-day", type=LIMIT, default=DEFAULT_PER_DAY, show_default=True, help="Requests per day (Thailand time)."
-)
-@click.option("--personal-data", is_flag=True, help="Allow reading members' tel and email.")
-@click.option("--messaging-lookup", is_flag=True, help="Allow looking up members by messaging user ID.")
+@click.option("--shop", metavar="ID")
+@click.option("--franchise", metavar="ID")
+@click.option("--label", default="", show_default=False)
+@click.option("--per-min", type=LIMIT, default=DEFAULT_PER_MIN)
+@click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY)
+@click.option("--personal-data", is_flag=True)
+@click.option("--messaging-lookup", is_flag=True)
 @store_option
 @json_option
 @click.pass_context
@@ -129,7 +124,6 @@ def issue(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Issue a key for a shop or a franchise. The key is shown only once."""
     grant = key_issuing.Grant(
         scope=_scope(shop, franchise),
         label=label,
@@ -153,12 +147,11 @@ def issue(
 
 
 @command.command(name="list")
-@click.option("--active", is_flag=True, help="Leave out revoked keys.")
+@click.option("--active", is_flag=True)
 @store_option
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
-    """List all keys, oldest first."""
     found = bootstrap.operator_reads(existing_store(ctx, store)).keys()
     keys = [key for key in found if not (active and key.is_revoked(_now()))]
     if as_json:
@@ -175,10 +168,6 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Show one key, its usage and errors in the last 7 days, and how fresh its copy is.
-
-    The secret of a key is not stored and cannot be shown again.
-    """
     settings, now = existing_store(ctx, store), _now()
     key = key_issuing.key_in(bootstrap.operator_reads(settings).keys(), keyid)
     try:
@@ -195,16 +184,12 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 
 
 @command.command()
-@click.option("--label", help="Who the key is for.")
-@click.option("--per-min", type=LIMIT, help="Requests per 60 seconds.")
-@click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
-@click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
-@click.option(
-    "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
-)
-@click.option(
-    "--yes", is_flag=True, help="Do not ask before replacing values that somebody else set within the last hour."
-)
+@click.option("--label")
+@click.option("--per-min", type=LIMIT)
+@click.option("--per-day", type=LIMIT)
+@click.option("--personal-data/--no-personal-data", default=None)
+@click.option("--messaging-lookup/--no-messaging-lookup", default=None)
+@click.option("--yes", is_flag=True)
 @single_key_options
 def update(
     ctx: click.Context,
@@ -218,12 +203,6 @@ def update(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Change a key's label, limits or permissions. Its scope and secret never change.
-
-    A revoked key cannot be changed. Before the command replaces a value that
-    somebody else set within the last hour, it asks for confirmation. Without a
-    terminal, it refuses unless --yes is given.
-    """
     changes = key_issuing.KeyChanges(
         label=label,
         per_min=per_min,
@@ -248,24 +227,12 @@ def update(
 
 
 @command.command()
-@click.option(
-    "--revoke-old-in",
-    type=duration,
-    metavar="DURATION",
-    help="Revoke the old key after this time, for example 30m, 12h, 7d or 2w.",
-)
-@click.option("--again", is_flag=True, help="Issue a successor even if somebody else issued one within the last hour.")
+@click.option("--revoke-old-in", type=duration, metavar="DURATION")
+@click.option("--again", is_flag=True)
 @single_key_options
 def rotate(
     ctx: click.Context, keyid: str, revoke_old_in: int | None, again: bool, store: str | None, as_json: bool
 ) -> None:
-    """Issue a successor with the same scope, limits and permissions.
-
-    The old key stays valid until it is revoked, either by you or after the time
-    given with --revoke-old-in. If somebody else has rotated the key within the
-    last hour, the command refuses to issue another successor unless --again is
-    given.
-    """
     settings, now, by = existing_store(ctx, store), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with _open_key_store(settings) as key_store:
@@ -291,16 +258,10 @@ def rotate(
 
 
 @command.command()
-@click.option("--at", type=instant, metavar="TIME", help="Revoke at this time, for example 2026-11-23T00:00+07:00.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt. Required if standard input is not a terminal.")
+@click.option("--at", type=instant, metavar="TIME")
+@click.option("--yes", is_flag=True)
 @single_key_options
 def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str | None, as_json: bool) -> None:
-    """Revoke a key permanently. A running service refuses the key within a second,
-    or within 270 seconds if the service cannot read the keys.
-
-    With --at, the key works until that time. Until then, the command can be
-    run again with another time.
-    """
     now = _now()
     if at is not None and at <= now:
         raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.", ctx)

@@ -55,52 +55,17 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @setting_option("batch")
 @setting_option("converters")
 @setting_option("kept", click.Path(file_okay=False), "DIR")
-@click.option(
-    "--rejects",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write rejected lines to FILE, which must not exist yet. [default: a new file in STORE/rejects]",
-)
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Reject records that have unknown fields or unreadable values.",
-)
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Write nothing; show unknown fields, unreadable values and examples of lines that would be rejected.",
-)
-@click.option(
-    "--quarantine",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Move files that cannot be read or are not source record files to this folder. "
-    "If any are moved, the exit status is 3, or 6 if there is also a sudden change.",
-)
-@click.option(
-    "--accept-change",
-    is_flag=True,
-    help="Accept a sudden change in this load as normal, also if bills are replaced by other ones. "
-    "Without SOURCE, accept the change in the latest loads.",
-)
+@click.option("--rejects", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option("--strict", is_flag=True)
+@click.option("--check", is_flag=True)
+@click.option("--quarantine", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option("--accept-change", is_flag=True)
 @expect_net_option
-@click.option(
-    "--mapping",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Also convert and load exports of a POS (CSV, xlsx, JSON) with this mapping; see `counterfoil import`.",
-)
-@click.option("--exports", is_flag=True, help="Also convert and load exports of the formats that `import` recognises.")
-@click.option("--with-shops", is_flag=True, help="With --mapping or --exports: add new shops that the exports name.")
-@click.option(
-    "--watch",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Load files as they are delivered to this folder, until stopped. Loaded files are moved to `done`, "
-    "unreadable files to `quarantine`, both in the folder of --kept or, without it, in DIR.",
-)
-@click.option("--delete-loaded", is_flag=True, help="With --watch: delete files after they are loaded.")
+@click.option("--mapping", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE")
+@click.option("--exports", is_flag=True)
+@click.option("--with-shops", is_flag=True)
+@click.option("--watch", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option("--delete-loaded", is_flag=True)
 @store_option
 @json_option
 @click.pass_context
@@ -113,15 +78,6 @@ def command(
     store: str | None,
     **options: object,
 ) -> None:
-    """Load source records (NDJSON or JSON, also .gz or .zst) from files, folders, or `-` for standard input.
-
-    Loading the same records twice is safe. To resume an interrupted load, run
-    the same command again. Exit status: 0 if all lines were loaded, 3 if some
-    lines or links were rejected, 6 if the records were loaded but differ sharply from those
-    of earlier loads, or the load was stopped because stored bills would be replaced by
-    others, 1 if the load failed or the net is not the one of --expect-net, 130 if it was
-    interrupted.
-    """
     settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
     if given.with_shops and not (given.mapping or given.exports):

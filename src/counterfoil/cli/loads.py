@@ -19,23 +19,11 @@ from counterfoil.views.columns import json_row
 
 @click.command()
 @click.argument("number", type=click.IntRange(1), required=False)
-@click.option(
-    "--limit", type=click.IntRange(1, views.MOST_LOADS), default=20, show_default=True, help="Maximum number of loads."
-)
+@click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, number: int | None, limit: int, store: str | None, as_json: bool) -> None:
-    """List the latest loads, newest first, or the totals and the rejected lines of load NUMBER.
-
-    The store remembers the latest 100 loads; of each, the totals of up to 1,000
-    pairs of shop and day, and up to 1,000 rejected lines.
-    Rejected lines are listed without their text, which may contain personal
-    data; the rejects file has the text.
-
-    Exit status: 0 if the loads or the rejected lines were listed, 1 if the store
-    cannot be read or there is no such load.
-    """
     reads = bootstrap.operator_reads(existing_store(ctx, store))
     if number is None:
         _print_loads(reads.loads(limit), as_json)

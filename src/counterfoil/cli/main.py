@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -114,11 +115,45 @@ PLAIN = [
 NEEDED_VALUES = {"DIR": "a folder", "FILE": "a file name", "URL": "a URL"}
 
 
-class CommandContext(click.Context):
-    """A context that adds itself to usage errors without a context, so that they point to the command's own help.
+@cache
+def _help_texts() -> dict[str, dict[str, str]]:
+    # Most commands run without their help.
+    import tomllib  # noqa: PLC0415
 
-    Click's parser raises such errors, for example if the value of an option is missing.
+    return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
+
+
+def describe(command: click.Command, path: str) -> None:
+    """Give a command, its options and its subcommands their help texts. `path` has the names after the program's."""
+    texts = {**_help_texts()["every command"], **_help_texts().get(path or "counterfoil", {})}
+    command.help = command.help or texts.get("help")
+    for option in command.params:
+        if isinstance(option, click.Option):
+            option.help = option.help or texts.get(option.opts[0])
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            describe(inner, f"{path} {name}")
+
+
+class CommandContext(click.Context):
+    """A context that reads the help texts when they are needed, and adds itself to usage errors without a context.
+
+    Click's parser raises such errors, for example if the value of an option is missing. They then point to the
+    command's own help.
     """
+
+    def __init__(self, *args: Any, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        if self.resilient_parsing:
+            # A shell completes the command, and may show the help texts.
+            self._describe()
+
+    def get_help(self) -> str:
+        self._describe()
+        return super().get_help()
+
+    def _describe(self) -> None:
+        describe(self.command, self.command_path.partition(" ")[2])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -173,22 +208,20 @@ class Program(click.Group):
         sys.exit(_run_command(lambda: super(Program, self).main(*args, **extra)))
 
 
-@click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="COUNTERFOIL_CONFIG",
     show_envvar=True,
     metavar="FILE",
-    help="Settings file (TOML). Flags and COUNTERFOIL_* environment variables override it.",
 )
 @click.version_option(__version__, message=f"counterfoil %(version)s (API {API_VERSION})")
 @click.pass_context
 def program(ctx: click.Context, config: Path | None) -> None:
-    """Read-only API for a restaurant group's shops, bills and members.
-
-    To try it, run `counterfoil demo`.
-    """
     ctx.obj = config
     if not wants_colour():
         ctx.color = False

@@ -83,35 +83,13 @@ def command_words(text: str) -> list[str]:
 
 @click.command()
 @remote_options
-@since_option(
-    "Copy only bills from this day on, and bills without a date. [default: as in the last run; initially all bills]"
-)
-@click.option(
-    "--shops",
-    metavar="IDS",
-    help="Copy only these shops: IDs separated by commas, or * for all. [default: as in the last run; initially all]",
-)
-@click.option(
-    "--members-every",
-    type=duration,
-    metavar="TIME",
-    help="How often to read all members again. [default: in every run; with --every, once a day]",
-)
-@click.option(
-    "--every", type=duration, metavar="TIME", help="Keep running and pull at this interval, such as 30s, 5m or 1h."
-)
-@click.option(
-    "--then",
-    "follow_up",
-    type=command_words,
-    metavar="CMD",
-    help="Run this command, without a shell, after each run that changed the copy. "
-    "If the command fails, the next run repeats it.",
-)
-@click.option(
-    "--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT, show_default=True, help="Rows per page."
-)
-@click.option("--adopt", is_flag=True, help="Continue a copy that was made from another address or with another key.")
+@since_option
+@click.option("--shops", metavar="IDS")
+@click.option("--members-every", type=duration, metavar="TIME")
+@click.option("--every", type=duration, metavar="TIME")
+@click.option("--then", "follow_up", type=command_words, metavar="CMD")
+@click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT)
+@click.option("--adopt", is_flag=True)
 @json_option
 def command(
     *,
@@ -125,13 +103,6 @@ def command(
     adopt: bool,
     as_json: bool,
 ) -> None:
-    """Keep a copy of all shops, bills and members that the key can read.
-
-    You can stop a pull at any time; the next run resumes where it stopped. Exit
-    status: 0 if the copy is up to date, 4 if the day's quota is used up (run the
-    command again tomorrow, Thailand time), 5 if the service cannot be reached or
-    fails, 130 if interrupted, 1 if the pull failed.
-    """
     members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
     options = Options(since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt)
     with sigterm_as_interrupt():

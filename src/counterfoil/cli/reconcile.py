@@ -44,19 +44,10 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("Compare only this day and later days, and no undated bills. [default: all days and undated bills]")
-@click.option("--fix", is_flag=True, help="For days that differ, replace the copy's bills with the service's.")
+@since_option
+@click.option("--fix", is_flag=True)
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
-    """Compare a copy with the service by shop and day, and list the days that differ.
-
-    A pull keeps the copy equal to the service, so differences are rare. They
-    occur, for example, if somebody has changed rows in the copy. Changes since
-    the last pull do not count as differences. Exit status: 0 if the copy is
-    equal or was fixed, 3 if days differ or the copy is not complete yet, 4 if the
-    day's quota is used up, 5 if the service cannot be reached or fails, 130 if
-    interrupted, 1 if the comparison failed.
-    """
     with sigterm_as_interrupt():
         comparison = compare(remote, since=since, fix=fix)
         _print_report(comparison, as_json)

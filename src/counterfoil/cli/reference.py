@@ -15,27 +15,11 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
 
 
 @click.command()
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="File to write to. Its suffix (.html, .md or .txt) determines the format. [default: standard output]",
-)
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(FORMATS),
-    help="Output format; `txt` is the llms.txt format. [default: the suffix of --out, or html]",
-)
-@click.option("--base-url", metavar="URL", help="Base URL for the examples, such as https://pos.example.com/ext/v1.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("--format", "kind", type=click.Choice(FORMATS))
+@click.option("--base-url", metavar="URL")
 @click.pass_context
 def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: str | None) -> None:
-    """Write the API reference: every endpoint, parameter, field and error, with examples.
-
-    The HTML file is self-contained: it has no scripts and does not load other
-    files, so it can be sent by email or put on any web server. The command does
-    not read the store.
-    """
     prefix = settings_from(ctx).prefix
     if base_url is not None:
         _check_base_url(base_url)

@@ -21,7 +21,7 @@ from counterfoil.client import Client, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import checked_url, request_headers
 from counterfoil.client.errors import CopyMismatch, CounterfoilError
 from counterfoil.client.pull_state import Tally
-from counterfoil.client.sinks import TARGET_KINDS, Destination, SinkError, parse_destination
+from counterfoil.client.sinks import Destination, SinkError, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import parse_duration
@@ -64,31 +64,18 @@ def past_day(text: str) -> date:
     return day
 
 
-def since_option(help_text: str) -> Callable[[Any], Any]:
-    return click.option("--since", type=past_day, metavar="DATE", help=help_text)
+since_option = click.option("--since", type=past_day, metavar="DATE")
 
 
 def remote_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options `--url`, `--key-file` and `--to`, and pass them to the command as `remote`."""
 
+    @click.option("--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL")
     @click.option(
-        "--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL", help="Base URL of the API."
-    )
-    @click.option(
-        "--key-file",
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-        metavar="FILE",
-        help=f"File with the API key, or - for standard input. [default: the environment variable {KEY_VARIABLE}]",
+        "--key-file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE"
     )
     @click.option("--key", "bare_key", hidden=True)
-    @click.option(
-        "--to",
-        "target_name",
-        default="counterfoil.duckdb",
-        show_default=True,
-        metavar="TARGET",
-        help=f"Where the copy is kept: {TARGET_KINDS}",
-    )
+    @click.option("--to", "target_name", default="counterfoil.duckdb", metavar="TARGET")
     @wraps(command)
     def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> None:
         command(remote=_remote(url, _key(key_file, bare_key), target_name), **others)

@@ -24,11 +24,6 @@ from counterfoil.settings import Settings, display_value
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
-    """Serve the API until stopped with Ctrl-C or SIGTERM, or until its terminal is closed.
-
-    When it stops, the service waits up to grace_sec seconds for requests in
-    progress. The admin listener answers /live, /ready and /metrics.
-    """
     settings = settings_from(ctx, **flags)
     supervisor.serve(settings, on_ready=lambda: _print_ready(ctx, settings))
 

@@ -18,7 +18,6 @@ INDENT = "    "
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Print every setting with its value, where the value comes from, and what the setting does."""
     sources = collect({"store": store}, os.environ, ctx.obj)
     effective = resolve(sources)
     rows = [

@@ -18,24 +18,11 @@ from counterfoil.views.shops import columns, last_bill, state_text
 
 
 @click.command()
-@click.option("--franchise", metavar="ID", help="Show only the shops of this franchise.")
+@click.option("--franchise", metavar="ID")
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
-    """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
-
-    The usual number is the median number of bills that the shop had by this time
-    of day on the same weekday in the last 4 weeks, in the shop's time zone, or
-    in its first week the mean of earlier days. In its first 3 days a shop is
-    `learning`. A shop is silent if it has had no bill for a period in which it
-    usually has 5 or more. A shop that has fewer than half of its usual bills
-    today, but is not silent, is marked `fewer than usual`. After 4 weeks without
-    a bill, a shop counts as closed.
-
-    Exit status: 0 if the shops were listed, 1 if the store cannot be read or the
-    franchise is unknown.
-    """
     found = bootstrap.operator_reads(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
     if franchise is not None:
         known = sorted({shop.franchise_id for shop in found if shop.franchise_id})

@@ -33,15 +33,9 @@ FIX_SETTINGS = Message("fix_settings", "Fix it, then run `counterfoil doctor` ag
 @click.command()
 @store_option
 @json_option
-@click.option("--deep", is_flag=True, help="Also check settings, files, secret, clock, ports and permissions.")
+@click.option("--deep", is_flag=True)
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool, deep: bool) -> None:
-    """Show the state of the service, the store, the latest load, quotas, shops and disk on one screen.
-
-    Does not change any data. Exit status: 0 if all is well, 1 if there are
-    problems, 2 if there are only warnings. Incorrect usage also exits with 2, but prints
-    nothing to standard output.
-    """
     found = show_status(ctx, store, as_json=as_json, deep=deep)
     raise click.exceptions.Exit(EXIT_CODES[found.status])
 
@@ -51,12 +45,6 @@ def command(ctx: click.Context, store: str | None, as_json: bool, deep: bool) ->
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Check settings, secret, store, schema, clock, disk, ports and the service, and say how to fix problems.
-
-    The same as `counterfoil status --deep`, except for the exit status: 0 if everything
-    that the service needs is in order (there may be warnings), 1 if a check failed. A
-    service that is not running does not count, so you can run this before you start it.
-    """
     if not show_status(ctx, store, as_json=as_json, deep=True).is_healthy:
         raise click.exceptions.Exit(1)
 

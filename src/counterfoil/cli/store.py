@@ -49,26 +49,11 @@ def record(settings: Settings, act: Act, detail: str) -> None:
 
 
 @click.command()
-@click.option(
-    "--recreate",
-    type=click.Choice(["books", "keys", "usage"]),
-    help="Replace this file with an empty one, if it was lost and there is no backup.",
-)
-@click.option(
-    "--share",
-    is_flag=True,
-    help="Share the books of an embedded store with the group of its folder, so that `load` can run as another user, "
-    "who cannot open the keys.",
-)
+@click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
+@click.option("--share", is_flag=True)
 @store_option
 @click.pass_context
 def init(ctx: click.Context, recreate: str | None, share: bool, store: str | None) -> None:
-    """Create an empty store and its deployment secret. An existing store keeps its data.
-
-    `load`, `import --load`, `keys issue` and `demo` also create a store; `serve`
-    never does. On PostgreSQL, run `counterfoil migrate` first, then run `init` with
-    the same login; after that, `serve` can start before anything is loaded.
-    """
     settings = settings_from(ctx, store=store)
     if recreate:
         if settings.database:
@@ -112,20 +97,12 @@ def _require_owner(settings: Settings) -> None:
 
 
 @click.command()
-@click.option(
-    "--roles", is_flag=True, help="Create the roles for serving, loading and administration, with their permissions."
-)
-@click.option("--distribute", is_flag=True, help="Distribute bills and members over the workers of a Citus cluster.")
+@click.option("--roles", is_flag=True)
+@click.option("--distribute", is_flag=True)
 @store_option
 @json_option
 @click.pass_context
 def migrate(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
-    """Create or upgrade the schema of a PostgreSQL store. Safe to run concurrently.
-
-    An embedded store is upgraded automatically. The login must own the schema
-    `counterfoil` or be allowed to create it; with --roles, it must be allowed
-    to create roles. Before --distribute, stop every `serve` and `load`.
-    """
     settings = settings_from(ctx, store=store)
     if not settings.database and (roles or distribute):
         flag = "--roles" if roles else "--distribute"
@@ -161,12 +138,6 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
 @json_option
 @click.pass_context
 def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Delete old request records, daily totals and cursors, and old removals from the change feed.
-
-    Request records are kept for 90 days, daily totals and removals for 400
-    days, and unused cursors for 7 days. A running service does this
-    automatically every hour.
-    """
     settings = existing_store(ctx, store)
     with closing(bootstrap.usage(settings)) as usage:
         records, totals = usage.prune()
@@ -205,23 +176,11 @@ def _prune_removals(settings: Settings) -> int:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--without-secret",
-    is_flag=True,
-    help="Leave the deployment secret out of the backup. You must keep your own copy of it.",
-)
+@click.option("--without-secret", is_flag=True)
 @store_option
 @json_option
 @click.pass_context
 def backup(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
-    """Back up a store to the new folder DIR. The service can keep running.
-
-    The backup contains the three databases and the deployment secret. DIR is
-    created only when the backup is complete and verified. A secret set in
-    COUNTERFOIL_SECRET is not copied, and neither are rejects files.
-
-    Exit status: 0 if the backup is complete and verified, 1 if it failed.
-    """
     settings = existing_store(ctx, store)
     require_embedded(settings)
     manifest = bootstrap.back_up(settings, folder, with_secret=not without_secret)
@@ -255,23 +214,12 @@ def _manifest_json(manifest: BackupManifest) -> dict[str, object]:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--replace", is_flag=True, help="Replace the existing store. Its files are kept in a subfolder.")
-@click.option("--yes", is_flag=True, help="Skip the --replace confirmation prompt.")
+@click.option("--replace", is_flag=True)
+@click.option("--yes", is_flag=True)
 @store_option
 @json_option
 @click.pass_context
 def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
-    """Restore the backup in DIR, which was created with `counterfoil backup`.
-
-    Stop the service and all loads first. The backup is verified before anything
-    is changed. The horizon is raised to the current time, so that marks for
-    updatedSince stay valid. All marks of the change feed become invalid: a
-    client that sends one gets mark_expired and must read everything again. All
-    cursors become invalid too: a client that sends one gets bad_cursor and must
-    read its list again from the beginning.
-
-    Exit status: 0 if the backup was restored, 1 if the restore failed.
-    """
     settings = settings_from(ctx, store=store)
     require_embedded(settings)
     if replace and not yes:

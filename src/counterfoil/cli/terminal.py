@@ -212,7 +212,7 @@ def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
         echo(style(name.ljust(width), dim=True) + COLUMN_GAP + value)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option("--json", "as_json", is_flag=True)
 
 
 # --- progress -------------------------------------------------------------------------

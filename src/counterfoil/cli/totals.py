@@ -64,15 +64,7 @@ def _once_per_day(
     return value
 
 
-expect_net_option = click.option(
-    "--expect-net",
-    type=_NetType(),
-    multiple=True,
-    callback=_once_per_day,
-    help="The net that the POS reports, for all bills or for a day (2026-11-14=144638.00). "
-    "If the bills add up to another amount, nothing is written and the exit status is 1. Whether a bill would replace "
-    "another one in the store is found only while the bills are loaded: then the others are written.",
-)
+expect_net_option = click.option("--expect-net", type=_NetType(), multiple=True, callback=_once_per_day)
 
 
 def net_differences(

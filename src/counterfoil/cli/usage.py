@@ -47,19 +47,9 @@ class KeyUsage(Struct, frozen=True):
 
 @click.command()
 @click.argument("keyid", type=key_id, required=False)
-@click.option(
-    "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
-)
-@click.option(
-    "--disclosures", is_flag=True, help="Instead of request counts, list the latest disclosures of tel or email."
-)
-@click.option(
-    "--latest",
-    type=click.IntRange(1, 1_000_000),
-    default=50,
-    show_default=True,
-    help="With --disclosures: maximum number to show.",
-)
+@click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7)
+@click.option("--disclosures", is_flag=True)
+@click.option("--latest", type=click.IntRange(1, 1_000_000), default=50)
 @store_option
 @json_option
 @click.pass_context
@@ -72,11 +62,6 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Show the number of requests per day (Thailand time) for KEYID, or for each key.
-
-    With --disclosures, a member counts once for each response that contained
-    the member.
-    """
     settings = existing_store(ctx, store)
     keys = _read_keys(settings, keyid)
     if disclosures:
