@@ -1,8 +1,8 @@
-"""The example clients exactly as printed in docs/sync.md, and a proxy that lets a test act between their requests."""
+"""The example clients of docs/sync.md, and a proxy that lets a test act between their requests."""
 
 import json
 import os
-import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,23 +16,17 @@ from client.forked_program import run_forked
 from client.scripted_service import Answer, scripted_service
 from running_service import RunningService
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 # With this first day, a full read has three windows per shop instead of thirteen. That saves time, because the curl
 # client starts curl and jq for every page.
 FIRST_DAY = "2025-12-01"
 PATIENCE_SEC = 120
 
 
-def example_code(language: str) -> str:
-    """Return the only code block in this language in docs/sync.md."""
-    [code] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
-    return str(code)
-
-
 class Client:
     """One example client with its own folder and the copy that it keeps there."""
 
-    language: str
+    program: str
     command: tuple[str, ...]
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
@@ -41,7 +35,7 @@ class Client:
         self.key = key
         self.first_day = FIRST_DAY
         folder.mkdir()
-        (folder / "example").write_text(example_code(self.language))
+        shutil.copyfile(EXAMPLES / self.program, folder / "example")
 
     def start(self, *arguments: str, url: str = "") -> "subprocess.CompletedProcess[str]":
         """Run the client once; return the finished process."""
@@ -84,7 +78,7 @@ class Client:
 class PythonClient(Client):
     """Runs in a fork of a process that has already imported `requests`, because the import is slower than most runs."""
 
-    language = "python"
+    program = "sync_client.py"
     command = (sys.executable,)
 
     def _started(self, words: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -105,7 +99,7 @@ class PythonClient(Client):
 
 
 class CurlClient(Client):
-    language = "bash"
+    program = "sync_client.sh"
     command = ("bash",)
 
     def marks(self) -> dict[str, str]:
