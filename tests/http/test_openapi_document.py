@@ -14,6 +14,7 @@ from msgspec import json
 
 from counterfoil import API_VERSION
 from counterfoil.domain.problems import TABLE
+from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.app import ROUTES
 from counterfoil.http.openapi import document
 
@@ -226,3 +227,11 @@ def test_every_process_generates_the_same_bytes() -> None:
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         written = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
         assert written.stdout == document("/ext")
+
+
+def test_the_described_limits_are_those_of_the_service(described: Json) -> None:
+    parameters = described["components"]["parameters"]
+    for name, most in (("limit", MAX_LIMIT), ("feedLimit", MAX_FEED_LIMIT)):
+        assert re.findall(r"[0-9],?[0-9]{2,3}", parameters[name]["description"]) == [f"{most:,}"] * 3 + ["100"]
+        assert parameters[name]["schema"]["default"] == DEFAULT_LIMIT == 100
+    assert f"at most {MAX_SPAN_DAYS} days" in parameters["to"]["description"]

@@ -144,6 +144,10 @@ TABLE = (
 _BY_CODE = {problem.code: problem for problem in TABLE}
 
 
+def with_code(code: str) -> Problem:
+    return _BY_CODE[code]
+
+
 def explanation(code: str) -> Message:
     """Return the message of an error code, which is empty if the code is unknown."""
     problem = _BY_CODE.get(code)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from msgspec import json, to_builtins
+from msgspec import json
 
 from counterfoil.domain.problems import (
     AUTH_UNAVAILABLE,
@@ -24,12 +24,9 @@ from counterfoil.domain.problems import (
     Problem,
     Stage,
 )
-from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http import wire
 from counterfoil.http.openapi import examples
-from counterfoil.http.openapi.operations import Operation
-
-Json = dict[str, Any]
+from counterfoil.http.openapi.operations import DOCUMENT, Json, Operation
 
 
 def reference(name: str) -> Json:
@@ -44,27 +41,15 @@ def problem_name(problem: Problem) -> str:
 def components(operations: Iterable[Operation]) -> dict[str, Json]:
     """Return every schema by name: resources, then envelopes, then problems."""
     keyed = [operation for operation in operations if not operation.public]
-    listed = {operation.id: _types_of(operation) for operation in keyed}
     data, resources = json.schema_components(
-        [resource for types in listed.values() for resource in types], ref_template="#/components/schemas/{name}"
+        [resource for operation in keyed for resource in operation.data], ref_template="#/components/schemas/{name}"
     )
     described = {name: _resource(name, schema) for name, schema in resources.items()}
     schemas = iter(data)
     for operation in keyed:
-        own = [next(schemas) for _ in listed[operation.id]]
-        of = _list_of(own) if isinstance(operation.data, tuple) else own[0]
-        described[operation.response_schema] = _envelope(operation, of)
-    described |= {operation.response_schema: _DESCRIPTION for operation in operations if operation.public}
+        described[operation.response_schema] = _envelope(operation, [next(schemas) for _ in operation.data])
+    described |= {operation.response_schema: _description() for operation in operations if operation.public}
     return described | {problem_name(problem): _problem(problem) for problem in TABLE}
-
-
-def _types_of(operation: Operation) -> tuple[Any, ...]:
-    return operation.data if isinstance(operation.data, tuple) else (operation.data,)
-
-
-def _list_of(alternatives: list[Json]) -> Json:
-    """Return the schema of a list whose elements are distinguished by their `type`."""
-    return {"type": "array", "items": {"oneOf": alternatives}}
 
 
 def _resource(name: str, schema: Json) -> Json:
@@ -74,8 +59,7 @@ def _resource(name: str, schema: Json) -> Json:
             # Generators name an enumeration after its title. Without a title, a nullable enumeration becomes several
             # types.
             described["title"] = field[0].upper() + field[1:]
-    shown = [to_builtins(example) for example in examples.ALL if type(example).__name__ == name]
-    return plain | {"examples": shown}
+    return plain | {"examples": examples.examples_of(name)}
 
 
 # --- simplifying msgspec's schemas ---------------------------------------------
@@ -109,88 +93,39 @@ def _merge_types(alternatives: list[Json]) -> Json:
     return united
 
 
-# --- envelopes -----------------------------------------------------------------
-
-_SERVER_TIME: Json = {
-    "type": "string",
-    "format": "date-time",
-    "pattern": "Z$",
-    "description": "An instant in UTC. A change that becomes visible after this response never has an `updatedAt` at "
-    "or before this instant.",
-}
-_NEXT_CURSOR: Json = {
-    "type": ["string", "null"],
-    "description": "To get the next page, send this value as `cursor` with all other parameters unchanged. Only null "
-    "means that this was the last page; a full page may be followed by an empty one. The value is the ID of the last "
-    "row, or a new ID of the same form if that ID already stands for another position in the list. Treat it as opaque.",
-}
-_MARK: Json = {
-    "type": ["string", "null"],
-    "description": "Null except on the last page of a pass. Once you have stored the whole pass, store the mark too, "
-    "and send it as `since` on the next pass. Treat it as opaque.",
-}
-_FEED_CURSOR: Json = {
-    "type": ["string", "null"],
-    "description": "For the next page, send it as `cursor` with all other parameters unchanged. Only null means "
-    "that this was the last page: a page may have fewer elements than `limit`, and a full page may be followed by an "
-    "empty one. Treat it as opaque.",
-}
+# --- envelopes and problems ------------------------------------------------------
 
 
-def _envelope(operation: Operation, data: Json) -> Json:
-    properties = {
-        "ok": {"type": "boolean", "const": True, "description": "True if the request succeeded."},
-        "data": {"description": operation.summary} | data,
-        "serverTime": _SERVER_TIME,
-    }
-    if operation.paged:
-        properties["nextCursor"] = _FEED_CURSOR if "feedLimit" in operation.parameters else _NEXT_CURSOR
-    if operation.marked:
-        properties["mark"] = _MARK
+def _object(title: str, description: str, properties: dict[str, Json], shown: Any) -> Json:
     return {
-        "title": operation.response_schema,
-        "description": f"Response of `{operation.id}`.",
+        "title": title,
+        "description": description,
         "type": "object",
         "properties": properties,
         "required": list(properties),
-        "examples": list(examples.example_bodies(operation).values())[:1],
+        "examples": [shown],
     }
 
 
-_DESCRIPTION: Json = {
-    "title": "Description",
-    "description": "An OpenAPI 3.1 document.",
-    "type": "object",
-    "properties": {
-        "openapi": {"type": "string", "description": "Version of the format.", "pattern": "^3\\.1\\."},
-        "info": {
-            "type": "object",
-            "description": "Information about the API.",
-            "properties": {
-                "title": {"type": "string", "description": "Name of the API."},
-                "version": {"type": "string", "description": "Version of the API."},
-            },
-            "required": ["title", "version"],
-        },
-        # Without `additionalProperties`, generated TypeScript types would not allow any path.
-        "paths": {"type": "object", "description": "Operations by path.", "additionalProperties": True},
-    },
-    "required": ["openapi", "info", "paths"],
-    "examples": [examples.DESCRIPTION],
-}
+def _envelope(operation: Operation, data: list[Json]) -> Json:
+    described = DOCUMENT["envelope"]
+    # The elements of a list with several types are distinguished by their `type`.
+    of = data[0] if len(data) == 1 else {"oneOf": data}
+    properties = {
+        "ok": {"type": "boolean", "const": True, "description": "True if the request succeeded."},
+        "data": {"description": operation.summary} | ({"type": "array", "items": of} if operation.is_list else of),
+        "serverTime": described["serverTime"],
+    }
+    if operation.cursor:
+        properties["nextCursor"] = described["feedCursor" if "feedLimit" in operation.parameters else "nextCursor"]
+    if operation.marked:
+        properties["mark"] = described["mark"]
+    shown = next(iter(examples.example_bodies(operation).values()))
+    return _object(operation.response_schema, f"Response of `{operation.id}`.", properties, shown)
 
 
-# --- problems ------------------------------------------------------------------
-
-_RATE_LIMIT_FIELDS: dict[str, Json] = {
-    "retryAfterSec": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "Whole seconds until a request is admitted again, if no other request comes first.",
-    },
-    "limit": {"type": "integer", "description": "The limit that was reached, in requests per window."},
-    "windowSec": {"type": "integer", "description": "Length of the window in seconds."},
-}
+def _description() -> Json:
+    return _object("Description", "An OpenAPI 3.1 document.", DOCUMENT["description_fields"], examples.DESCRIPTION)
 
 
 def _problem(problem: Problem) -> Json:
@@ -200,15 +135,9 @@ def _problem(problem: Problem) -> Json:
         "message": {"type": "string", "description": "Explanation for people. Its wording may change."},
     }
     if problem is RATE_LIMITED:
-        properties |= _RATE_LIMIT_FIELDS
-    return {
-        "title": problem_name(problem),
-        "description": f"Status {problem.status}. {problem.message}",
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "examples": [examples.example_error_body(problem)],
-    }
+        properties |= DOCUMENT["rate_limit"]
+    shown = examples.example_error_body(problem)
+    return _object(problem_name(problem), f"Status {problem.status}. {problem.message}", properties, shown)
 
 
 # --- responses, by status, with their headers -------------------------------
@@ -216,17 +145,6 @@ def _problem(problem: Problem) -> Json:
 # Errors that every operation can return, and additional errors of the operations that need a key.
 _COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
 _KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
-
-_DESCRIPTIONS = {
-    400: "A parameter is missing, malformed or not available here, or the cursor or the mark is not valid.",
-    401: "The key is missing, wrong or revoked.",
-    403: "The shop or base is outside the key's scope, the key lacks a permission, or a web page sent the request.",
-    404: "The resource does not exist, or this key cannot read it.",
-    405: "Returned for every method except GET and HEAD.",
-    429: "The limit per minute (`rate_limited`) or the daily quota (`quota_exceeded`) is used up. The bodies differ.",
-    500: "The service failed unexpectedly. Retry with increasing delays.",
-    503: "Keys cannot be checked at the moment. This is not a problem with your key; retry with increasing delays.",
-}
 
 _COMMON_HEADERS = {
     "X-Request-Id": "RequestId",
@@ -243,9 +161,15 @@ _STATUS_HEADERS = {
 }
 
 
+def common_refusals(*, is_public: bool) -> list[Problem]:
+    """Return the errors that all operations can return, or all that need a key."""
+    refusals = _COMMON_REFUSALS if is_public else (*_COMMON_REFUSALS, *_KEY_REFUSALS)
+    return sorted(refusals, key=lambda problem: problem.status)
+
+
 def responses(operation: Operation) -> Json:
     """Return the responses for every status that the operation can return."""
-    common = _COMMON_REFUSALS if operation.public else (*_COMMON_REFUSALS, *_KEY_REFUSALS)
+    common = common_refusals(is_public=operation.public)
     refusals = sorted((*operation.refusals, *common), key=lambda problem: problem.status)
     described = {"200": _success_response(operation), "304": _unchanged(operation)}
     for status, problems in groupby(refusals, key=lambda problem: problem.status):
@@ -275,7 +199,7 @@ def _success_headers(operation: Operation) -> dict[str, str]:
 def _refusal(status: int, problems: list[Problem]) -> Json:
     bodies = {problem.code: examples.example_error_body(problem) for problem in problems}
     return {
-        "description": _DESCRIPTIONS[status],
+        "description": DOCUMENT["statuses"][str(status)],
         "headers": _references(_COMMON_HEADERS | _allowance(problems) | _STATUS_HEADERS.get(status, {})),
         "content": _content(_one_of(problems), bodies),
     }
@@ -310,7 +234,7 @@ def _references(headers: dict[str, str]) -> Json:
     return {name: {"$ref": f"#/components/headers/{component}"} for name, component in headers.items()}
 
 
-# --- headers -------------------------------------------------------------------
+# --- headers and parameters ------------------------------------------------------
 
 
 def headers() -> dict[str, Json]:
@@ -318,199 +242,29 @@ def headers() -> dict[str, Json]:
     sent = dict(wire.response_headers(examples.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
         sent |= wire.problem_headers(examples.example_refusal(problem))
-    quota = _number_header("The key's quota per day (Thailand time).", examples.RATE.per_day)
-    remaining = _number_header("Requests left today after this one.", examples.TODAY.remaining)
+    found: dict[str, Json] = {}
+    for name, header in DOCUMENT["headers"].items():
+        schema = header.get("schema", {"type": "string"})
+        example = header["example"] if "example" in header else sent[header["sent"]]
+        found[name] = {
+            "description": header["description"],
+            "required": header.get("required", True),
+            "schema": schema,
+            "example": int(example) if schema["type"] == "integer" else example,
+        }
+    return found
+
+
+def _parameter(name: str, described: Json) -> Json:
+    """Return a parameter. Its schema excludes only values that the service refuses."""
     return {
-        "RequestId": _text_header(
-            "The ID of this request. It is the one you sent, if that was well-formed.", sent["x-request-id"]
-        ),
-        "CacheControl": _text_header(
-            "A response is for one key only, and must be revalidated if it is cached.", sent["cache-control"]
-        ),
-        "Vary": _text_header("The request headers that the response depends on.", sent["vary"]),
-        "ContentTypeOptions": _text_header(
-            "Browsers must not guess another media type.", sent["x-content-type-options"]
-        ),
-        "EntityTag": _text_header(
-            "Identifies the data. It does not depend on `serverTime` or the encoding.", examples.ENTITY_TAG
-        ),
-        "ContentEncoding": _text_header("Present if the body is compressed.", "zstd") | {"required": False},
-        "DailyQuota": quota,
-        "DailyRemaining": remaining,
-        "DailyQuotaOnceAdmitted": _once_admitted(quota),
-        "DailyRemainingOnceAdmitted": _once_admitted(remaining),
-        "Challenge": _text_header("The authentication scheme for keys.", sent["www-authenticate"]),
-        "Allow": _text_header("The allowed methods.", sent["allow"]),
-        "RetryAfter": _number_header(
-            "Seconds to wait. Only `rate_limited` responses have this header.", int(sent["retry-after"])
-        )
-        | {"required": False},
+        "name": described.get("name", name),
+        "in": described.get("in", "query"),
+        **({"required": True} if described.get("required") else {}),
+        "description": described["description"],
+        "schema": described.get("schema", {"type": "string", "minLength": 1}),
+        "example": described["example"],
     }
 
 
-def _text_header(description: str, example: str) -> Json:
-    return {"description": description, "required": True, "schema": {"type": "string"}, "example": example}
-
-
-def _number_header(description: str, example: int) -> Json:
-    schema = {"type": "integer", "minimum": 0}
-    return {"description": description, "required": True, "schema": schema, "example": example}
-
-
-def _once_admitted(header: Json) -> Json:
-    condition = "Present if the request passed the key check and the rate limit per minute."
-    return header | {"description": f"{header['description']} {condition}", "required": False}
-
-
-# --- parameters: their schemas exclude only values that the service refuses --
-
-# A source ID has at most 512 bytes, and a cursor is at most 16 characters longer than the ID of its row.
-_CURSOR: Json = {"type": "string", "minLength": 1, "maxLength": 1024}
-
-_TEXT: Json = {"type": "string", "minLength": 1}
-_DAY: Json = {"type": "string", "pattern": "^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"}
-# The service accepts any text, so a schema that allows only integers would be wrong.
-_LIMIT: Json = {"type": ["integer", "string"], "default": DEFAULT_LIMIT}
-
-
-def _parameter(
-    name: str,
-    description: str,
-    example: object,
-    *,
-    place: str = "query",
-    required: bool = False,
-    schema: Json = _TEXT,
-) -> Json:
-    described: Json = {"name": name, "in": place} | ({"required": True} if required else {})
-    return described | {"description": description, "schema": schema, "example": example}
-
-
-PARAMETERS: dict[str, Json] = {
-    "shopId": _parameter(
-        "shopId",
-        "The `shopId` of a branch in the key's scope, from `GET /v1/shops`.",
-        examples.SHOP.shop_id,
-        required=True,
-    ),
-    "from": _parameter(
-        "from",
-        "First calendar day in the shop's time zone, as YYYYMMDD. Requires `to`, and cannot "
-        "be used with `updatedSince`.",
-        "20261001",
-        schema=_DAY,
-    ),
-    "to": _parameter(
-        "to",
-        "Last calendar day (inclusive), as YYYYMMDD. Requires `from`, and cannot be used with "
-        f"`updatedSince`. `from` and `to` may span at most {MAX_SPAN_DAYS} days, counting both dates.",
-        "20261031",
-        schema=_DAY,
-    ),
-    "updatedSince": _parameter(
-        "updatedSince",
-        "Selects bills changed at or after this instant: the shop's mark, which is the `serverTime` of "
-        "an earlier `GET /v1/shops`, or any ISO-8601 date and time with `Z` or a UTC offset. It cannot be used with "
-        "`from` and `to`.",
-        "2026-09-30T17:00:00.000Z",
-        schema={"type": "string", "format": "date-time"},
-    ),
-    "limit": _parameter(
-        "limit",
-        f"Rows per page, 1 to {MAX_LIMIT}. No value is refused: a fraction is truncated, a number above "
-        f"{MAX_LIMIT} counts as {MAX_LIMIT}, and a number below 1 or any other text counts as {DEFAULT_LIMIT}.",
-        MAX_LIMIT,
-        schema=_LIMIT,
-    ),
-    "since": _parameter(
-        "since",
-        "The `mark` of your last pass. Leave it out on the first pass. A mark is valid for this key "
-        "(and keys made from it by rotation), for 400 days. A mark of another key is refused with `bad_cursor`. A mark "
-        "that is too old, or from before the operator restored a backup, is refused with `mark_expired`: start again "
-        "without `since`, and replace your copy.",
-        examples.MARK,
-    ),
-    "feedLimit": _parameter(
-        "limit",
-        f"Elements per page, 1 to {MAX_FEED_LIMIT:,}. No value is refused: a fraction is truncated, a "
-        f"number above {MAX_FEED_LIMIT:,} counts as {MAX_FEED_LIMIT:,}, and a number below 1 or any other text counts "
-        f"as {DEFAULT_LIMIT}. A page also ends when its elements reach 8 MiB, so a page has at most 8.6 MiB before "
-        "compression.",
-        MAX_FEED_LIMIT,
-        schema=_LIMIT,
-    ),
-    "feedCursor": _parameter(
-        "cursor",
-        "The `nextCursor` of the previous page, with the same `since`. It is valid for this key (and "
-        "keys made from it by rotation), for as long as the mark of its pass. Any other cursor is refused with "
-        "`bad_cursor`. In that case, start the pass again without a cursor.",
-        examples.FEED_CURSOR,
-    ),
-    "digestShopId": _parameter(
-        "shopId",
-        "The `shopId` of a branch in the key's scope. Leave it out to get all branches.",
-        examples.SHOP.shop_id,
-    ),
-    "digestFrom": _parameter(
-        "from", "First calendar day, as YYYYMMDD. The number of days is not limited.", "20260101", schema=_DAY
-    ),
-    "digestTo": _parameter("to", "Last calendar day (inclusive), as YYYYMMDD.", "20261231", schema=_DAY),
-    "digestCursor": _parameter(
-        "cursor",
-        "The `nextCursor` of the previous page, with all other parameters unchanged. Any other cursor "
-        "is refused with `bad_cursor`. In that case, start the list again without a cursor.",
-        examples.FEED_CURSOR,
-    ),
-    "billCursor": _parameter(
-        "cursor",
-        "The `nextCursor` of the previous page, with all other parameters unchanged. It is valid for "
-        "this list and key (and keys made from it by rotation), for 7 days after it was last handed out or used. Any "
-        "other cursor is refused with `bad_cursor`. In that case, start the list again without a cursor.",
-        examples.BILL.id,
-        schema=_CURSOR,
-    ),
-    "memberCursor": _parameter(
-        "cursor",
-        "The `nextCursor` of the previous page. It is valid for this base and key (and keys made from "
-        "it by rotation), for 7 days after it was last handed out or used. Any other cursor, or one whose member was "
-        "removed, is refused with `bad_cursor`. In that case, start the list again without a cursor.",
-        examples.TOKEN,
-        schema=_CURSOR,
-    ),
-    "billId": _parameter("id", "The bill's `id`.", examples.BILL.id, place="path", required=True),
-    "providerId": _parameter(
-        "providerId",
-        "The `providerId` of a membership base that the key covers, from `GET /v1/shops`.",
-        examples.SHOP.provider_id,
-        required=True,
-    ),
-    "messagingUserId": _parameter(
-        "messagingUserId",
-        "The person's user ID on the messaging platform: `U` followed by 32 lowercase hexadecimal digits.",
-        "U0123456789abcdef0123456789abcdef",
-        required=True,
-        schema={"type": "string", "pattern": "^U[0-9a-f]{32}$"},
-    ),
-    "memberToken": _parameter(
-        "memberToken",
-        "The member's `memberId`: currently `m1_` followed by an opaque body of no fixed length.",
-        examples.TOKEN,
-        place="path",
-        required=True,
-    ),
-    "requestId": _parameter(
-        "X-Request-Id",
-        "Your own ID for the request: 1 to 128 letters, digits or any of `._~:-`. It is returned and "
-        "logged. If it is missing or malformed, the service generates one.",
-        "nightly-sync-0042",
-        place="header",
-        schema={"type": "string"},
-    ),
-    "ifNoneMatch": _parameter(
-        "If-None-Match",
-        "The `ETag` of an earlier response. If the data has not changed, the response is 304.",
-        examples.ENTITY_TAG,
-        place="header",
-        schema={"type": "string"},
-    ),
-}
+PARAMETERS: dict[str, Json] = {name: _parameter(name, described) for name, described in DOCUMENT["parameters"].items()}

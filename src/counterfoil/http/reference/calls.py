@@ -3,15 +3,19 @@
 The address and the key come from the environment variables BASE and KEY, so that an example can be copied and run.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Mapping
+from string import Template
+from textwrap import indent
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import Struct, json
+from msgspec import Struct
 
-from counterfoil.web.html import Html, element, markup
+from counterfoil.web.html import Html, element, markup, text_file
 
 Values = Mapping[str, str]
 
@@ -25,6 +29,10 @@ class ExampleCall(Struct, frozen=True, kw_only=True):
     query: tuple[tuple[str, str], ...]
     paged: bool
     public: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation} {self.title}".strip()
 
 
 class CodeSample(Struct, frozen=True):
@@ -64,102 +72,29 @@ def _curl(call: ExampleCall) -> str:
     return " \\\n  ".join(lines)
 
 
-# --- counterfoil.client ------------------------------------------------------------
+_TEMPLATES: dict[str, dict[str, str]] = tomllib.loads(text_file("counterfoil.http.reference", "calls.toml"))
+# The client's names for days.
+_DAYS = {"from": "first", "to": "last"}
 
 
 def _client(call: ExampleCall) -> str:
-    imports, lines = _CLIENT_CALLS.get(call.operation, _any_call)(call)
+    templates = _TEMPLATES["client"]
+    values = {name: _text(value) for name, value in call.query} | {"id": _text(call.path.rpartition("/")[2])}
+    values |= {_DAYS[name]: _day(value) for name, value in call.query if name in _DAYS}
+    query = "".join(f'("{name}", {_text(value)}), ' for name, value in call.query)
+    values["arguments"] = f'"{call.path}"' + (f", ({query.rstrip()})" if query else "")
+    lines = Template(templates.get(call.name, templates["any"])).substitute(values)
     return "\n".join(
         [
-            *imports,
+            *(["from datetime import date"] if "date(" in lines else []),
             "import os",
             "from counterfoil.client import Client",
-            *(["from counterfoil.client.connection import Call"] if "Call(" in lines[0] else []),
+            *(["from counterfoil.client.connection import Call"] if "Call(" in lines else []),
             "",
             'with Client(os.environ["BASE"], os.environ["KEY"]) as api:',
-            *(f"    {line}" for line in lines),
+            indent(lines, "    "),
         ]
     )
-
-
-ClientLines = tuple[list[str], list[str]]
-
-
-def _any_call(call: ExampleCall) -> ClientLines:
-    query = "".join(f'("{name}", {_text(value)}), ' for name, value in call.query)
-    arguments = f'"{call.path}"' + (f", ({query.rstrip()})" if query else "")
-    return [], [f"response = api.send(Call({arguments}))", "print(response.body)"]
-
-
-def _bills(call: ExampleCall) -> ClientLines:
-    query = dict(call.query)
-    if "updatedSince" in query:
-        imports, selection = [], [f"updated_since={_text(query['updatedSince'])}"]
-    else:
-        imports = ["from datetime import date"]
-        selection = [f"first={_day(query['from'])}", f"last={_day(query['to'])}"]
-    arguments = ", ".join([_text(query["shopId"]), *selection])
-    return imports, [f"for bill in api.bills({arguments}):", '    print(bill["id"], bill["amounts"]["net"])']
-
-
-def _last_part(call: ExampleCall) -> str:
-    return _text(call.path.rpartition("/")[2])
-
-
-_CLIENT_CALLS: dict[str, Callable[[ExampleCall], ClientLines]] = {
-    "listShops": lambda _: (
-        [],
-        [
-            "page = api.shop_page()",
-            "for shop in page.data:",
-            '    print(shop["shopId"], shop["providerId"])',
-            "print(page.server_time)",
-        ],
-    ),
-    "listTransactions": _bills,
-    "getTransaction": lambda call: (
-        [],
-        [f"bill = api.bill({_last_part(call)})", 'print(bill["status"], bill["amounts"]["net"])'],
-    ),
-    "listChanges": lambda _: (
-        [],
-        [
-            "for page in api.change_pages():  # in later passes: since=mark",
-            "    for change in page.data:",
-            '        print(change["type"], change["shopId"])',
-            "print(page.mark)  # store the mark after you have stored all changes",
-        ],
-    ),
-    "listDigests": lambda _: (
-        [],
-        [
-            "for page in api.digest_pages():",
-            "    for digest in page.data:",
-            '        print(digest["shopId"], digest["day"], digest["bills"], digest["net"])',
-        ],
-    ),
-    "listMembers": lambda call: (
-        [],
-        [
-            f"for member in api.members({_text(dict(call.query)['providerId'])}):",
-            '    print(member["memberId"], member["points"])',
-        ],
-    ),
-    "getMember": lambda call: (
-        [],
-        [f"member = api.member({_last_part(call)})", 'print(member["rankName"], member["points"])'],
-    ),
-    "lookupMember": lambda call: (
-        [],
-        [
-            "token = api.lookup(",
-            *(f"    {_text(value)}," for _, value in call.query),
-            ")",
-            "print(token)",
-        ],
-    ),
-    "getUsage": lambda _: ([], ['print(api.usage()["today"])']),
-}
 
 
 def _text(value: str) -> str:
@@ -171,50 +106,15 @@ def _day(value: str) -> str:
     return f"date({int(value[:4])}, {int(value[4:6])}, {int(value[6:])})"
 
 
-# --- httpx -------------------------------------------------------------------------
-
-
 def _httpx(call: ExampleCall) -> str:
-    return "\n".join(["import os", "import httpx", "", *(_httpx_pages(call) if call.paged else _httpx_once(call))])
-
-
-_HTTPX_KEY = 'headers={"Authorization": f"Bearer {os.environ[\'KEY\']}"},'
-
-
-def _httpx_once(call: ExampleCall) -> list[str]:
+    query = "{" + ", ".join(f'"{name}": {_text(value)}' for name, value in call.query) + "}"
+    if call.paged:
+        return Template(_TEMPLATES["httpx"]["pages"]).substitute(path=call.path, query=query)
+    arguments = f"    params={query},\n" if call.query else ""
+    if not call.public:
+        arguments += '    headers={"Authorization": f"Bearer {os.environ[\'KEY\']}"},\n'
     body = "response.json()" if call.public else 'response.json()["data"]'
-    return [
-        "response = httpx.get(",
-        f"    f\"{{os.environ['BASE']}}/{call.path}\",",
-        *([f"    params={_dictionary(call)},"] if call.query else []),
-        *([] if call.public else [f"    {_HTTPX_KEY}"]),
-        ")",
-        "response.raise_for_status()",
-        f"print({body})",
-    ]
-
-
-def _httpx_pages(call: ExampleCall) -> list[str]:
-    return [
-        f"query = {_dictionary(call)}",
-        "http = httpx.Client(",
-        '    base_url=os.environ["BASE"],',
-        f"    {_HTTPX_KEY}",
-        ")",
-        "with http:",
-        "    while True:",
-        f'        response = http.get("{call.path}", params=query)',
-        "        page = response.raise_for_status().json()",
-        '        for row in page["data"]:',
-        "            print(row)",
-        '        if page["nextCursor"] is None:',
-        "            break",
-        '        query["cursor"] = page["nextCursor"]',
-    ]
-
-
-def _dictionary(call: ExampleCall) -> str:
-    return "{" + ", ".join(f'"{name}": {_text(value)}' for name, value in call.query) + "}"
+    return Template(_TEMPLATES["httpx"]["one_response"]).substitute(path=call.path, arguments=arguments, body=body)
 
 
 # --- layout: short values on one line, names and strings in colour ----------
@@ -223,55 +123,45 @@ WIDTH = 58
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*"|\'[^\']*\')')
 
 
-def json_lines(value: Any, indent: str = "", before: int = 0) -> str:
+def json_lines(value: Any, margin: str = "", before: int = 0) -> str:
     """Return JSON, with lists and objects on one line if they fit. `before` characters precede it on its first line."""
-    short = _on_one_line(value)
-    if not isinstance(value, dict | list) or len(indent) + before + len(short) <= WIDTH:
+    short = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(margin) + before + len(short) <= WIDTH:
         return short
-    deeper = indent + "  "
+    deeper = margin + "  "
     if isinstance(value, dict):
-        parts = [f"{_quoted(key)}: {json_lines(item, deeper, len(key) + 4)}" for key, item in value.items()]
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {json_lines(item, deeper, len(key) + 4)}"
+            for key, item in value.items()
+        ]
         opening, closing = "{", "}"
     else:
         parts = [json_lines(item, deeper) for item in value]
         opening, closing = "[", "]"
     inner = ",\n".join(f"{deeper}{part}" for part in _filled(parts, len(deeper)))
-    return f"{opening}\n{inner}\n{indent}{closing}"
+    return f"{opening}\n{inner}\n{margin}{closing}"
 
 
-def _filled(parts: list[str], indent: int) -> list[str]:
+def _filled(parts: list[str], width: int) -> list[str]:
     """Join short neighbouring parts into lines of at most WIDTH characters."""
     lines: list[str] = []
     for part in parts:
         joined = f"{lines[-1]}, {part}" if lines else ""
-        if lines and "\n" not in joined and indent + len(joined) <= WIDTH:
+        if lines and "\n" not in joined and width + len(joined) <= WIDTH:
             lines[-1] = joined
         else:
             lines.append(part)
     return lines
 
 
-def _on_one_line(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(key)}: {_on_one_line(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_on_one_line(item) for item in value) + "]"
-    return json.encode(value).decode()
-
-
-def _quoted(text: str) -> str:
-    return json.encode(text).decode()
-
-
 def coloured_json(text: str) -> Html:
     """Return formatted JSON as markup: names in <b>, strings in <i>."""
     parts = _STRING.split(text)
-    coloured: list[str] = []
-    for number, part in enumerate(parts):
-        if number % 2 == 0:
-            coloured.append(part)
-        else:
-            coloured.append(element("b" if parts[number + 1].startswith(":") else "i", part))
+    # The parts with odd numbers are strings.
+    coloured = [
+        element("b" if parts[number + 1].startswith(":") else "i", part) if number % 2 else part
+        for number, part in enumerate(parts)
+    ]
     return element("pre", markup(*coloured), class_="code")
 
 

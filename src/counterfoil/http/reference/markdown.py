@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from counterfoil.domain.problems import TABLE
 from counterfoil.http.reference.calls import json_lines, samples
 from counterfoil.http.reference.content import FIRST_CALL, DescribedRow, Endpoint, Reference, order_of_checks
 
@@ -61,9 +62,8 @@ def _errors(reference: Reference) -> Iterator[str]:
         "",
     )
     yield from ("| status | code | meaning | what to do |", "|---|---|---|---|")
-    for error in reference.errors:
-        problem = error.problem
-        yield f"| {problem.status} | `{problem.code}` | {problem.message} | {error.action} |"
+    for problem in TABLE:
+        yield f"| {problem.status} | `{problem.code}` | {problem.message} | {problem.action} |"
     yield from ("", "Body of an error response:", "", *_table(reference.error_body))
     yield from ("## Order of checks", "", order_of_checks(), "")
 
@@ -111,8 +111,7 @@ def _llms_lines(reference: Reference) -> Iterator[str]:
     yield f"- Request headers: {_fields(reference.request_headers)}"
     yield f"- Response headers: {', '.join(row.name for row in reference.response_headers)}"
     yield from ("", "## Errors", "")
-    for error in reference.errors:
-        yield f"- {error.problem.status} `{error.problem.code}`: {error.problem.message} {error.action}".rstrip()
+    yield from (f"- {problem.status} `{problem.code}`: {problem.message} {problem.action}" for problem in TABLE)
     yield from ("", "The first error in this order is returned:", "", order_of_checks(), "")
     yield from ("## Optional", "")
     yield "- [Reference as Markdown](reference.md): every parameter, field and error in full, with examples"

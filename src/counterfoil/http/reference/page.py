@@ -1,14 +1,13 @@
 """Writes the reference as one HTML page. Only the forms of the demo need a script."""
 
 from collections.abc import Iterable
-from importlib import resources
 
 from msgspec import Struct
 
+from counterfoil.domain.problems import TABLE, Problem
 from counterfoil.http.reference.calls import ExampleCall, coloured_code, coloured_json, json_lines, samples
 from counterfoil.http.reference.content import (
     FIRST_CALL,
-    DescribedError,
     DescribedObject,
     DescribedRow,
     Endpoint,
@@ -28,6 +27,7 @@ from counterfoil.web.html import (
     render_html,
     shared_style_sheet,
     style_sheet,
+    text_file,
 )
 
 # --- forms that send requests, for the demo only ----------------------------
@@ -61,7 +61,7 @@ class TryOut(Struct, frozen=True):
 
 def try_script() -> bytes:
     """Return the script that the forms need."""
-    return (resources.files("counterfoil.http.reference") / TRY_SCRIPT).read_bytes()
+    return text_file("counterfoil.http.reference", TRY_SCRIPT).encode()
 
 
 def key_table(try_out: TryOut) -> Html:
@@ -176,7 +176,7 @@ def _links(reference: Reference) -> dict[str, str]:
     names = [row.name for row in rows]
     links = {row.name: f"#{row.anchor}" for row in rows if names.count(row.name) == 1}
     links |= {f"GET {endpoint.path}": f"#{endpoint.anchor}" for endpoint in reference.endpoints}
-    return links | {error.problem.code: f"#{error.anchor}" for error in reference.errors}
+    return links | {problem.code: f"#error-{problem.code}" for problem in TABLE}
 
 
 # --- header and navigation -----------------------------------------------------------
@@ -265,6 +265,7 @@ def _group(reference: Reference, group: EndpointGroup, links: Links, try_out: Tr
 
 def _endpoint(reference: Reference, endpoint: Endpoint, links: Links, try_out: TryOut | None) -> Html:
     title = element("a", element("code", endpoint.path), href=f"#{endpoint.anchor}")
+    examples = [_example(endpoint, example, is_first=number == 0) for number, example in enumerate(endpoint.examples)]
     return element(
         "article",
         element(
@@ -279,29 +280,26 @@ def _endpoint(reference: Reference, endpoint: Endpoint, links: Links, try_out: T
             _error_line(endpoint),
             try_form(reference, endpoint, try_out) if try_out else None,
         ),
-        element("div", [_samples(call) for call in endpoint.calls], _examples(endpoint), class_="samples"),
+        element("div", [_samples(call) for call in endpoint.calls], examples, class_="samples"),
         id=endpoint.anchor,
         class_="split",
     )
 
 
 def _returns(endpoint: Endpoint) -> Html:
-    where = "" if endpoint.public else "`data`: "
-    return markup(inline(where + endpoint.returns, {}), "" if endpoint.public else _in_envelope())
-
-
-def _in_envelope() -> Html:
-    return markup(", in the ", element("a", "envelope", href="#headers"), ".")
+    if endpoint.public:
+        return inline(endpoint.returns)
+    return markup(inline(f"`data`: {endpoint.returns}"), ", in the ", element("a", "envelope", href="#headers"), ".")
 
 
 def _error_line(endpoint: Endpoint) -> Html | None:
     if endpoint.public:
         return None
-    codes = [_code_link(code) for code in endpoint.errors]
-    every = markup(" and those of ", element("a", "every endpoint", href="#errors"), ".")
-    if not codes:
-        return element("p", "Errors: only those of ", element("a", "every endpoint", href="#errors"), ".")
-    return element("p", "Errors: ", [markup(code, " " if code is not codes[-1] else "") for code in codes], every)
+    every = element("a", "every endpoint", href="#errors")
+    if not endpoint.errors:
+        return element("p", "Errors: only those of ", every, ".")
+    codes = [[_code_link(code), " "] for code in endpoint.errors]
+    return element("p", "Errors: ", codes, "and those of ", every, ".")
 
 
 def _code_link(code: str) -> Html:
@@ -310,19 +308,14 @@ def _code_link(code: str) -> Html:
 
 def _samples(call: ExampleCall) -> Html:
     """Return the code samples of a call. The browser shows one sample at a time, without a script."""
-    group = f"{call.operation} {call.title}".strip()
     tabs = [
-        element("details", element("summary", sample.label), coloured_code(sample.text), name=group, open=number == 0)
+        element(
+            "details", element("summary", sample.label), coloured_code(sample.text), name=call.name, open=number == 0
+        )
         for number, sample in enumerate(samples(call))
     ]
     heading = element("h4", f"Request: {call.title.lower()}" if call.title else "Request")
     return markup(heading, element("div", tabs, class_="tabs"))
-
-
-def _examples(endpoint: Endpoint) -> Html:
-    return markup(
-        [_example(endpoint, example, is_first=number == 0) for number, example in enumerate(endpoint.examples)]
-    )
 
 
 def _example(endpoint: Endpoint, example: NamedExample, is_first: bool) -> Html | None:
@@ -386,7 +379,7 @@ def _errors(reference: Reference, links: Links) -> Html:
             element(
                 "table",
                 element("caption", "Error codes"),
-                element("tbody", [_error(error, links) for error in reference.errors]),
+                element("tbody", [_error(problem, links) for problem in TABLE]),
             ),
             _table("Body of an error response", reference.error_body, links),
         ),
@@ -399,23 +392,26 @@ def _errors(reference: Reference, links: Links) -> Html:
     )
 
 
-def _error(error: DescribedError, links: Links) -> Html:
-    problem = error.problem
+def _error(problem: Problem, links: Links) -> Html:
+    anchor = f"error-{problem.code}"
     return element(
         "tr",
         element(
             "th",
-            element("a", _breakable(problem.code), href=f"#{error.anchor}"),
+            element("a", _breakable(problem.code), href=f"#{anchor}"),
             element("small", f"status {problem.status}"),
             scope="row",
         ),
-        element("td", problem.message, _what_to_do(error.action, links) if error.action else None),
-        id=error.anchor,
+        element(
+            "td",
+            problem.message,
+            element("br"),
+            element("strong", "What to do:"),
+            " ",
+            inline(problem.action, links),
+        ),
+        id=anchor,
     )
-
-
-def _what_to_do(action: str, links: Links) -> Html:
-    return markup(element("br"), element("strong", "What to do:"), " ", inline(action, links))
 
 
 def _breakable(code: str) -> Html:
