@@ -12,7 +12,6 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, settings
-from counterfoil.machine.addresses import PortReservation, url
+from counterfoil.machine.addresses import PortReservation, is_listening, url
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import pip_install
@@ -37,29 +36,8 @@ LOGINS = {"cf_api": "counterfoil_serving", "cf_load": "counterfoil_loading", "cf
 # `fsync` is off, because a trial cluster need not survive a power failure.
 _POSTGRES_SETTINGS = ("fsync=off", "shared_buffers=64MB", "max_connections=100", "hot_standby=on", "wal_level=replica")
 
-_HAPROXY_CONFIG = """\
-global
-    maxconn 2000
-defaults
-    mode http
-    timeout connect 1s
-    timeout client 60s
-    timeout server 30s
-    # Retry on the other node only if the connection failed: a request that reached a node has been counted.
-    option redispatch 1
-    retries 2
-    retry-on conn-failure
-frontend api
-    bind {host}:{port}
-    default_backend nodes
-backend nodes
-    balance roundrobin
-    option httpchk GET /ready
-    # If no node is ready, for example because Valkey is down, send requests anyway: the nodes respond with a JSON
-    # error, and serve again as soon as they can.
-    option allbackups
-{nodes}
-"""
+# The addresses in this file are filled in when HAProxy starts.
+_HAPROXY_CONFIG = Path(__file__).parent / "haproxy.cfg"
 _HAPROXY_SERVERS = """\
     server node{number} {host}:{port} check port {admin} inter 500ms fall 2 rise 1
     server node{number}-unready {host}:{port} backup"""
@@ -138,15 +116,11 @@ class LocalCluster:
 
     # --- addresses -------------------------------------------------------------------
 
-    def store(self, login: str = "postgres") -> str:
-        return self._address_of(self.primary_port, login)
+    def store(self) -> str:
+        return self._address_of(self.primary_port)
 
-    def _address_of(self, port: int, login: str = "postgres") -> str:
-        return f"postgresql://{login}@{HOST}:{port}/{DATABASE}"
-
-    def serving_store(self) -> str:
-        """Return the store address for the nodes: all servers, the primary first."""
-        return f"postgresql://cf_api@{HOST}:{self.primary_port},{HOST}:{self.replica_port}/{DATABASE}"
+    def _address_of(self, port: int, database: str = DATABASE) -> str:
+        return f"postgresql://postgres@{HOST}:{port}/{database}"
 
     @property
     def meter(self) -> str:
@@ -165,11 +139,8 @@ class LocalCluster:
 
     def environment(self) -> dict[str, str]:
         """Return the settings for the operator's commands, as environment variables."""
-        return {
-            "COUNTERFOIL_STORE": self.store(),
-            "COUNTERFOIL_METER": self.meter,
-            "COUNTERFOIL_SECRET": self._secret,
-        }
+        values = {"STORE": self.store(), "METER": self.meter, "SECRET": self._secret}
+        return {f"COUNTERFOIL_{name}": value for name, value in values.items()}
 
     def addresses(self) -> list[tuple[str, str]]:
         """Return the name and the address of each process, and the folder that contains the logs."""
@@ -194,37 +165,23 @@ class LocalCluster:
     def start_stores(self) -> None:
         """Start PostgreSQL with a replica, create the schema, and start Valkey."""
         programs = postgres_programs()
-        self._own(self._folder)
+        if self._user:
+            shutil.chown(self._folder, self._user)
         data, copy = self._folder / "primary", self._folder / "replica"
         self._run(programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         self._start_postgres("primary", programs, data, self.primary_port)
-        self._run(
-            programs / "pg_basebackup",
-            *(
-                "-D",
-                copy,
-                "-h",
-                HOST,
-                "-p",
-                str(self.primary_port),
-                "-U",
-                "postgres",
-                "-X",
-                "stream",
-                "-R",
-                "-c",
-                "fast",
-            ),
-        )
+        source = ["-h", HOST, "-p", str(self.primary_port), "-U", "postgres"]
+        self._run(programs / "pg_basebackup", "-D", copy, *source, "-X", "stream", "-R", "-c", "fast")
         self._start_postgres("replica", programs, copy, self.replica_port)
         self._prepare_database()
-        meter = Process("meter", [str(self._valkey()), *self._valkey_options()], self._folder)
-        self._start(meter, signal.SIGTERM, lambda: _is_listening(self.meter_port))
+        options = ["--port", str(self.meter_port), "--bind", HOST, "--save", "", "--appendonly", "no"]
+        meter = Process("meter", [str(self._valkey()), *options], self._folder)
+        self._start(meter, signal.SIGTERM, lambda: is_listening(HOST, self.meter_port))
 
     def start_nodes(self) -> None:
         starting = [self._launch_node(number) for number in range(1, NODES + 1)]
         for node, (port, admin) in zip(starting, self.nodes, strict=True):
-            node.wait_for(lambda port=port, admin=admin: _is_listening(port) and _is_listening(admin))  # type: ignore[misc]
+            node.wait_for(lambda port=port, admin=admin: is_listening(HOST, port) and is_listening(HOST, admin))  # type: ignore[misc]
         if self._haproxy:
             self._start_front(self._haproxy)
 
@@ -233,7 +190,8 @@ class LocalCluster:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         environment = inherited | {
             **self.environment(),
-            "COUNTERFOIL_STORE": self.serving_store(),
+            # All servers, the primary first.
+            "COUNTERFOIL_STORE": f"postgresql://cf_api@{HOST}:{self.primary_port},{HOST}:{self.replica_port}/{DATABASE}",
             "COUNTERFOIL_PORT": str(port),
             "COUNTERFOIL_ADMIN_PORT": str(admin),
             "COUNTERFOIL_REFERENCE": "on",
@@ -251,9 +209,10 @@ class LocalCluster:
             for number, (port, admin) in enumerate(self.nodes, 1)
         )
         config = self._folder / "haproxy.cfg"
-        config.write_text(_HAPROXY_CONFIG.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
+        template = _HAPROXY_CONFIG.read_text("utf-8")
+        config.write_text(template.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
         front = Process("front", [program, "-db", "-f", str(config)], self._folder)
-        self._start(front, signal.SIGTERM, lambda: _is_listening(self._front_port))
+        self._start(front, signal.SIGTERM, lambda: is_listening(HOST, self._front_port))
         self.front = url(HOST, self._front_port)
 
     def _start_postgres(self, name: str, programs: Path, data: Path, port: int) -> None:
@@ -263,15 +222,13 @@ class LocalCluster:
 
     def _is_up(self, port: int) -> bool:
         try:
-            bootstrap.run_statement(f"postgresql://postgres@{HOST}:{port}/postgres", "SELECT 1")
+            bootstrap.run_statement(self._address_of(port, "postgres"), "SELECT 1")
         except StoreUnavailable:
             return False
         return True
 
     def _prepare_database(self) -> None:
-        bootstrap.run_statement(
-            f"postgresql://postgres@{HOST}:{self.primary_port}/postgres", f"CREATE DATABASE {DATABASE}"
-        )
+        bootstrap.run_statement(self._address_of(self.primary_port, "postgres"), f"CREATE DATABASE {DATABASE}")
         owner = self.settings()
         bootstrap.store(owner).migrate(None)
         bootstrap.make_roles(owner)
@@ -295,9 +252,6 @@ class LocalCluster:
         program.chmod(0o755)
         return program
 
-    def _valkey_options(self) -> list[str]:
-        return ["--port", str(self.meter_port), "--bind", HOST, "--save", "", "--appendonly", "no"]
-
     # --- processes -----------------------------------------------------------------------
 
     def _start(self, process: Process, stop_signal: int, is_ready: Callable[[], bool]) -> None:
@@ -309,10 +263,6 @@ class LocalCluster:
         done = subprocess.run(command, user=self._user, cwd=self._folder, check=False, capture_output=True, text=True)
         if done.returncode:
             raise ClusterProblem(f"{Path(command[0]).name} failed: {' '.join(done.stderr.split())}")
-
-    def _own(self, folder: Path) -> None:
-        if self._user:
-            shutil.chown(folder, self._user)
 
     def exited(self) -> Iterator[tuple[str, int]]:
         """Yield the name and exit status of each process that has exited since the last call."""
@@ -353,12 +303,6 @@ def _package_folder(name: str) -> Path | None:
     """Return the folder of an installed package, or None. It is not imported, because importing it has side effects."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
-
-
-def _is_listening(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
-        return True
-    return False
 
 
 def _stop_with_parent() -> None:

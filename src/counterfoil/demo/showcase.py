@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, timedelta
-from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, json
 
@@ -139,50 +139,35 @@ def build(
 
 def roles(group: Group) -> list[KeyRole]:
     """Return one role for each kind of key in the demo."""
-    franchise, shop = _main_franchise(group), _main_shop(group)
+    franchise = _main_franchise(group)
+    shop = next(shop for shop in group.shops if shop.id == franchise.shop_ids[0])
     independent = _independent(group, has_members=True)
     without_members = _independent(group, has_members=False)
-    other = group.franchise_with_two_bases or franchise
+    two_bases = next((one for one in group.franchises if len(one.provider_ids) > 1), franchise)
+    default_limits = {"per_min": DEFAULT_PER_MIN, "per_day": DEFAULT_PER_DAY}
     return [
-        _franchise_role("franchise", "Head office ERP", franchise),
-        _shop_role("shop", "Branch dashboard", shop),
-        _franchise_role("personal data", "Loyalty engine", franchise, personal_data=True),
-        _franchise_role("lookup", "Chat bot", franchise, messaging_lookup=True),
-        _shop_role("independent", "Independent shop", independent),
-        _shop_role("no members", "Shop without members", without_members),
-        _franchise_role(
-            "default limits", "Analytics warehouse", other, per_min=DEFAULT_PER_MIN, per_day=DEFAULT_PER_DAY
-        ),
-        _franchise_role("tiny limits", "Trial account", franchise, per_min=3, per_day=20),
-        _shop_role("revoked", "Former partner", shop, revoked=True),
+        _role("franchise", "Head office ERP", franchise),
+        _role("shop", "Branch dashboard", shop),
+        _role("personal data", "Loyalty engine", franchise, personal_data=True),
+        _role("lookup", "Chat bot", franchise, messaging_lookup=True),
+        _role("independent", "Independent shop", independent),
+        _role("no members", "Shop without members", without_members),
+        _role("default limits", "Analytics warehouse", two_bases, **default_limits),
+        _role("tiny limits", "Trial account", franchise, per_min=3, per_day=20),
+        _role("revoked", "Former partner", shop, revoked=True),
     ]
 
 
-def _franchise_role(
-    purpose: str,
-    label: str,
-    franchise: Franchise,
-    *,
-    per_min: int = GENEROUS_PER_MIN,
-    per_day: int = GENEROUS_PER_DAY,
-    personal_data: bool = False,
-    messaging_lookup: bool = False,
-) -> KeyRole:
-    grant = Grant(
-        scope=Scope("franchise", franchise.id),
-        label=label,
-        per_min=per_min,
-        per_day=per_day,
-        personal_data=personal_data,
-        messaging_lookup=messaging_lookup,
-    )
-    return KeyRole(grant=grant, purpose=purpose, shop_ids=franchise.shop_ids, provider_ids=franchise.provider_ids)
-
-
-def _shop_role(purpose: str, label: str, shop: ShopPlan, *, revoked: bool = False) -> KeyRole:
-    grant = Grant(scope=Scope("shop", shop.id), label=label, per_min=GENEROUS_PER_MIN, per_day=GENEROUS_PER_DAY)
-    bases = (shop.provider_id,) if shop.provider_id else ()
-    return KeyRole(grant=grant, purpose=purpose, shop_ids=(shop.id,), provider_ids=bases, revoked=revoked)
+def _role(purpose: str, label: str, owner: Franchise | ShopPlan, *, revoked: bool = False, **terms: Any) -> KeyRole:
+    """Return the role of a key for a franchise or a shop. Its limits are generous, unless `terms` has others."""
+    if isinstance(owner, Franchise):
+        scope, shops, bases = Scope("franchise", owner.id), owner.shop_ids, owner.provider_ids
+    else:
+        scope, shops = Scope("shop", owner.id), (owner.id,)
+        bases = (owner.provider_id,) if owner.provider_id else ()
+    limits = {"per_min": GENEROUS_PER_MIN, "per_day": GENEROUS_PER_DAY}
+    grant = Grant(scope=scope, label=label, **limits | terms)
+    return KeyRole(grant=grant, purpose=purpose, shop_ids=shops, provider_ids=bases, revoked=revoked)
 
 
 def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
@@ -199,11 +184,6 @@ def _main_franchise(group: Group) -> Franchise:
     """Return the franchise whose base contains the sample member, or the first franchise if there is none."""
     wanted = group.sample.provider_id if group.sample else None
     return next((franchise for franchise in group.franchises if wanted in franchise.provider_ids), group.franchises[0])
-
-
-def _main_shop(group: Group) -> ShopPlan:
-    first = _main_franchise(group).shop_ids[0]
-    return next(shop for shop in group.shops if shop.id == first)
 
 
 def _independent(group: Group, has_members: bool) -> ShopPlan:
@@ -253,11 +233,14 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
     """Load each delivery with the clock set to its time, and then lines that are invalid on purpose."""
     real = SystemClock()
     clock, loaded = MovingClock(real), Loaded()
-    pseudonyms, shop_field = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _main_shop(group).id.encode()
+    pseudonyms, shop_field = (
+        bootstrap.pseudonyms(settings),
+        b'"shopId":"%s"' % _main_franchise(group).shop_ids[0].encode(),
+    )
     with closing(bootstrap.ledger(settings, clock)) as ledger:
 
         def deliver(lines: list[bytes]) -> None:
-            rejects = RejectsFile(_rejects_file(settings, clock.moment_ms))
+            rejects = RejectsFile(settings.store / "rejects" / f"demo-{clock.moment_ms}.ndjson")
             summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(DeliverySource(lines))
             loaded.rejected += summary.rejected.total()
 
@@ -276,10 +259,6 @@ def _count(lines: list[bytes], shop_field: bytes, loaded: Loaded) -> None:
             loaded.bills += 1
             if shop_field in line and ((MEMBER_FIELD in line and VOID_FIELD not in line) or not loaded.sample_bill):
                 loaded.sample_bill = line
-
-
-def _rejects_file(settings: Settings, moment_ms: int) -> Path:
-    return settings.store / "rejects" / f"demo-{moment_ms}.ndjson"
 
 
 def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: bytes) -> Samples:
@@ -324,12 +303,8 @@ def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
         "memberToken": ids.member_id,
     }
     reference = build_reference(settings.prefix, url(settings.host, settings.port, f"{settings.prefix}/v1"), values)
-    return served_pages(reference, _try_out(demo) if is_loopback(settings.host) else None)
-
-
-def _try_out(demo: Showcase) -> TryOut:
-    keys = (
+    keys = tuple(
         TryKey(demo_key.role.purpose, demo_key.text, _OPERATIONS.get(demo_key.role.purpose, ()))
         for demo_key in demo.keys
     )
-    return TryOut(tuple(keys))
+    return served_pages(reference, TryOut(keys) if is_loopback(settings.host) else None)

@@ -15,13 +15,12 @@ from msgspec import Raw
 
 from counterfoil.demo.worldgen.group import member_id
 from counterfoil.demo.worldgen.menu import Package
-from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, stream
+from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, baht
-from counterfoil.demo.worldgen.shop_style import MoneyRules, Occasion, ShopStyle
+from counterfoil.demo.worldgen.shop_style import Occasion, ShopStyle
 from counterfoil.domain.clean_bills import (
     SourceAmounts,
     SourceBill,
-    SourceLabel,
     SourcePayment,
     SourcePromotion,
     SourceVoid,
@@ -62,34 +61,43 @@ class Check(NamedTuple):
     by_member: bool
 
 
-class Discounts(NamedTuple):
-    keyed: int | None
-    campaigns: list[SourcePromotion] | None
-    coupons: list[SourcePromotion] | None
-    total: int
-
-
 def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[SourceAmounts, list[SourcePayment]]:
-    rules = style.rules
-    method = check.occasion.delivered_by or METHODS[int(draw.random() * len(METHODS))]
-    discounts = _discounts(style, check.subtotal, draw)
-    goods = max(check.subtotal - discounts.total, 0)
-    service = _service(rules, check.occasion, goods)
-    delivery = _delivery(rules, check.occasion, draw)
-    surcharge = _surcharge(rules, method, goods)
-    vat = _vat(rules, goods + (service or 0))
-    on_top = vat or 0 if rules.vat_type == "Exclude" else 0
-    due = goods + (service or 0) + (delivery or 0) + (surcharge or 0) + on_top
-    credit = _credit(rules, check, due, draw)
-    due -= credit or 0
-    rounding = _rounding(rules, due)
+    """Return the amounts of a bill and how it was paid. A charge that the shop does not use is None."""
+    rules, occasion = style.rules, check.occasion
+    method = occasion.delivered_by or pick(draw, METHODS)
+    keyed = 0 if rules.keyed_discounts else None
+    if keyed is not None and draw.random() < KEYED_CHANCE:
+        keyed = min(pick(draw, KEYED), check.subtotal)
+    campaigns, taken = _campaigns(style, check.subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
+    coupons, redeemed = _coupons(style, draw) if draw.random() < COUPON_CHANCE else (None, 0)
+    discounts = (keyed or 0) + taken + redeemed
+    goods = max(check.subtotal - discounts, 0)
+    service = delivery = surcharge = vat = credit = rounding = None
+    if rules.service_percent is not None:
+        service = _percent(goods, rules.service_percent) if occasion.at_table else 0
+    if rules.delivers:
+        delivery = pick(draw, DELIVERY_FEES) if occasion.delivered_by else 0
+    if rules.surcharge_percent is not None:
+        surcharge = _percent(goods, rules.surcharge_percent) if method is CARD else 0
+    taxed = goods + (service or 0)
+    due = taxed + (delivery or 0) + (surcharge or 0)
+    if rules.vat_type == "Include":
+        vat = round(taxed * VAT_PERCENT / (100 + VAT_PERCENT))
+    elif rules.vat_type == "Exclude":
+        vat = _percent(taxed, VAT_PERCENT)
+        due += vat
+    if rules.store_credit:
+        credit = min(pick(draw, CREDITS), due) if check.by_member and draw.random() < CREDIT_CHANCE else 0
+        due -= credit
+    if step := rules.rounding_step:
+        rounding = (due + step // 2) // step * step - due
     net = due + (rounding or 0) + (check.tip or 0)
     amounts = SourceAmounts(
         subtotal=baht(check.subtotal),
-        discount=_optional_baht(discounts.keyed),
-        campaigns=discounts.campaigns,
-        coupons=discounts.coupons,
-        discount_total=baht(discounts.total),
+        discount=_optional_baht(keyed),
+        campaigns=campaigns,
+        coupons=coupons,
+        discount_total=baht(discounts),
         service_charge=_optional_baht(service),
         delivery_fee=_optional_baht(delivery),
         card_surcharge=_optional_baht(surcharge),
@@ -105,7 +113,7 @@ def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[
 
 def legacy_amounts_and_payments(subtotal: int, draw: Random) -> tuple[SourceAmounts, list[SourcePayment]]:
     """Return amounts and payments as the previous POS wrote them. The only amounts are `subtotal` and `net`."""
-    method = METHODS[int(draw.random() * len(METHODS))]
+    method = pick(draw, METHODS)
     return SourceAmounts(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
 
 
@@ -113,17 +121,8 @@ def _optional_baht(satang: int | None) -> Number | None:
     return None if satang is None else baht(satang)
 
 
-def _discounts(style: ShopStyle, subtotal: int, draw: Random) -> Discounts:
-    keyed = 0 if style.rules.keyed_discounts else None
-    if keyed is not None and draw.random() < KEYED_CHANCE:
-        keyed = min(KEYED[int(draw.random() * len(KEYED))], subtotal)
-    campaigns, taken = _campaigns(style, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
-    coupons, redeemed = _coupons(style, draw) if draw.random() < COUPON_CHANCE else (None, 0)
-    return Discounts(keyed, campaigns, coupons, (keyed or 0) + taken + redeemed)
-
-
 def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[SourcePromotion], int]:
-    name, percent = CAMPAIGNS[int(draw.random() * len(CAMPAIGNS))]
+    name, percent = pick(draw, CAMPAIGNS)
     taken = _percent(subtotal, percent)
     # A campaign without a discount, such as a free dessert, has no amount.
     amount = baht(taken) if percent else None
@@ -134,47 +133,8 @@ def _coupons(style: ShopStyle, draw: Random) -> tuple[list[SourcePromotion], int
     # A gift card is worth more than most bills. The till records its whole value as a discount, even if it is more than
     # the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
-    name, worth = GIFT_CARD if is_gift_card else COUPONS[int(draw.random() * len(COUPONS))]
+    name, worth = GIFT_CARD if is_gift_card else pick(draw, COUPONS)
     return [SourcePromotion(id=opaque(style.shop.id, "promotion", name), name=name, amount=worth)], worth * 100
-
-
-def _service(rules: MoneyRules, occasion: Occasion, goods: int) -> int | None:
-    if rules.service_percent is None:
-        return None
-    return _percent(goods, rules.service_percent) if occasion.at_table else 0
-
-
-def _delivery(rules: MoneyRules, occasion: Occasion, draw: Random) -> int | None:
-    if not rules.delivers:
-        return None
-    return DELIVERY_FEES[int(draw.random() * len(DELIVERY_FEES))] if occasion.delivered_by else 0
-
-
-def _surcharge(rules: MoneyRules, method: str, goods: int) -> int | None:
-    if rules.surcharge_percent is None:
-        return None
-    return _percent(goods, rules.surcharge_percent) if method is CARD else 0
-
-
-def _vat(rules: MoneyRules, taxed: int) -> int | None:
-    if rules.vat_type == "Include":
-        return round(taxed * VAT_PERCENT / (100 + VAT_PERCENT))
-    return _percent(taxed, VAT_PERCENT) if rules.vat_type == "Exclude" else None
-
-
-def _credit(rules: MoneyRules, check: Check, due: int, draw: Random) -> int | None:
-    if not rules.store_credit:
-        return None
-    if not check.by_member or draw.random() >= CREDIT_CHANCE:
-        return 0
-    return min(CREDITS[int(draw.random() * len(CREDITS))], due)
-
-
-def _rounding(rules: MoneyRules, due: int) -> int | None:
-    step = rules.rounding_step
-    if step is None:
-        return None
-    return (due + step // 2) // step * step - due
 
 
 def _percent(satang: int, percent: int) -> int:
@@ -187,7 +147,7 @@ def _payments(net: int, method: str, draw: Random) -> list[SourcePayment]:
     if net < SPLIT_FROM or draw.random() >= SPLIT_CHANCE:
         return [_payment(net, method, draw)]
     first = net // 3 if draw.random() < 0.5 else net // 2 // 100 * 100
-    other = METHODS[int(draw.random() * len(METHODS))]
+    other = pick(draw, METHODS)
     rest = net - first
     if draw.random() < 0.3:
         return [_payment(first, other, draw), _payment(rest // 2, CASH, draw), _payment(rest - rest // 2, method, draw)]
@@ -197,7 +157,7 @@ def _payments(net: int, method: str, draw: Random) -> list[SourcePayment]:
 def _payment(due: int, method: str, draw: Random) -> SourcePayment:
     if method is not CASH:
         return SourcePayment(name=method, amount=baht(due), change=0)
-    note = NOTES[int(draw.random() * len(NOTES))]
+    note = pick(draw, NOTES)
     tendered = -(-due // note) * note
     return SourcePayment(name=CASH, amount=baht(tendered), change=baht(tendered - due))
 
@@ -247,7 +207,7 @@ def some_member(style: ShopStyle, draw: Random) -> str | None:
 
 
 def void_note(draw: Random) -> SourceVoid:
-    return SourceVoid(reason=VOID_REASONS[int(draw.random() * len(VOID_REASONS))])
+    return SourceVoid(reason=pick(draw, VOID_REASONS))
 
 
 class _BillGenerator:
@@ -282,13 +242,13 @@ class _BillGenerator:
     def _bill(self, closed_ms: int, stamp: str | None, receipt: str) -> SourceBill:
         style, draw = self.style, self.draw
         chance = draw.random
-        occasion = style.occasions[int(chance() * len(style.occasions))]
+        occasion = pick(draw, style.occasions)
         member = some_member(style, draw) if chance() < MEMBER_CHANCE else None
         package = occasion.package
         lines, subtotal = self._order(package)
         tip = self._tip(lines) if style.rules.takes_tips else None
         amounts, payments = amounts_and_payments(style, Check(occasion, subtotal, tip, member is not None), draw)
-        device, station = style.tills[int(chance() * len(style.tills))]
+        device, station = pick(draw, style.tills)
         return SourceBill(
             kind="bill",
             id=fresh(draw),
@@ -301,7 +261,7 @@ class _BillGenerator:
             tax_number="TX" + receipt if chance() < TAX_INVOICE_CHANCE else None,
             device_id=device,
             station_id=station,
-            table=self._table() if occasion.at_table else None,
+            table=pick(draw, style.tables) if occasion.at_table else None,
             channel=occasion.channel,
             buffet_package_id=package.id if package else None,
             service_type=None if package else "alacarte",
@@ -310,14 +270,13 @@ class _BillGenerator:
             amounts=amounts,
             payments=payments,
             void=self._void() if chance() < VOID_CHANCE else None,
-            cashier=style.cashiers[int(chance() * len(style.cashiers))],
+            cashier=pick(draw, style.cashiers),
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> SourceBill:
         """Return a bill as the previous POS wrote it: without device, trading day or channel, and with few amounts."""
         style, draw = self.style, self.draw
-        servings = style.menu.legacy_servings
-        sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]
+        sold = [pick(draw, style.menu.legacy_servings) for _ in range(1 + int(draw.random() * 4))]
         amounts, payments = legacy_amounts_and_payments(sum(satang for satang, _ in sold), draw)
         return SourceBill(
             kind="bill",
@@ -326,7 +285,7 @@ class _BillGenerator:
             closed_at=style.written_time(closed_ms),
             history=True,
             receipt_number="A" + receipt,
-            table=self._table() if draw.random() < 0.8 else None,
+            table=pick(draw, style.tables) if draw.random() < 0.8 else None,
             member_id=some_member(style, draw) if draw.random() < MEMBER_CHANCE / 2 else None,
             lines=[line for _, line in sold],
             amounts=amounts,
@@ -335,27 +294,22 @@ class _BillGenerator:
         )
 
     def _order(self, package: Package | None) -> tuple[list[Raw], int]:
-        menu, chance = self.style.menu, self.draw.random
-        servings = menu.servings
-        sold = [servings[int(chance() * len(servings))] for _ in range(1 + int(chance() * chance() * MOST_LINES))]
+        menu, draw = self.style.menu, self.draw
+        sold = [pick(draw, menu.servings) for _ in range(1 + int(draw.random() * draw.random() * MOST_LINES))]
         if package is not None:
-            sold = [package.for_guests[int(chance() * len(package.for_guests))], *menu.included, *sold]
-        if chance() < CANCELLED_CHANCE:
-            sold.append(menu.cancelled[int(chance() * len(menu.cancelled))])
+            sold = [pick(draw, package.for_guests), *menu.included, *sold]
+        if draw.random() < CANCELLED_CHANCE:
+            sold.append(pick(draw, menu.cancelled))
         return [line for _, line in sold], sum([satang for satang, _ in sold])
 
     def _tip(self, lines: list[Raw]) -> int:
         """Return the tip in satang. Half of the tips are also added to the bill as a line."""
         if self.draw.random() >= TIP_CHANCE:
             return 0
-        satang, line = self.style.menu.tips[int(self.draw.random() * len(self.style.menu.tips))]
+        satang, line = pick(self.draw, self.style.menu.tips)
         if self.draw.random() < 0.5:
             lines.append(line)
         return satang
-
-    def _table(self) -> SourceLabel:
-        tables = self.style.tables
-        return tables[int(self.draw.random() * len(tables))]
 
     def _void(self) -> bool | SourceVoid:
         return True if self.draw.random() < 0.1 else void_note(self.draw)

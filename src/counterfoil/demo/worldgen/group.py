@@ -1,24 +1,24 @@
 """Plans the franchises, shops and membership bases of a world."""
 
-from typing import NamedTuple
+from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, toml
 
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, messaging_user_id, opaque
 
-# --- brands, their sites and membership bases, all fictitious ---------------
+# --- the contents of world.toml ---------------------------------------------
 
 
-class Site(NamedTuple):
+class Site(Struct, frozen=True):
     """A branch of a brand, with its own settings."""
 
     name: str
     base: str | None = None
-    closing_time: str | None = "22:30"
-    timezone: str | None = "Asia/Bangkok"
+    closing_time: str = "22:30"
+    timezone: str = "Asia/Bangkok"
 
 
-class Brand(NamedTuple):
+class Brand(Struct, frozen=True):
     """A brand and its sites. An independent brand is not a franchise."""
 
     name: str
@@ -27,7 +27,7 @@ class Brand(NamedTuple):
     independent: bool = False
 
 
-class BaseStyle(NamedTuple):
+class BaseStyle(Struct, frozen=True):
     """The relative size and the settings of a membership base."""
 
     weight: float
@@ -38,59 +38,43 @@ class BaseStyle(NamedTuple):
     numbered_members: bool = False
 
 
-METALS = (("member", "สมาชิก Member"), ("silver", "Silver เงิน"), ("gold", "Gold ทอง"), ("black", "Black Lotus"))
+class Shelf(Struct, frozen=True):
+    """A category of dishes. A deleted category is not listed, but subcategories and bills still refer to it."""
 
-BASES = {
-    "lotus": BaseStyle(5, METALS, auto_tiers=True, credit_enabled=True, older_channels=2),
-    "charcoal": BaseStyle(2, METALS[:2]),
-    "kafae": BaseStyle(
-        4, (("bean", "เมล็ด Bean"), ("roast", "คั่ว Roast")), auto_tiers=True, credit_enabled=True, older_channels=1
-    ),
-    "heron": BaseStyle(1, numbered_members=True),
-}
+    key: str
+    name: str
+    parent: str | None = None
+    level: int | str | None = None
+    hidden: bool | None = None
+    visible_in: tuple[str, ...] | None = None
+    grouping: bool | None = None
+    deleted: bool = False
 
-BRANDS = (
-    Brand(
-        "ครัวลำดวน Lamduan Kitchen",
-        "kitchen",
-        (
-            Site("อารีย์ Ari", "lotus"),
-            Site("ท่าเตียน Tha Tien", "lotus", "24:00"),
-            Site("เชียงใหม่ Old Town", "lotus"),
-            Site("London Soho", "lotus", "01:00", "Europe/London"),
-            Site("หัวหิน Hua Hin", "lotus", "01:00"),
-        ),
-    ),
-    Brand(
-        "หมูกระทะถ่านเกลือ Charcoal & Salt",
-        "grill",
-        (
-            Site("ลาดพร้าว Lat Phrao", "lotus", "02:00"),
-            Site("รังสิต Rangsit", "lotus", "02:00"),
-            Site("ขอนแก่น Khon Kaen", "charcoal", "03:00"),
-            Site("อุดร Udon", "charcoal", "03:00"),
-            Site("ศรีราชา Si Racha", "lotus", "02:00"),
-            Site("หาดใหญ่ Hat Yai", "lotus", "24:00"),
-        ),
-    ),
-    Brand(
-        "บ้านกาแฟฟ้า Blue House Coffee",
-        "cafe",
-        (
-            Site("เอกมัย Ekkamai", "kafae", "20:00"),
-            Site("ศาลายา Salaya", "kafae", None),
-            Site("สถานีกลาง Central Station", "kafae", "20:00"),
-            Site("สนามบิน Airside Kiosk", None, "24:00"),
-        ),
-    ),
-    Brand(
-        "เจ๊พลอย ราดหน้า Jae Ploy Noodles", "kitchen", (Site("เยาวราช Yaowarat", None, "02:00", None),), independent=True
-    ),
-    Brand("The Night Heron นกแขวก", "bar", (Site("ตลาดน้อย Talat Noi", "heron", "02:00"),), independent=True),
-    Brand("ข้าวแกงป้าสมมุติ Auntie's Curry", "kitchen", (Site("นนทบุรี Nonthaburi"),), independent=True),
-)
 
-SITES = tuple((brand, site) for brand in BRANDS for site in brand.sites)
+class Dish(Struct, frozen=True):
+    """A product. Without a `shelf` it has no category. If it is sold by weight, the price is per kilogram."""
+
+    name: str
+    price: int
+    shelf: str | None = None
+    choices: str | None = None
+    by_weight: bool = False
+    vat: bool = True
+
+
+class GroupData(Struct, frozen=True):
+    """The brands of the group, and what they sell: shelves, dishes and buffet packages by cuisine."""
+
+    bases: dict[str, BaseStyle]
+    brands: tuple[Brand, ...]
+    shelves: dict[str, tuple[Shelf, ...]]
+    choices: dict[str, tuple[tuple[str, int], ...]]
+    dishes: dict[str, tuple[Dish, ...]]
+    buffets: dict[str, tuple[Dish, ...]]
+
+
+DATA = toml.decode((Path(__file__).parent / "world.toml").read_bytes(), type=GroupData)
+SITES = tuple((brand, site) for brand in DATA.brands for site in brand.sites)
 
 
 FIRST_DOUBLE = 5
@@ -119,14 +103,12 @@ class BasePlan(Struct, frozen=True, kw_only=True):
     members: int
     channel: str
     older_channels: tuple[str, ...]
-    franchise_ids: tuple[str, ...]
 
 
 class Franchise(Struct, frozen=True, kw_only=True):
     """A franchise, with its shops and all bases that they use."""
 
     id: str
-    name: str
     shop_ids: tuple[str, ...]
     provider_ids: tuple[str, ...]
 
@@ -140,43 +122,12 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """All franchises, shops and bases, in the order in which they are generated.
-
-    A property is None if the world has no such object.
-    """
+    """All franchises, shops and bases, in the order in which they are generated."""
 
     franchises: tuple[Franchise, ...]
     shops: tuple[ShopPlan, ...]
     bases: tuple[BasePlan, ...]
     sample: Sample | None
-
-    @property
-    def shared_base(self) -> BasePlan | None:
-        """A base that two franchises share."""
-        return next((base for base in self.bases if len(base.franchise_ids) > 1), None)
-
-    @property
-    def franchise_sharing_a_base(self) -> Franchise | None:
-        shared = self.shared_base
-        return next(
-            (franchise for franchise in self.franchises if shared and shared.id in franchise.provider_ids), None
-        )
-
-    @property
-    def franchise_with_two_bases(self) -> Franchise | None:
-        return next((franchise for franchise in self.franchises if len(franchise.provider_ids) > 1), None)
-
-    @property
-    def independent_shop(self) -> ShopPlan | None:
-        return next((shop for shop in self.shops if shop.franchise_id is None), None)
-
-    @property
-    def shop_without_base(self) -> ShopPlan | None:
-        return next((shop for shop in self.shops if shop.provider_id is None), None)
-
-    @property
-    def shop_abroad(self) -> ShopPlan | None:
-        return next((shop for shop in self.shops if shop.timezone not in (None, "Asia/Bangkok")), None)
 
     def base(self, provider_id: str | None) -> BasePlan | None:
         return next((base for base in self.bases if base.id == provider_id), None)
@@ -206,14 +157,15 @@ def is_double(number: int) -> bool:
 
 def _shop(plan: WorldPlan, number: int) -> ShopPlan:
     brand, site, repetition = _site_of(number)
+    brand_name = f"{brand.name} {repetition + 1}" if repetition else brand.name
     return ShopPlan(
         number=number,
         id=opaque(plan.seed, "shop", number),
-        name=f"{_brand_name(brand, repetition)} · {site.name}",
-        franchise_id=None if brand.independent else _franchise_id(plan, brand, repetition),
-        provider_id=site.base and _provider_id(plan, site.base, repetition),
-        timezone=site.timezone,
-        closing_time=site.closing_time,
+        name=f"{brand_name} · {site.name}",
+        franchise_id=None if brand.independent else opaque(plan.seed, "franchise", brand.name, repetition),
+        provider_id=site.base and opaque(plan.seed, "base", site.base, repetition),
+        timezone=site.timezone or None,
+        closing_time=site.closing_time or None,
         cuisine=brand.cuisine,
     )
 
@@ -227,30 +179,14 @@ def _site_of(number: int) -> tuple[Brand, Site, int]:
     return *SITES[index], repetition
 
 
-def _brand_name(brand: Brand, repetition: int) -> str:
-    return brand.name if repetition == 0 else f"{brand.name} {repetition + 1}"
-
-
-def _franchise_id(plan: WorldPlan, brand: Brand, repetition: int) -> str:
-    return opaque(plan.seed, "franchise", brand.name, repetition)
-
-
-def _provider_id(plan: WorldPlan, key: str, repetition: int) -> str:
-    return opaque(plan.seed, "base", key, repetition)
-
-
 def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
     branches: dict[str, list[ShopPlan]] = {}
-    names: dict[str, str] = {}
     for shop in shops:
         if shop.franchise_id is not None:
-            brand, _, repetition = _site_of(shop.number)
-            names[shop.franchise_id] = _brand_name(brand, repetition)
             branches.setdefault(shop.franchise_id, []).append(shop)
     return tuple(
         Franchise(
             id=id_,
-            name=names[id_],
             shop_ids=tuple(shop.id for shop in own),
             provider_ids=tuple(dict.fromkeys(shop.provider_id for shop in own if shop.provider_id)),
         )
@@ -260,32 +196,21 @@ def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
 
 def _bases(plan: WorldPlan, shops: tuple[ShopPlan, ...]) -> tuple[BasePlan, ...]:
     styles: dict[str, BaseStyle] = {}
-    users: dict[str, dict[str, None]] = {}
     for shop in shops:
         _, site, _ = _site_of(shop.number)
         if site.base and shop.provider_id:
-            styles[shop.provider_id] = BASES[site.base]
-            franchises = users.setdefault(shop.provider_id, {})
-            if shop.franchise_id:
-                franchises[shop.franchise_id] = None
-    if not styles:
-        return ()
-    sizes = apportion(plan.members, [style.weight for style in styles.values()])
+            styles[shop.provider_id] = DATA.bases[site.base]
+    sizes = apportion(plan.members, [style.weight for style in styles.values()]) if styles else []
     return tuple(
-        _base(number, id_, size, styles[id_], tuple(users[id_]))
-        for number, (id_, size) in enumerate(zip(styles, sizes, strict=True))
-    )
-
-
-def _base(number: int, id_: str, size: int, style: BaseStyle, franchise_ids: tuple[str, ...]) -> BasePlan:
-    return BasePlan(
-        number=number,
-        id=id_,
-        style=style,
-        members=size,
-        channel=opaque(id_, "bot"),
-        older_channels=tuple(opaque(id_, "bot", age) for age in range(style.older_channels)),
-        franchise_ids=franchise_ids,
+        BasePlan(
+            number=number,
+            id=id_,
+            style=style,
+            members=size,
+            channel=opaque(id_, "bot"),
+            older_channels=tuple(opaque(id_, "bot", age) for age in range(style.older_channels)),
+        )
+        for number, ((id_, style), size) in enumerate(zip(styles.items(), sizes, strict=True))
     )
 
 

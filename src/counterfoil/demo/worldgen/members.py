@@ -4,13 +4,12 @@ The number also decides which kind of messaging account a member has, so a demo
 can name a member to look up without generating any records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
-from random import Random
 
 from counterfoil.demo.worldgen.group import BasePlan, Group, is_double, member_id, person
-from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, midnight_ms, opaque, stream
-from counterfoil.demo.worldgen.records import AccountEntry, LotEntry, MemberRecord, Number, WalletCoupon, baht
+from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, midnight_ms, opaque, pick, stream
+from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day
 
 OLDEST_SIGN_UP_DAYS = 900
@@ -20,9 +19,15 @@ LABELS = ("แพ้กุ้ง Shrimp allergy", "VIP", "มากับเด�
 PERSONA = ("สายบุฟเฟต์ Buffet fan", "Early bird", "นักชิม Foodie", "Weekend family")
 COUPONS = ("คูปองวันเกิด Birthday treat", "ลด 50 บาท", "Free dessert ของหวานฟรี", "Welcome 100")
 MAIL = ("example.com", "example.org")
+VISIT_FORMATS: tuple[Callable[[int], object], ...] = (
+    lambda instant: thai_day(instant).isoformat(),
+    lambda instant: compact(thai_day(instant)),
+    iso_utc,
+    lambda instant: {"at": instant},
+)
 
 
-def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[MemberRecord]:
+def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[RawRecord]:
     """Yield all members of all bases, as of the beginning of the day `as_of`."""
     for base in group.bases:
         for number in range(base.members):
@@ -42,15 +47,16 @@ class _MemberGenerator:
         span = OLDEST_SIGN_UP_DAYS * DAY_MS
         self.created_ms = now_ms - span + int(span * (number + self.draw.random()) / base.members)
 
-    def record(self) -> MemberRecord:
+    def record(self) -> RawRecord:
         draw, style = self.draw, self.base.style
         level = int(draw.random() * draw.random() * len(style.tiers))
-        return MemberRecord(
+        return without_none(
+            kind="member",
             id=member_id(self.base, self.number),
-            provider_id=self.base.id,
-            created_at=iso(self.created_ms, THAI_TIME),
+            providerId=self.base.id,
+            createdAt=iso(self.created_ms, THAI_TIME),
             rank=style.tiers[level][0] if style.tiers and draw.random() < 0.9 else None,
-            rank_level=level if style.auto_tiers else None,
+            rankLevel=level if style.auto_tiers else None,
             points=self._holding(600, step=100),
             credit=self._holding(300, step=25) if style.credit_enabled or draw.random() < 0.05 else None,
             coupons=[self._coupon(index) for index in range(int(draw.random() * draw.random() * 5))],
@@ -62,34 +68,33 @@ class _MemberGenerator:
             messaging=self._accounts(),
         )
 
-    def _holding(self, most: int, step: int) -> Number | list[LotEntry]:
+    def _holding(self, most: int, step: int) -> Number | list[RawRecord]:
         """Return a balance of points or credit: a plain number, or lots that may expire."""
         draw = self.draw
         if draw.random() < 0.3:
             return int(draw.random() * most)
         return [self._lot(most, step) for _ in range(int(draw.random() * 4))]
 
-    def _lot(self, most: int, step: int) -> LotEntry:
-        return LotEntry(amount=baht(int(self.draw.random() * most * 100 / step) * step), expire_at=self._expiry())
+    def _lot(self, most: int, step: int) -> RawRecord:
+        return without_none(amount=baht(int(self.draw.random() * most * 100 / step) * step), expireAt=self._expiry())
 
     def _expiry(self) -> str | None:
         """Return an expiry time: past, in the next two weeks, or up to about a year ahead. None means no expiry."""
         draw = self.draw
-        spans = ((-200, -1), (0, 14), (15, 380), None)
-        span = spans[int(draw.random() * len(spans))]
+        span = pick(draw, ((-200, -1), (0, 14), (15, 380), None))
         return None if span is None else iso(self.now_ms + int(draw.uniform(*span) * DAY_MS), THAI_TIME)
 
-    def _coupon(self, index: int) -> WalletCoupon:
+    def _coupon(self, index: int) -> RawRecord:
         draw = self.draw
         kind = int(draw.random() * len(COUPONS))
-        other = self.group.bases[int(draw.random() * len(self.group.bases))]
-        return WalletCoupon(
+        other = pick(draw, self.group.bases)
+        return without_none(
             code=opaque(self.base.id, "coupon", self.number, index)[:8].upper(),
             status="used" if draw.random() < 0.4 else "available",
-            template_id=opaque(self.base.id, "coupon template", kind),
+            templateId=opaque(self.base.id, "coupon template", kind),
             name=COUPONS[kind],
-            expire_at=self._expiry(),
-            provider_id=other.id if draw.random() < 0.15 else None,
+            expireAt=self._expiry(),
+            providerId=other.id if draw.random() < 0.15 else None,
         )
 
     def _tags(self, tags: tuple[str, ...]) -> list[str]:
@@ -98,11 +103,11 @@ class _MemberGenerator:
     def _visits(self) -> list[object]:
         """Return the visits since sign-up, in no particular order. The format depends on the member's number."""
         count = int(self.draw.random() * self.draw.random() * MOST_VISITS)
-        written = (_as_day, _as_compact_day, _as_time, _as_object)[self.number % 4]
-        return [written(self._visit_ms(self.draw)) for _ in range(count)]
+        written = VISIT_FORMATS[self.number % len(VISIT_FORMATS)]
+        return [written(self._visit_ms()) for _ in range(count)]
 
-    def _visit_ms(self, draw: Random) -> int:
-        return self.now_ms - 1 - int((self.now_ms - 1 - self.created_ms) * draw.random() * draw.random())
+    def _visit_ms(self) -> int:
+        return self.now_ms - 1 - int((self.now_ms - 1 - self.created_ms) * self.draw.random() * self.draw.random())
 
     def _tel(self) -> str:
         """Return a phone number that cannot exist, because no real number starts with 000."""
@@ -111,7 +116,7 @@ class _MemberGenerator:
     def _email(self) -> str:
         return f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}"
 
-    def _accounts(self) -> list[AccountEntry]:
+    def _accounts(self) -> list[RawRecord]:
         """Return an empty list, or one messaging account.
 
         The account belongs to the base's current channel, an older channel or an unrelated channel, or has no channel.
@@ -125,23 +130,7 @@ class _MemberGenerator:
         if kind >= 6:
             return []
         account = self._account(self.base.channel)
-        return [account] if kind else [AccountEntry(user_id=account.user_id)]
+        return [account] if kind else [{"userId": account["userId"]}]
 
-    def _account(self, channel: str) -> AccountEntry:
-        return AccountEntry(channel=channel, user_id=messaging_user_id(self.plan.seed, channel, person(self.number)))
-
-
-def _as_day(instant: int) -> str:
-    return thai_day(instant).isoformat()
-
-
-def _as_compact_day(instant: int) -> str:
-    return compact(thai_day(instant))
-
-
-def _as_time(instant: int) -> str:
-    return iso_utc(instant)
-
-
-def _as_object(instant: int) -> dict[str, int]:
-    return {"at": instant}
+    def _account(self, channel: str) -> RawRecord:
+        return {"channel": channel, "userId": messaging_user_id(self.plan.seed, channel, person(self.number))}

@@ -6,6 +6,7 @@ from datetime import date, datetime, time
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from random import Random
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from counterfoil.domain.calendar import DAY_MS, THAI_TIME, days_until, to_ms
 
 # --- IDs like those of a POS: 20 letters or digits, derived from the seed ---
 
+T = TypeVar("T")
 LETTERS_AND_DIGITS_ONLY = bytes.maketrans(b"+/", b"kV")
 
 
@@ -29,6 +31,10 @@ def opaque(*path: object) -> str:
 def fresh(draw: Random) -> str:
     """Return a random ID. Unlike an ID from `opaque`, it cannot be computed again from a path."""
     return _spelled(draw.randbytes(15))
+
+
+def pick(draw: Random, choices: Sequence[T]) -> T:
+    return choices[int(draw.random() * len(choices))]
 
 
 def messaging_user_id(seed: int, channel: str, person: object) -> str:

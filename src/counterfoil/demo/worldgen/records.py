@@ -1,4 +1,4 @@
-"""The source records that the generator writes, besides bills; see `docs/source-records.md`. None is left out."""
+"""How source records are written as lines, some of them malformed; see `docs/source-records.md`."""
 
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -7,89 +7,19 @@ from random import Random
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from counterfoil.domain.clean_bills import SourceBill, SourceLabel
+from counterfoil.domain.clean_bills import SourceBill
 
 Number = int | float
 
 
-class Entry(Struct, rename="camel", omit_defaults=True):
-    """An object inside a record."""
+RawRecord = dict[str, Any]
+Habit = Callable[[RawRecord], None]
 
 
-class Record(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
-    """A source record. Its first fields are `kind` and `id`."""
-
-    id: str
-
-
-class CategoryEntry(Entry, kw_only=True):
-    id: str
-    name: str | None = None
-    parent_id: str | None = None
-    level: int | str | None = None
-    hidden: bool | None = None
-    visible_in: list[str] | None = None
-    grouping: bool | None = None
-
-
-class ShopRecord(Record, kw_only=True, tag="shop"):
-    name: str
-    franchise_id: str | None = None
-    provider_id: str | None = None
-    timezone: str | None = None
-    closing_time: str | None = None
-    channels: list[SourceLabel]
-    categories: list[CategoryEntry]
-
-
-class TierEntry(Entry, kw_only=True):
-    code: str
-    name: str
-
-
-class BaseRecord(Record, kw_only=True, tag="base"):
-    tiers: list[TierEntry]
-    auto_tiers: bool
-    credit_enabled: bool
-    messaging_channel: str
-    older_messaging_channels: list[str]
-
-
-class LotEntry(Entry, kw_only=True):
-    amount: Number
-    expire_at: str | None = None
-
-
-class WalletCoupon(Entry, kw_only=True):
-    code: str
-    status: str
-    template_id: str
-    name: str
-    expire_at: str | None = None
-    provider_id: str | None = None
-
-
-class AccountEntry(Entry, kw_only=True):
-    channel: str | None = None
-    user_id: str
-
-
-class MemberRecord(Record, kw_only=True, tag="member"):
-    provider_id: str
-    created_at: str
-    rank: str | None = None
-    rank_level: int | None = None
-    points: Number | list[LotEntry]
-    credit: Number | list[LotEntry] | None = None
-    coupons: list[WalletCoupon]
-    labels: list[str]
-    persona: list[str]
-    visits: list[Any]
-    tel: str | None = None
-    email: str | None = None
-    messaging: list[AccountEntry]
+def without_none(**fields: object) -> RawRecord:
+    """Return the fields of a record or of an object in it, named as in the source, except those that are None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def baht(satang: int) -> Number:
@@ -103,10 +33,6 @@ def baht(satang: int) -> Number:
 # docs/source-records.md defines how the values are read. Each function in HABITS imitates one kind of malformed till
 # output: it changes a few fields of a record, but not its IDs.
 
-
-RawRecord = dict[str, Any]
-Habit = Callable[[RawRecord], None]
-
 NAN_MARK = "~NaN~"
 
 
@@ -119,7 +45,7 @@ class DirtyWriter:
         self._habits = {kind: cycle(habits) for kind, habits in HABITS.items()}
         self._encode = msgspec.json.Encoder().encode
 
-    def write(self, record: MemberRecord | SourceBill) -> bytes:
+    def write(self, record: RawRecord | SourceBill) -> bytes:
         line = self._encode(record)
         return self._spoil(line) if self._draw.random() < self._malformed_share else line
 
@@ -145,18 +71,23 @@ def dirty_lines() -> Iterator[bytes]:
     yield b'{"kind":"bill","id":"bill-of-a-shop-unheard-of","shopId":"no-such-shop","amounts":{"net":90}}'
 
 
-# --- bills -----------------------------------------------------------------
+def _with(**changes: Any) -> Habit:
+    """Return a habit that sets these fields. Changes to an object are merged, those to a list to its first element."""
+
+    def merge(record: RawRecord, changes: RawRecord) -> None:
+        for name, value in changes.items():
+            if isinstance(value, dict) and name in record:
+                merge(record[name][0] if isinstance(record[name], list) else record[name], value)
+            else:
+                record[name] = value
+
+    return lambda record: merge(record, changes)
 
 
 def quoted_money(bill: RawRecord) -> None:
     amounts = bill["amounts"]
     amounts["net"] = f"{amounts['net']:,.2f}"
     amounts["subtotal"] = f" {amounts['subtotal']} "
-
-
-def empty_strings(bill: RawRecord) -> None:
-    bill["taxNumber"] = bill["cashier"] = ""
-    bill["amounts"]["deliveryFee"] = ""
 
 
 def empty_change(bill: RawRecord) -> None:
@@ -167,10 +98,6 @@ def empty_change(bill: RawRecord) -> None:
 def unreadable_change(bill: RawRecord) -> None:
     for payment in bill["payments"]:
         payment["change"] = "ไม่มี"
-
-
-def quantity_not_a_number(bill: RawRecord) -> None:
-    bill["lines"][0]["qty"] = NAN_MARK
 
 
 def missing_quantity(bill: RawRecord) -> None:
@@ -211,65 +138,6 @@ def flags_in_words(bill: RawRecord) -> None:
         line["cancelled"] = "true" if line.get("cancelled") else "no"
 
 
-def customer_on_the_bill(bill: RawRecord) -> None:
-    """Add personal data, which must never be stored. The person is fictitious."""
-    bill["customer"] = {"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"}
-    bill["deliveryAddress"] = "0 Nowhere Road ถนนสมมุติ"
-    bill["note"] = "for Invented Customer"
-
-
-def unknown_fields(bill: RawRecord) -> None:
-    bill["accounting"] = {"status": "synced", "batch": 17}
-    bill["shift"] = {"manager": "Invented Manager", "opened": None}
-    bill["lines"][0]["cost"] = 12.5
-
-
-def options_without_sense(bill: RawRecord) -> None:
-    bill["lines"][0]["options"] = [{"id": 77, "name": "ไม่ผัก No greens", "qty": "some"}, None, "extra"]
-
-
-# --- members ---------------------------------------------------------------
-
-
-def numeric_rank(member: RawRecord) -> None:
-    member["rank"] = 2
-
-
-def quoted_rank_level(member: RawRecord) -> None:
-    member["rankLevel"] = "1"
-
-
-def unreadable_rank_level(member: RawRecord) -> None:
-    member["rankLevel"] = ""
-
-
-def impossible_rank_level(member: RawRecord) -> None:
-    member["rankLevel"] = -1
-
-
-def unreadable_sign_up(member: RawRecord) -> None:
-    member["createdAt"] = "2569-13-45"
-
-
-def quoted_points(member: RawRecord) -> None:
-    member["points"] = "1,250.00"
-
-
-def points_with_noise(member: RawRecord) -> None:
-    member["points"] = [{"amount": 0.1 + 0.2}, {"amount": NAN_MARK}, {"amount": "12.50", "expireAt": ""}]
-
-
-def empty_contact(member: RawRecord) -> None:
-    member["tel"] = ""
-    member["email"] = "   "
-
-
-def personal_fields(member: RawRecord) -> None:
-    member["name"] = "Invented Member สมาชิกสมมุติ"
-    member["birthday"] = "1900-01-01"
-    member["staffNotes"] = "invented"
-
-
 def visits_of_all_kinds(member: RawRecord) -> None:
     member["visits"] = [*member["visits"], None, "", "someday", {"at": ""}]
 
@@ -277,10 +145,10 @@ def visits_of_all_kinds(member: RawRecord) -> None:
 HABITS: dict[str, tuple[Habit, ...]] = {
     "bill": (
         quoted_money,
-        empty_strings,
+        _with(taxNumber="", cashier="", amounts={"deliveryFee": ""}),
         empty_change,
         unreadable_change,
-        quantity_not_a_number,
+        _with(lines={"qty": NAN_MARK}),
         missing_quantity,
         quoted_quantity,
         unreadable_time,
@@ -288,20 +156,30 @@ HABITS: dict[str, tuple[Habit, ...]] = {
         quoted_time,
         binary_noise,
         flags_in_words,
-        customer_on_the_bill,
-        unknown_fields,
-        options_without_sense,
+        # Personal data, which must never be stored. The person is fictitious.
+        _with(
+            customer={"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"},
+            deliveryAddress="0 Nowhere Road ถนนสมมุติ",
+            note="for Invented Customer",
+        ),
+        # Unknown fields.
+        _with(
+            accounting={"status": "synced", "batch": 17},
+            shift={"manager": "Invented Manager", "opened": None},
+            lines={"cost": 12.5},
+        ),
+        _with(lines={"options": [{"id": 77, "name": "ไม่ผัก No greens", "qty": "some"}, None, "extra"]}),
     ),
     "member": (
-        numeric_rank,
-        quoted_rank_level,
-        unreadable_rank_level,
-        impossible_rank_level,
-        unreadable_sign_up,
-        quoted_points,
-        points_with_noise,
-        empty_contact,
-        personal_fields,
+        _with(rank=2),
+        _with(rankLevel="1"),
+        _with(rankLevel=""),
+        _with(rankLevel=-1),
+        _with(createdAt="2569-13-45"),
+        _with(points="1,250.00"),
+        _with(points=[{"amount": 0.1 + 0.2}, {"amount": NAN_MARK}, {"amount": "12.50", "expireAt": ""}]),
+        _with(tel="", email="   "),
+        _with(name="Invented Member สมาชิกสมมุติ", birthday="1900-01-01", staffNotes="invented"),
         visits_of_all_kinds,
     ),
 }

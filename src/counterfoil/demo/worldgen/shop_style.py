@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, tzinfo
-from random import Random
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -10,7 +9,7 @@ from msgspec import Struct
 from counterfoil.demo.worldgen.group import BasePlan, Group, ShopPlan
 from counterfoil.demo.worldgen.menu import Menu, Package, menu_of
 from counterfoil.demo.worldgen.plan import WorldPlan, opaque, stream
-from counterfoil.demo.worldgen.records import BaseRecord, ShopRecord, TierEntry
+from counterfoil.demo.worldgen.records import RawRecord, without_none
 from counterfoil.domain.calendar import NOON, THAI_TIME, compact, iso, iso_utc, to_ms, zone_named
 from counterfoil.domain.clean_bills import SourceLabel
 
@@ -86,36 +85,41 @@ def shop_style(plan: WorldPlan, group: Group, shop: ShopPlan) -> ShopStyle:
         channels=channels,
         occasions=_occasions(shop, menu, channels),
         tables=tuple(_table(shop, number) for number in range(habits.randrange(8, 25))),
-        tills=tuple(_till(shop, number) for number in range(1 + shop.number % 3)),
+        tills=tuple(
+            (opaque(shop.id, "device", number), opaque(shop.id, "station", number))
+            for number in range(1 + shop.number % 3)
+        ),
         cashiers=tuple(habits.sample(CASHIERS, 4)),
         rules=_money_rules(shop, base),
-        popularity=_popularity(shop, habits),
+        popularity=habits.uniform(0.6, 1.5) * (1.4 if shop.cuisine == "cafe" else 1.0),
     )
 
 
-def shop_record(shop_style: ShopStyle) -> ShopRecord:
-    shop = shop_style.shop
-    return ShopRecord(
+def shop_record(style: ShopStyle) -> RawRecord:
+    shop = style.shop
+    return without_none(
+        kind="shop",
         id=shop.id,
         name=shop.name,
-        franchise_id=shop.franchise_id,
-        provider_id=shop.provider_id,
+        franchiseId=shop.franchise_id,
+        providerId=shop.provider_id,
         timezone=shop.timezone,
-        closing_time=shop.closing_time,
-        channels=shop_style.channels,
-        categories=shop_style.menu.categories,
+        closingTime=shop.closing_time,
+        channels=style.channels,
+        categories=style.menu.categories,
     )
 
 
-def base_record(base: BasePlan) -> BaseRecord:
-    return BaseRecord(
-        id=base.id,
-        tiers=[TierEntry(code=code, name=name) for code, name in base.style.tiers],
-        auto_tiers=base.style.auto_tiers,
-        credit_enabled=base.style.credit_enabled,
-        messaging_channel=base.channel,
-        older_messaging_channels=list(base.older_channels),
-    )
+def base_record(base: BasePlan) -> RawRecord:
+    return {
+        "kind": "base",
+        "id": base.id,
+        "tiers": [{"code": code, "name": name} for code, name in base.style.tiers],
+        "autoTiers": base.style.auto_tiers,
+        "creditEnabled": base.style.credit_enabled,
+        "messagingChannel": base.channel,
+        "olderMessagingChannels": base.older_channels,
+    }
 
 
 def _channels(shop: ShopPlan) -> list[SourceLabel]:
@@ -143,10 +147,6 @@ def _table(shop: ShopPlan, number: int) -> SourceLabel:
     return SourceLabel(id=opaque(shop.id, "table", number), name=f"{room}{number + 1}")
 
 
-def _till(shop: ShopPlan, number: int) -> tuple[str, str]:
-    return opaque(shop.id, "device", number), opaque(shop.id, "station", number)
-
-
 def _money_rules(shop: ShopPlan, base: BasePlan | None) -> MoneyRules:
     number = shop.number
     return MoneyRules(
@@ -159,10 +159,6 @@ def _money_rules(shop: ShopPlan, base: BasePlan | None) -> MoneyRules:
         takes_tips=shop.cuisine != "cafe",
         store_credit=base is not None and base.style.credit_enabled,
     )
-
-
-def _popularity(shop: ShopPlan, habits: Random) -> float:
-    return habits.uniform(0.6, 1.5) * (1.4 if shop.cuisine == "cafe" else 1.0)
 
 
 def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
