@@ -1,4 +1,4 @@
-"""The settings, each with its help text.
+"""The settings. `settings.json` declares each of them with its default, its help text, and its range or choices.
 
 Values come from flags, then the environment (`COUNTERFOIL_*`), then a TOML
 file, then the defaults. Secrets are printed as `***`.
@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields, replace
 
-from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_ip_address, would_conflict
 from counterfoil.machine.files import read_or_create_secret
@@ -47,184 +45,9 @@ class Setting(Struct, frozen=True):
         return f"COUNTERFOIL_{self.name.upper()}"
 
 
-def declared(default: str | int, text: str, **more: Any) -> Any:
-    """Return the declaration of a setting, which stands where a struct has a default. `resolve` sets every field."""
-    return Setting("", default, text, **more)
-
-
-_LIMITS = ConnectionLimits()
-MAX_WORKERS = 256
-PORTS = (0, 65_535)
-
-
-class Settings(Struct, frozen=True, kw_only=True):
-    """The validated settings. If the store is a database, `database` is its address and `store` is a local folder."""
-
-    database: str
-    store: Path = declared(
-        "counterfoil-data",
-        "Folder of the embedded store (commands such as `init` and `load` create it with mode 0700), "
-        "postgresql://... for a PostgreSQL server, or postgresql://user@a:5432,b:5432/db for a primary and its "
-        "replicas.",
-    )
-    store_file: str = declared(
-        "",
-        "File that contains the value of store, for example an address with a password. If it is not empty, the "
-        "variable COUNTERFOIL_STORE is not used.",
-    )
-    meter: str = declared(
-        "",
-        "Address of a shared meter on Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://; for TLS, "
-        "use rediss instead of redis. If empty, the store counts requests.",
-    )
-    replica_lag_ms: int = declared(
-        5_000,
-        "Maximum replica lag, in milliseconds. A replica that lags further behind is not used for reads until it "
-        "catches up.",
-        range=(1_000, 86_400_000),
-    )
-    pool_size: int = declared(
-        _LIMITS.pool_size,
-        "Maximum number of PostgreSQL connections per worker and server; a worker never uses more than 32 at once.",
-        range=(1, 100),
-    )
-    pool_wait_ms: int = declared(
-        _LIMITS.pool_wait_ms,
-        "How long a request waits for a free PostgreSQL connection before it fails, in milliseconds.",
-        range=(10, 60_000),
-    )
-    connect_timeout_ms: int = declared(
-        _LIMITS.connect_timeout_ms,
-        "How long a worker waits for a new PostgreSQL connection, in milliseconds.",
-        range=(100, 60_000),
-    )
-    statement_timeout_ms: int = declared(
-        _LIMITS.statement_timeout_ms,
-        "How long an SQL statement of a request may run before PostgreSQL cancels it, in milliseconds.",
-        range=(100, 60_000),
-    )
-    secret: str = declared(
-        "",
-        "Deployment secret that member tokens are derived from, at least 32 bytes of text. If empty, it is read "
-        "from secret_file.",
-        is_secret=True,
-    )
-    secret_file: Path = declared(
-        "",
-        "File with the deployment secret. It is created with mode 0600 when it is first needed. If empty, the "
-        "file is `secret` in the store's folder (with PostgreSQL, in counterfoil-data).",
-    )
-    host: str = declared("127.0.0.1", "Address the API listens on.")
-    port: int = declared(8000, "Port the API listens on.", range=PORTS)
-    workers: int = declared(1, "Number of worker processes; one per core is recommended.", range=(1, MAX_WORKERS))
-    prefix: str = declared("/ext", "Path prefix before /v1; may be empty.")
-    api_url: str = declared(
-        "",
-        "Base URL of the API for integrators, such as https://api.example.com/ext/v1. The console shows it with a "
-        "new key. If empty, the console shows a placeholder.",
-    )
-    reference: str = declared(
-        "off",
-        "Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or off.",
-        choices=("on", "off"),
-    )
-    admin_host: str = declared(
-        "127.0.0.1",
-        "Address the admin listener (/live, /ready, /metrics) listens on. Do not expose it to the internet.",
-    )
-    admin_names: str = declared(
-        "",
-        "Comma-separated host names that clients use to reach the admin listener, such as the node's DNS name. "
-        "Loopback names and admin_host itself need not be listed.",
-    )
-    admin_port: int = declared(8001, "Port of the admin listener; 0 turns it off.", range=PORTS)
-    console_host: str = declared(
-        "127.0.0.1",
-        "Address the operator's console (`counterfoil console`) listens on. Do not expose it to the internet.",
-    )
-    console_port: int = declared(8002, "Port of the operator's console.", range=PORTS)
-    console_names: str = declared(
-        "",
-        "Comma-separated host names that browsers use to reach the console, for example the host name of a proxy. "
-        "The console's own name and a console_host that is not a loopback address need not be listed.",
-    )
-    console_proxy: str = declared(
-        "",
-        "IP address of a proxy that signs operators in to the console. Requires console_proxy_header.",
-    )
-    console_proxy_header: str = declared(
-        "",
-        "Header in which the proxy (console_proxy) sends the name of the operator, such as X-Remote-User.",
-    )
-    log: str = declared("stderr", "Where the log goes: stderr, stdout or off.", choices=("stderr", "stdout", "off"))
-    log_format: str = declared(
-        "auto",
-        "Format of the log: json, text (human-readable), or auto (text on a terminal and json elsewhere).",
-        choices=("auto", "json", "text"),
-    )
-    notify_url: str = declared(
-        "",
-        "URL that gets a POST with JSON when a finding of `status` appears, gets worse or is resolved.",
-        is_secret=True,
-    )
-    notify_header: str = declared(
-        "",
-        "A header for notifications, such as Authorization: Bearer TOKEN.",
-        is_secret=True,
-    )
-    notify_template: str = declared(
-        "",
-        "JSON that is sent instead of our own, for services that require a form of their own. Its strings may contain "
-        "{text}, which is replaced by the text of the notification.",
-    )
-    notify_every_sec: int = declared(
-        60,
-        "How often the service checks itself, in seconds. It sends at most one notification per check.",
-        range=(1, 3_600),
-    )
-    heartbeat_url: str = declared(
-        "",
-        "URL that gets an empty POST after every check without a failure, so that another service can raise the alarm "
-        "when the requests stop.",
-        is_secret=True,
-    )
-    batch: int = declared(
-        500,
-        "Maximum number of source records that `load` writes per transaction.",
-        range=(1, 100_000),
-    )
-    silent_folder_min: int = declared(
-        1500,
-        "Minutes without a delivery after which a folder watched by `load --watch` counts as silent; 0 turns this off.",
-        range=(0, 10_000_000),
-    )
-    kept: str = declared(
-        "",
-        "Folder for delivered files after `load --watch` has processed them, in its folders `done` and `quarantine`. "
-        "Nobody but the user of the watcher may write to it. If empty, they are in the watched folder.",
-    )
-    converters: int = declared(
-        3,
-        "Maximum number of processes that convert bills during a large `load`. `load` starts at most one per "
-        "core, not counting its own core; 0 turns them off.",
-        range=(0, 64),
-    )
-    tick_ms: int = declared(
-        250,
-        "How often the service advances the horizon when no load is running, in milliseconds.",
-        range=(10, 60_000),
-    )
-    grace_sec: int = declared(
-        10,
-        "Seconds that a stopping service waits for requests in progress.",
-        range=(0, 86_400),
-    )
-
-
-TABLE: tuple[Setting, ...] = tuple(
-    replace(field.default, name=field.name) for field in fields(Settings) if isinstance(field.default, Setting)
-)
+TABLE = msgspec.json.decode((Path(__file__).parent / "settings.json").read_bytes(), type=tuple[Setting, ...])
 BY_NAME = {setting.name: setting for setting in TABLE}
+MAX_WORKERS = BY_NAME["workers"].range[1]
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
 # This also matches mistyped addresses, because a typo must not create a folder with a password in its name.
@@ -232,6 +55,49 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
 _API_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9-]+: ?[!-~ ]+")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The validated settings. If the store is a database, `database` is its address and `store` is a local folder."""
+
+    database: str
+    store: Path
+    store_file: str
+    meter: str
+    replica_lag_ms: int
+    pool_size: int
+    pool_wait_ms: int
+    connect_timeout_ms: int
+    statement_timeout_ms: int
+    secret: str
+    secret_file: Path
+    host: str
+    port: int
+    workers: int
+    prefix: str
+    api_url: str
+    reference: str
+    admin_host: str
+    admin_names: str
+    admin_port: int
+    console_host: str
+    console_port: int
+    console_names: str
+    console_proxy: str
+    console_proxy_header: str
+    log: str
+    log_format: str
+    notify_url: str
+    notify_header: str
+    notify_template: str
+    notify_every_sec: int
+    heartbeat_url: str
+    batch: int
+    silent_folder_min: int
+    kept: str
+    converters: int
+    tick_ms: int
+    grace_sec: int
 
 
 class SettingSource(Struct, frozen=True):

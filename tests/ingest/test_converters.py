@@ -240,10 +240,13 @@ def test_a_process_that_fails_reports_the_place_and_no_data(
     def fail(*_: object) -> None:
         raise ValueError("a secret")
 
-    monkeypatch.setattr(converters, "_answer_all", fail)
+    monkeypatch.setattr(BillConverter, "convert", fail)
     pool = ConverterPool(PSEUDONYMS, 1)
     pool.start(forks=True)
-    assert pool.processes[0].answer() is None
+    [process] = pool.processes
+    assert process.is_ready()
+    process.send([b"{}"], [])
+    assert process.answer() is None
     pool.close()
     error = capfd.readouterr().err
     assert "converter: ValueError in fail:" in error

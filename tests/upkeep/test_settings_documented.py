@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from counterfoil.settings import TABLE, Setting, Settings, load
+from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.settings import BY_NAME, TABLE, Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate.md"
 ROW = re.compile(r"^\| `([a-z_]+)` \| `(COUNTERFOIL_[A-Z_]+)` \| ([^|]*)\|", re.MULTILINE)
@@ -32,7 +33,7 @@ def test_every_setting_is_declared_with_its_help_and_a_default_that_it_allows() 
         assert not setting.choices or setting.default in setting.choices, setting.name
 
 
-def test_the_struct_of_settings_is_created_only_with_every_value() -> None:
-    """The declarations stand where a struct has its defaults, and must not become values."""
-    settings = load({}, environment={})
-    assert not [name for name in Settings.__struct_fields__ if isinstance(getattr(settings, name), Setting)]
+def test_the_limits_of_connections_have_the_defaults_of_their_settings() -> None:
+    limits = ConnectionLimits()
+    for name in ConnectionLimits.__struct_fields__:
+        assert getattr(limits, name) == BY_NAME[name].default, name

@@ -144,7 +144,6 @@ def roles(group: Group) -> list[KeyRole]:
     independent = _independent(group, has_members=True)
     without_members = _independent(group, has_members=False)
     two_bases = next((one for one in group.franchises if len(one.provider_ids) > 1), franchise)
-    default_limits = {"per_min": DEFAULT_PER_MIN, "per_day": DEFAULT_PER_DAY}
     return [
         _role("franchise", "Head office ERP", franchise),
         _role("shop", "Branch dashboard", shop),
@@ -152,7 +151,7 @@ def roles(group: Group) -> list[KeyRole]:
         _role("lookup", "Chat bot", franchise, messaging_lookup=True),
         _role("independent", "Independent shop", independent),
         _role("no members", "Shop without members", without_members),
-        _role("default limits", "Analytics warehouse", two_bases, **default_limits),
+        _role("default limits", "Analytics warehouse", two_bases, per_min=DEFAULT_PER_MIN, per_day=DEFAULT_PER_DAY),
         _role("tiny limits", "Trial account", franchise, per_min=3, per_day=20),
         _role("revoked", "Former partner", shop, revoked=True),
     ]

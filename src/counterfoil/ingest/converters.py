@@ -20,12 +20,12 @@ from functools import lru_cache
 from queue import SimpleQueue
 from socket import MSG_WAITALL, socket, socketpair
 from threading import Thread, active_count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, msgpack
+from msgspec.structs import astuple
 
 from counterfoil.domain.changes import EncodedBill, KnownFacts
-from counterfoil.domain.control_totals import Figures
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import BillConverter, ConvertedBill, ConvertedLines, converted_lines
 from counterfoil.ingest.fields import Findings
@@ -56,12 +56,13 @@ IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Matches the ID of the shop in a line with a bill, unless the ID is written with escape sequences.
 _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
-# The parts of an `EncodedBill` that the loader does not know. The first is the index of its shop's facts.
-BillParts = tuple[int, str, bool, int | None, str | None, int, bytes | None, bytes, bytes, float | None, Figures]
+# The fields of an `EncodedBill`, with the index of its shop's facts in place of the facts, which the loader has.
+BillFields = list[Any]
+_KNOWN = EncodedBill.__struct_fields__.index("known")
 # What a load counts about a bill: whether it has no items and no amounts, and its unknown and unreadable fields.
 CountedParts = tuple[bool, bool, Findings | None]
 # The bills on a message's lines, and those with something to count or to reject, by the index of their line.
-Answer = tuple[list[BillParts | None], dict[int, CountedParts | None]]
+Answer = tuple[list[BillFields | None], dict[int, CountedParts | None]]
 
 
 def free_cores() -> int:
@@ -94,23 +95,13 @@ class _Worker:
             index: (each.without_items, each.without_amounts, each.findings) if each else None
             for index, each in found.special.items()
         }
-        return [_parts(bill, indexes[bill.shop_id]) if bill else None for bill in found.bills], special
+        return [_fields(bill, indexes[bill.shop_id]) if bill else None for bill in found.bills], special
 
 
-def _parts(bill: EncodedBill, facts: int) -> BillParts:
-    return (
-        facts,
-        bill.bill_id,
-        bill.history,
-        bill.closed_at,
-        bill.trading_day,
-        bill.bill_day,
-        bill.withheld,
-        bill.body,
-        bill.digest,
-        bill.rev,
-        bill.figures,
-    )
+def _fields(bill: EncodedBill, facts: int) -> BillFields:
+    fields = list(astuple(bill))
+    fields[_KNOWN] = facts
+    return fields
 
 
 def _run(connection: socket, inherited: socket | None, secret: bytes) -> None:
@@ -130,19 +121,16 @@ def _run(connection: socket, inherited: socket | None, secret: bytes) -> None:
         os.nice(NICENESS)
     # Bills form no reference cycles, so the garbage collector is not needed.
     gc.disable()
+    worker, messages = _Worker(secret), _Messages(connection)
     try:
-        _answer_all(_Worker(secret), _Messages(connection))
+        messages.send(b"ready")
+        while message := messages.receive():
+            messages.send(pickle.dumps(worker.convert(*pickle.loads(message)), pickle.HIGHEST_PROTOCOL))  # noqa: S301
     except Exception as error:  # noqa: BLE001 - the error's message may contain data, so it is not printed
         from traceback import extract_tb  # noqa: PLC0415 - the process should start quickly
 
         where = extract_tb(error.__traceback__)[-1]
         sys.stderr.write(f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n")
-
-
-def _answer_all(worker: _Worker, messages: _Messages) -> None:
-    messages.send(b"ready")
-    while message := messages.receive():
-        messages.send(pickle.dumps(worker.convert(*pickle.loads(message)), pickle.HIGHEST_PROTOCOL))  # noqa: S301
 
 
 # --- between the processes ------------------------------------------------------------
@@ -414,34 +402,14 @@ class Converters:
 def _from_answer(
     lines: list[SourceLine],
     facts: Sequence[KnownFacts],
-    parts: list[BillParts | None],
+    answers: list[BillFields | None],
     counted: dict[int, CountedParts | None],
 ) -> ConvertedLines:
-    bills: list[EncodedBill | None] = []
-    used = set()
-    for each in parts:
-        if each is None:
-            bills.append(None)
-            continue
-        index, bill_id, history, closed_at, trading_day, bill_day, withheld, body, digest, rev, figures = each
-        known = facts[index]
-        used.add(index)
-        bills.append(
-            EncodedBill(
-                known.facts.shop_id,
-                bill_id,
-                history,
-                closed_at,
-                trading_day,
-                bill_day,
-                withheld,
-                body,
-                digest,
-                known,
-                rev,
-                figures,
-            )
-        )
+    used = {fields[_KNOWN] for fields in answers if fields}
+    for fields in answers:
+        if fields:
+            fields[_KNOWN] = facts[fields[_KNOWN]]
+    bills = [EncodedBill(*fields) if fields else None for fields in answers]
     special = {
         index: ConvertedBill(bill, *found) if found and (bill := bills[index]) else None
         for index, found in counted.items()
