@@ -42,9 +42,6 @@ from counterfoil.domain.messages import Message
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, copy_state
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__, COLUMNS=", ".join(COLUMNS), HOUR_MS=HOUR_MS)
 
 # Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
 QUERY_SEC = 5.0
@@ -276,6 +273,23 @@ def to_postgres(statement: str) -> bytes:
     return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", without_hints).encode()
 
 
+_KEYS = "SELECT body FROM keys"
+_LATEST_ENTRIES = f"""
+    SELECT {", ".join(COLUMNS)} FROM audit
+    WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+    ORDER BY at DESC, {{origin}} number DESC LIMIT :most
+"""  # noqa: S608 - names of our own columns
+_SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
+# Bills of a stale day are counted directly, because the stored total is out of date.
+_BILLS_PER_DAY = """
+    SELECT * FROM (
+        SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE
+            (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
+        END AS counted
+        FROM shops JOIN day_totals ON shop = number
+        WHERE bill_day BETWEEN :first AND :last
+    ) AS days WHERE counted > 0 ORDER BY id, bill_day
+"""
 _COLUMNS = "at, request_id, key_id, route, status, error, took_us, personal_base, personal_members, detail"
 # For each set of records, the index that contains the set and the condition that selects it. The statements name the
 # index, because SQLite might choose a different index if ANALYZE has not been run.
@@ -301,12 +315,65 @@ _CONDITIONS: Mapping[str, str] = {
 }
 _NEWEST_FIRST = "ORDER BY at DESC, {number} DESC"
 _FROM_SCANNED = "at >= :last_at AND (at > :last_at OR {number} >= :last_number)"
-_LAST_USED = SQL.LATEST_BY_KEY.format(index="requests_by_key", part="true")
-_LAST_DISCLOSED = SQL.LATEST_BY_KEY.format(index="disclosures_by_key", part="personal_base IS NOT NULL")
+_ERRORS_IN_DAYS = "SELECT key_id, day, error, count FROM daily_errors WHERE day BETWEEN :first AND :last"
+_HOURS = f"""
+    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY requests_by_key
+    WHERE key_id = :key_id AND at >= :since GROUP BY 1
+"""  # noqa: S608 - contains only a number
+_FAILED_HOURS = f"""
+    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY requests_failed
+    WHERE key_id = :key_id AND at >= :since AND error IS NOT NULL GROUP BY 1
+"""  # noqa: S608 - contains only a number
+_ERRORS = """
+    SELECT error, route, count(*), max(at) FROM requests INDEXED BY requests_failed
+    WHERE at >= :since AND error IS NOT NULL AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+    GROUP BY error, route
+"""
+# Each step of the recursion jumps to the next key in the index, so the cost depends only on the number of keys.
+_LATEST_BY_KEY = """
+    WITH RECURSIVE used (key_id) AS (
+        SELECT min(key_id) FROM requests INDEXED BY {index} WHERE {part}
+        UNION ALL
+        SELECT (SELECT min(key_id) FROM requests INDEXED BY {index} WHERE key_id > used.key_id AND {part})
+        FROM used WHERE used.key_id IS NOT NULL
+    )
+    SELECT key_id, (SELECT max(at) FROM requests INDEXED BY {index} WHERE key_id = used.key_id AND {part})
+    FROM used WHERE key_id IS NOT NULL
+"""
+_LAST_USED = _LATEST_BY_KEY.format(index="requests_by_key", part="true")
+_LAST_DISCLOSED = _LATEST_BY_KEY.format(index="disclosures_by_key", part="personal_base IS NOT NULL")
+_COPIES = """
+    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
+    WHERE {condition} ORDER BY lineage, list_name, shop_id
+"""
+_LOADS = """
+    SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file
+    FROM loads ORDER BY number DESC LIMIT :most
+"""
+_TOTALS = "SELECT totals FROM loads WHERE number = :load"
+_REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
 }
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
+_HORIZON = "SELECT at FROM horizon"
+_LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
+_INTAKE = "SELECT state FROM intake"
+_WATCHED_FOLDERS = """
+    SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM watched_folders
+    WHERE seen_at > :since ORDER BY name
+"""
+_SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
+_ALL_BILLS = "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop"
+_FIRST_BILL = "SELECT closed_at FROM bills WHERE shop = :shop AND closed_at > 0 ORDER BY bill_day, closed_at LIMIT 1"
+_LAST_BILL = """
+    SELECT closed_at FROM bills WHERE shop = :shop AND closed_at <= :now ORDER BY bill_day DESC, closed_at DESC LIMIT 1
+"""
+_BILLS_BETWEEN = """
+    SELECT count(*) FROM bills
+    WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until
+"""
 
 _key = json.Decoder(Key).decode
 
@@ -342,12 +409,12 @@ class OperatorReads(ABC):
     def keys(self) -> list[Key]:
         """Return all keys, oldest first."""
         with self._limited("keys") as ask:
-            found = [_key(body) for (body,) in ask(SQL.KEYS)]
+            found = [_key(body) for (body,) in ask(_KEYS)]
         return sorted(found, key=lambda key: (key.created_at, key.key_id))
 
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
-        statement = SQL.LATEST_ENTRIES.format(origin=self.AUDIT_ORIGIN)
+        statement = _LATEST_ENTRIES.format(origin=self.AUDIT_ORIGIN)
         with self._limited("keys") as ask:
             return [from_row(row) for row in ask(statement, most=most, key_id=key_id, since=since)]
 
@@ -378,7 +445,7 @@ class OperatorReads(ABC):
         """Return daily counts of one key or of all keys, sorted by key and day. Days without requests are left out."""
         span = {"first": as_number(first), "last": as_number(last)}
         with self._limited("usage") as ask:
-            counts, errors = self._counts(ask, **span), ask(SQL.ERRORS_IN_DAYS, **span)
+            counts, errors = self._counts(ask, **span), ask(_ERRORS_IN_DAYS, **span)
         days = {
             (key, day): DayOfKey(key_id=key, day=date_of(day), requests=count)
             for (key, day), count in counts.items()
@@ -399,14 +466,14 @@ class OperatorReads(ABC):
         """Return hourly counts of a key, oldest first, for the hours that begin at or after `since`."""
         first_hour = -(-since // HOUR_MS) * HOUR_MS
         with self._limited("usage") as ask:
-            requests = ask(SQL.HOURS, key_id=key_id, since=first_hour)
-            errors: dict[int, int] = dict(ask(SQL.FAILED_HOURS, key_id=key_id, since=first_hour))
+            requests = ask(_HOURS, key_id=key_id, since=first_hour)
+            errors: dict[int, int] = dict(ask(_FAILED_HOURS, key_id=key_id, since=first_hour))
         return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in sorted(requests)]
 
     def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
         """Return the errors of admitted requests since an instant, most frequent first."""
         with self._limited("usage") as ask:
-            found = [ErrorGroup(*row) for row in ask(SQL.ERRORS, since=since, key_id=key_id)]
+            found = [ErrorGroup(*row) for row in ask(_ERRORS, since=since, key_id=key_id)]
         return sorted(found, key=lambda group: (-group.count, group.error, group.route))
 
     def last_used(self) -> dict[str, int]:
@@ -435,7 +502,7 @@ class OperatorReads(ABC):
     def _copies(self, condition: str, **values: str) -> dict[str, list[CopyState]]:
         found: dict[str, list[CopyState]] = {}
         with self._limited("usage") as ask:
-            for owner, list_name, shop_id, *progress in ask(SQL.COPIES.format(condition=condition), **values):
+            for owner, list_name, shop_id, *progress in ask(_COPIES.format(condition=condition), **values):
                 found.setdefault(owner, []).append(copy_state(list_name, shop_id, ReadProgress(*progress)))
         return found
 
@@ -451,7 +518,7 @@ class OperatorReads(ABC):
     def shop_names(self) -> list[ShopName]:
         """Return the loaded shops, sorted by name and ID."""
         with self._limited("books") as ask:
-            found = [json.decode(body, type=ShopName) for (body,) in ask(SQL.SHOP_BODIES)]
+            found = [json.decode(body, type=ShopName) for (body,) in ask(_SHOP_BODIES)]
         return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
@@ -462,30 +529,30 @@ class OperatorReads(ABC):
         with self._opened("books") as ask:
             return in_order(
                 activity(facts, body, _BillsOfShop(ask, number), now_ms, count_all=count_all)
-                for number, facts, body in ask(SQL.SHOPS)
+                for number, facts, body in ask(_SHOPS)
             )
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
         with self._limited("books") as ask:
-            rows = ask(SQL.BILLS_PER_DAY, first=as_number(first), last=as_number(last))
+            rows = ask(_BILLS_PER_DAY, first=as_number(first), last=as_number(last))
         return [BillsOfDay(shop_id, date_of(day), count) for shop_id, day, count in rows]
 
     def facts(self, shop_id: str) -> KnownFacts | None:
         """Return the facts of a shop, or None if it was not loaded."""
         with self._opened("books") as ask:
-            row = next(iter(ask(SQL.FACTS, id=shop_id)), None)
+            row = next(iter(ask(_FACTS, id=shop_id)), None)
         return known_facts(*row) if row else None
 
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers the last 100 loads."""
         with self._limited("books") as ask:
-            return [_load_row(row) for row in ask(SQL.LOADS, most=limit)]
+            return [_load_row(row) for row in ask(_LOADS, most=limit)]
 
     def rejects(self, load: int, limit: int) -> list[RejectedLine]:
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
         with self._limited("books") as ask:
-            rows = ask(SQL.REJECTS, load=load, most=limit)
+            rows = ask(_REJECTS, load=load, most=limit)
         return [
             RejectedLine(source, line, reason, json.decode(fields, type=list[str]))
             for source, line, reason, fields in rows
@@ -494,7 +561,7 @@ class OperatorReads(ABC):
     def totals(self, load: int) -> TotalsReport | None:
         """Return the control totals of a load, or None if it has not ended or ended with an error."""
         with self._limited("books") as ask:
-            rows = ask(SQL.TOTALS, load=load)
+            rows = ask(_TOTALS, load=load)
         return json.decode(rows[0][0], type=TotalsReport) if rows and rows[0][0] else None
 
     def knows(self, scope: Scope) -> bool:
@@ -503,21 +570,21 @@ class OperatorReads(ABC):
 
     def horizon(self) -> int | None:
         """Return the horizon, or None if the store cannot be read."""
-        row = self._row(SQL.HORIZON)
+        row = self._row(_HORIZON)
         return row[0] if row else None
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
-        row = self._row(SQL.LATEST_LOAD)
+        row = self._row(_LATEST_LOAD)
         return latest_load(row, now_ms) if row else None
 
     def intake(self) -> Intake:
         """Return the stored intake, which includes the active alarms."""
-        row = self._row(SQL.INTAKE)
+        row = self._row(_INTAKE)
         return json.decode(row[0], type=Intake) if row else Intake()
 
     def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
         """Return the folders that were watched in the last 30 days, or an empty list if the store cannot be read."""
-        found = self._rows(SQL.WATCHED_FOLDERS, since=now_ms - FORGET_FOLDER_MS)
+        found = self._rows(_WATCHED_FOLDERS, since=now_ms - FORGET_FOLDER_MS)
         return [
             WatchedFolder(name, seen_at, delivered_at, files, quarantined, bool(stopped))
             for name, seen_at, delivered_at, files, quarantined, stopped in found
@@ -580,16 +647,16 @@ class _BillsOfShop:
         self._number = number
 
     def total(self) -> int:
-        return self._value(SQL.ALL_BILLS) or 0
+        return self._value(_ALL_BILLS) or 0
 
     def first_bill_at(self) -> int | None:
-        return self._value(SQL.FIRST_BILL)
+        return self._value(_FIRST_BILL)
 
     def last_bill_at(self, now_ms: int) -> int | None:
-        return self._value(SQL.LAST_BILL, now=now_ms)
+        return self._value(_LAST_BILL, now=now_ms)
 
     def between(self, span: ClosedBetween) -> int:
-        return self._value(SQL.BILLS_BETWEEN, **asdict(span)) or 0
+        return self._value(_BILLS_BETWEEN, **asdict(span)) or 0
 
     def _value(self, statement: str, **values: object) -> int | None:
         rows = self._ask(statement, shop=self._number, **values)

@@ -26,18 +26,23 @@ from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.ports import Clock, DescribeChange, KeyRotation, RotateKey, StoredKey, StoreMismatch
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__)
 
 # --- the audit log ------------------------------------------------------------------
+
+# Entries are numbered under this lock, so that no number is used twice.
+_LOCK_AUDIT = "SELECT pg_advisory_xact_lock(hashtext('counterfoil audit'))"
+_APPEND = """
+    INSERT INTO audit (origin, number, at, act, actor, via, host, key_id, changes, detail)
+    SELECT 'postgresql', coalesce(max(number), 0) + 1, %s, %s, %s, %s, %s, %s, %s, %s
+    FROM audit WHERE origin = 'postgresql'
+"""
 
 
 def append(connection: Connection, entries: Iterable[AuditEntry]) -> None:
     """Write entries within the open transaction."""
-    connection.execute(SQL.LOCK_AUDIT)
+    connection.execute(_LOCK_AUDIT)
     for entry in entries:
-        connection.execute(SQL.APPEND, to_row(entry))
+        connection.execute(_APPEND, to_row(entry))
 
 
 class PostgresAudit:
@@ -56,13 +61,20 @@ class PostgresAudit:
 
 # --- keys ---------------------------------------------------------------------------
 
+_ALL = "SELECT body FROM keys"
+_FIND = "SELECT body FROM keys WHERE key_id = %s"
+_LOCK_KEY = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
+_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
+_CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
+# Running services read all keys again when the generation changes.
+NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
 
 _key = json.Decoder(Key).decode
 
 
 def all_keys(connection: Connection) -> list[Key]:
     """Return all keys, oldest first."""
-    keys = [_key(body) for (body,) in connection.execute(SQL.ALL)]
+    keys = [_key(body) for (body,) in connection.execute(_ALL)]
     return sorted(keys, key=lambda key: (key.created_at, key.key_id))
 
 
@@ -78,8 +90,8 @@ class PostgresKeyStore:
     def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
         with translated(), self._connection().transaction():
             fingerprint_of(self._connection())
-            self._connection().execute(SQL.ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
-            self._connection().execute(SQL.NEXT_GENERATION)
+            self._connection().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
+            self._connection().execute(NEXT_GENERATION)
             append(self._connection(), entries)
 
     def all(self) -> list[Key]:
@@ -88,19 +100,19 @@ class PostgresKeyStore:
 
     def find(self, key_id: str) -> Key | None:
         with translated():
-            row = self._connection().execute(SQL.FIND, (key_id,)).fetchone()
+            row = self._connection().execute(_FIND, (key_id,)).fetchone()
         return _key(row[0]) if row else None
 
     def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         with translated(), self._connection().transaction():
             fingerprint_of(self._connection())
-            row = self._connection().execute(SQL.LOCK_KEY, (key_id,)).fetchone()
+            row = self._connection().execute(_LOCK_KEY, (key_id,)).fetchone()
             if not row:
                 return None
             before = _key(row[0])
             changed = change(before)
-            self._connection().execute(SQL.CHANGE, (json.encode(changed), key_id))
-            self._connection().execute(SQL.NEXT_GENERATION)
+            self._connection().execute(_CHANGE, (json.encode(changed), key_id))
+            self._connection().execute(NEXT_GENERATION)
             entry = describe(before, changed)
             append(self._connection(), [entry] if entry else [])
             return changed
@@ -110,14 +122,14 @@ class PostgresKeyStore:
             connection = self._connection()
             fingerprint_of(connection)
             # A second rotation of this key waits for the lock until the first commits, so it sees the new successor.
-            row = connection.execute(SQL.LOCK_KEY, (key_id,)).fetchone()
+            row = connection.execute(_LOCK_KEY, (key_id,)).fetchone()
             if not row:
                 return None
             rotation = rotate(_key(row[0]), successors_of(all_keys(connection), key_id))
             successor = rotation.successor
-            connection.execute(SQL.CHANGE, (json.encode(rotation.old), key_id))
-            connection.execute(SQL.ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
-            connection.execute(SQL.NEXT_GENERATION)
+            connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
+            connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
+            connection.execute(NEXT_GENERATION)
             append(connection, rotation.entries)
             return rotation
 
@@ -125,6 +137,32 @@ class PostgresKeyStore:
 # --- expired data -------------------------------------------------------------------
 
 PRUNE_ROWS = 5_000
+
+_PRUNE_MONTHS = "SELECT drop_request_months(%s)"
+_PRUNE_REQUESTS = """
+    WITH old AS (SELECT tableoid, ctid FROM requests WHERE at < %s LIMIT %s)
+    DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
+"""
+_PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
+_PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < %s"
+_PRUNE_PASSES = "DELETE FROM passes WHERE greatest(ended_at, continued_at) < %s"
+# Deletes the rows of keys that have not been used for 400 days. Each row holds the count of the key's last active day.
+_PRUNE_METERS = """
+    DELETE FROM meters WHERE day < %s
+        AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
+    RETURNING key_id
+"""
+_PRUNE_ADMISSIONS = "DELETE FROM admissions WHERE key_id = ANY(%s)"
+# The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
+# cursors may expire too early, but their rows are not deleted right away.
+_DELETE_CURSORS = """
+    DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
+"""
+_EXPIRE_CURSORS = """
+    UPDATE cursors SET expired = true, ends_at = %s
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND NOT expired LIMIT %s))
+        AND NOT expired AND ends_at <= %s
+"""
 
 
 class PostgresUsageAdmin:
@@ -156,15 +194,15 @@ class PostgresUsageAdmin:
         cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with checked_connection(self._url) as connection:
-            (records,) = connection.execute(SQL.PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
-            records += _in_batches(connection, SQL.PRUNE_REQUESTS, (cutoff, PRUNE_ROWS))
-            totals = connection.execute(SQL.PRUNE_TOTALS, (oldest,)).rowcount
-            connection.execute(SQL.PRUNE_ERRORS, (oldest,))
-            connection.execute(SQL.PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
+            (records,) = connection.execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
+            records += _in_batches(connection, _PRUNE_REQUESTS, (cutoff, PRUNE_ROWS))
+            totals = connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            connection.execute(_PRUNE_ERRORS, (oldest,))
+            connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
             with connection.transaction():
                 meter_us = self._meter_us() if self._meter_us else None
-                inactive = [key_id for (key_id,) in connection.execute(SQL.PRUNE_METERS, (oldest, meter_us))]
-                connection.execute(SQL.PRUNE_ADMISSIONS, (inactive,))
+                inactive = [key_id for (key_id,) in connection.execute(_PRUNE_METERS, (oldest, meter_us))]
+                connection.execute(_PRUNE_ADMISSIONS, (inactive,))
         return records, totals
 
 
@@ -182,8 +220,8 @@ class PostgresCursorAdmin:
         """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
         with checked_connection(self._url) as connection:
-            _in_batches(connection, SQL.DELETE_CURSORS, (now, PRUNE_ROWS))
-            return _in_batches(connection, SQL.EXPIRE_CURSORS, (now + RESERVED_MS, now, PRUNE_ROWS, now))
+            _in_batches(connection, _DELETE_CURSORS, (now, PRUNE_ROWS))
+            return _in_batches(connection, _EXPIRE_CURSORS, (now + RESERVED_MS, now, PRUNE_ROWS, now))
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
@@ -199,6 +237,8 @@ def _in_batches(connection: Connection, statement: str, values: tuple[int, ...])
 # --- migrating the schema, and creating the three roles ---------------------
 
 ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
+
+_ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
@@ -246,7 +286,7 @@ def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = No
     roles: list[str] = list(ROLES)
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:
-            if not connection.execute(SQL.ROLE, (role,)).fetchone():
+            if not connection.execute(_ROLE, (role,)).fetchone():
                 connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
         connection.execute(_roles_script())
         if describe:
@@ -255,7 +295,7 @@ def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = No
 
 
 def _has_roles(connection: Connection) -> bool:
-    return all(connection.execute(SQL.ROLE, (role,)).fetchone() for role in ROLES)
+    return all(connection.execute(_ROLE, (role,)).fetchone() for role in ROLES)
 
 
 def _roles_script() -> bytes:

@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from itertools import starmap
 from typing import Any
 
-from counterfoil.backends.postgres import ledger
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
     Connection,
@@ -19,19 +18,52 @@ from counterfoil.backends.postgres.admin_connections import (
     connect,
     translated,
 )
-from counterfoil.backends.postgres.ledger import PostgresLedger, all_rows, asked_rows, only
+from counterfoil.backends.postgres.ledger import (
+    ADD_ACCOUNTS,
+    BASES,
+    CLOCK,
+    LAST_SHOP,
+    MEMBERS,
+    PUT_BILLS,
+    PUT_MEMBERS,
+    REMOVALS,
+    SHOPS,
+    PostgresLedger,
+    all_rows,
+    asked_rows,
+    only,
+)
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__, CLOCK=ledger.SQL.CLOCK)
 
 # Maps each distributed table to its distribution column. Tables with the same column are co-located.
 DISTRIBUTED = {"bills": "shop", "members": "provider_id", "accounts": "provider_id"}
+
+# `taken` is the highest stamp that any writer has taken; `writer` is the Citus global PID of that writer's session.
+_ADD_WRITER = """
+    ALTER TABLE horizon ADD COLUMN taken bigint NOT NULL DEFAULT 0, ADD COLUMN writer bigint NOT NULL DEFAULT 0
+"""
+_DISTRIBUTE = "SELECT create_distributed_table(%s, %s, colocate_with => %s)"
+_HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+_WORKERS = "SELECT count(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
+_PLACEMENTS = """
+    SELECT coalesce(max(copies), 1) FROM (
+        SELECT count(*) AS copies FROM citus_shards WHERE table_name = ANY(%s::regclass[]) GROUP BY shardid
+    ) AS placed
+"""
+_OTHER_SESSIONS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'counterfoil' AND pid <> pg_backend_pid()
+"""
+_UNCOMMITTED = """
+    SELECT coalesce(sum(CASE WHEN success THEN result::integer ELSE 1 END), 0) FROM run_command_on_all_nodes(
+        'SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE ''citus%%'''
+    )
+"""
 
 
 def is_distributed(connection: Connection) -> bool:
@@ -48,7 +80,7 @@ def distribute(url: str) -> list[str]:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
             if is_distributed(connection):
                 return []
-            connection.execute(SQL.ADD_WRITER)
+            connection.execute(_ADD_WRITER)
             # `horizon` is locked from here on, so a ledger that connects later waits and then sees the new layout.
             _require_no_other_sessions(connection)
             _distribute(connection)
@@ -59,9 +91,9 @@ def distribute(url: str) -> list[str]:
 def _distribute(connection: Connection) -> None:
     first: dict[str, str] = {}
     for table, column in DISTRIBUTED.items():
-        connection.execute(SQL.DISTRIBUTE, (table, column, first.setdefault(column, "none")))
+        connection.execute(_DISTRIBUTE, (table, column, first.setdefault(column, "none")))
         first[column] = table
-    if _value(connection, SQL.PLACEMENTS, list(DISTRIBUTED)) > 1:
+    if _value(connection, _PLACEMENTS, list(DISTRIBUTED)) > 1:
         raise StoreMismatch(
             "citus.shard_replication_factor is greater than 1, so Citus would commit every write in two phases. "
             "Set it to 1 and use streaming replication for each worker."
@@ -69,12 +101,12 @@ def _distribute(connection: Connection) -> None:
 
 
 def _require_citus(connection: Connection) -> None:
-    if not _value(connection, SQL.HAS_CITUS):
+    if not _value(connection, _HAS_CITUS):
         raise StoreMismatch(
             "this database does not have Citus. Run `CREATE EXTENSION citus` in it on every node, "
             "add the workers with `citus_add_node`, then run `counterfoil migrate --distribute` again."
         )
-    if not _value(connection, SQL.WORKERS):
+    if not _value(connection, _WORKERS):
         raise StoreMismatch("the Citus cluster has no workers. Add one with `SELECT citus_add_node(host, port)`.")
     _require_no_other_sessions(connection)
 
@@ -94,7 +126,7 @@ def _other_sessions(connection: Connection) -> int:
     for _ in range(20):
         # Within a transaction, PostgreSQL would otherwise return the same sessions each time.
         connection.execute("SELECT pg_stat_clear_snapshot()")
-        others = int(_value(connection, SQL.OTHER_SESSIONS))
+        others = int(_value(connection, _OTHER_SESSIONS))
         if not others:
             return 0
         connection.execute("SELECT pg_sleep(0.1)")
@@ -107,7 +139,7 @@ def _require_committed(connection: Connection) -> None:
     Distributing a table commits in two phases, and its rows are invisible until
     every node has committed.
     """
-    if _value(connection, SQL.UNCOMMITTED):
+    if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
             "the tables are distributed, but not every node has committed yet. Start services only when "
             "`SELECT gid FROM pg_prepared_xacts` returns no rows on any node, which normally takes less than a minute."
@@ -140,12 +172,54 @@ SESSION_LEFT = Message(
 # Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
 
+# Only one writer at a time holds this lock. It belongs to the session, so it is released at the latest when the session
+# ends.
+_LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 
+_NOW = f"SELECT {CLOCK}"
+_TAKE = f"""
+    UPDATE horizon SET taken = greatest(coalesce(%(now)s::bigint, {CLOCK}), at + 1), writer = citus_backend_gpid()
+    WHERE taken <= at RETURNING taken, coalesce(%(now)s::bigint, {CLOCK})
+"""  # noqa: S608 - contains only constants
+_PUBLISH = "UPDATE horizon SET at = taken WHERE taken > at"
+_ADVANCE = f"""
+    UPDATE horizon
+    SET at = greatest(at, least(coalesce(%s::bigint, {CLOCK}), CASE WHEN taken > at THEN taken - 1 END))
+    RETURNING at, taken > at
+"""  # noqa: S608 - contains only constants
+_UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
+_PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
+
+# Terminates the remaining sessions of a dead writer on all nodes, and waits up to 3 seconds for each of them to end.
+# Returns whether none is left.
+_WRITER_IS_GONE = """
+    SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
+        'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
+         WHERE application_name = ''citus_internal gpid=%%s''', %s::bigint
+    ))
+"""
+
+_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM bills WHERE shop = %s AND id = ANY(%s)"
+_BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
 _BILL = (
     "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
 )
+_REMOVE_BILLS = "DELETE FROM bills WHERE shop = %s AND id = ANY(%s)"
+_SETTLE_BILLS = """
+    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
+    FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[]) AS asked (id, trading_day, rev, withheld)
+    WHERE bills.shop = %s AND bills.id = asked.id
+"""
+_SETTLE_FACTS = """
+    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+    FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bytea[]) AS asked (id, version, trading_day, withheld)
+    WHERE bills.shop = %s AND bills.id = asked.id
+"""
 _MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
+_REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"
 _ACCOUNT = "(%s, %s, %s::integer, %s, %s::bigint, %s)"
+_REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(%s)"
 
 
 def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> PostgresLedger:
@@ -166,17 +240,17 @@ class DistributedLedger(PostgresLedger):
             if unpublished:
                 # If a stamp is still unpublished once we hold the lock, its writer has died: a live writer publishes
                 # its stamp before it releases the lock.
-                connection.execute(SQL.LOCK)
+                connection.execute(_LOCK)
                 try:
                     self._publish_abandoned(connection)
                     horizon, _ = self._advance(connection)
                 finally:
-                    connection.execute(SQL.UNLOCK)
+                    connection.execute(_UNLOCK)
         return horizon
 
     def _advance(self, connection: Connection) -> tuple[int, bool]:
         """Move the horizon as far as is safe. Return it, and whether a higher stamp is still unpublished."""
-        horizon, unpublished = only(connection.execute(SQL.ADVANCE, (self._now_ms() if self._now_ms else None,)))
+        horizon, unpublished = only(connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)))
         return horizon, unpublished
 
     @contextmanager
@@ -185,11 +259,11 @@ class DistributedLedger(PostgresLedger):
         with translated():
             connection = self._line()
             try:
-                connection.execute(SQL.LOCK)
+                connection.execute(_LOCK)
                 self._publish_abandoned(connection)
                 yield
-                connection.execute(SQL.PUBLISH)
-                connection.execute(SQL.UNLOCK)
+                connection.execute(_PUBLISH)
+                connection.execute(_UNLOCK)
             except BaseException:
                 # The outcome of the last statement may be unknown. Closing the session releases the lock, and the next
                 # writer makes sure that this session has ended on every node.
@@ -202,24 +276,24 @@ class DistributedLedger(PostgresLedger):
         The rows that it had written become visible. Loading the same delivery
         again writes the rest of the batch.
         """
-        found = connection.execute(SQL.UNPUBLISHED).fetchone()
+        found = connection.execute(_UNPUBLISHED).fetchone()
         if not found:
             return
         stamp, writer = found
-        (ended,) = only(connection.execute(SQL.WRITER_IS_GONE, (writer,)))
+        (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
             raise StoreUnavailable(SESSION_LEFT)
-        connection.execute(SQL.PUBLISH_ABANDONED, (stamp,))
+        connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
     # --- methods that need the write lock ------------------------------------------
 
     def _begin(self) -> int:
         """Return the current time. `_writing` already holds the lock."""
-        return self._now_ms() if self._now_ms else int(only(self._line().execute(SQL.NOW))[0])
+        return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
         """Reserve a stamp; return it and the current time. The ticker keeps the horizon below a reserved stamp."""
-        stamp, now = only(self._line().execute(SQL.TAKE, {"now": self._now_ms() if self._now_ms else None}))
+        stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 
     def _publish(self, stamp: int) -> None:
@@ -228,14 +302,14 @@ class DistributedLedger(PostgresLedger):
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()
         stamp, now = self._take_stamp()
-        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, ledger.SQL.SHOPS, needed.shops))))
-        removals = asked_rows(connection, ledger.SQL.REMOVALS, *columns(needed.removals)) if needed.removals else None
+        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, SHOPS, needed.shops))))
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
         batch = Batch(
             stamp,
-            only(connection.execute(ledger.SQL.LAST_SHOP))[0] if needed.new_shops else 0,
+            only(connection.execute(LAST_SHOP))[0] if needed.new_shops else 0,
             shops,
             self._known_bills(needed, shops),
-            starmap(BaseRow, all_rows(asked_rows(connection, ledger.SQL.BASES, needed.bases))),
+            starmap(BaseRow, all_rows(asked_rows(connection, BASES, needed.bases))),
             self._known_members(needed),
             {row[:3]: row[3] for row in all_rows(removals)},
         )
@@ -246,14 +320,14 @@ class DistributedLedger(PostgresLedger):
         for shop in shops:
             ids = [bill_id for shop_id, bill_id in needed.bills if shop_id == shop.shop_id]
             if ids:
-                found = self._line().execute(SQL.BILLS, (shop.number, ids), binary=True)
+                found = self._line().execute(_BILLS, (shop.number, ids), binary=True)
                 yield from starmap(BillRow, all_rows(found))
 
     def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[tuple[int, str, bytes]]:
         return [
             row
             for shop, of_shop in _grouped(keys)
-            for row in self._line().execute(SQL.BODIES, (shop, [bill_id for _, bill_id in of_shop]), binary=True)
+            for row in self._line().execute(_BODIES, (shop, [bill_id for _, bill_id in of_shop]), binary=True)
         ]
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
@@ -262,7 +336,7 @@ class DistributedLedger(PostgresLedger):
         A member may have two rows if a writer died during the move; the newest
         row is last.
         """
-        found = starmap(MemberRow, all_rows(asked_rows(self._line(), ledger.SQL.MEMBERS, needed.tokens)))
+        found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
     def _write_small_tables(self, batch: Batch) -> None:
@@ -278,20 +352,20 @@ class DistributedLedger(PostgresLedger):
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         for shop, of_shop in _grouped(keys):
-            self._line().execute(SQL.REMOVE_BILLS, (shop, [bill_id for _, bill_id in of_shop]))
+            self._line().execute(_REMOVE_BILLS, (shop, [bill_id for _, bill_id in of_shop]))
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         self._put_bills(rows)
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
         for _, of_shop in _grouped(row.values(rev_text(row.rev)) for row in rows):
-            self._insert(ledger.SQL.PUT_BILLS, _BILL, of_shop)
+            self._insert(PUT_BILLS, _BILL, of_shop)
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
-        self._settle(SQL.SETTLE_BILLS, (row.settled_values(rev_text(row.rev)) for row in rows))
+        self._settle(_SETTLE_BILLS, (row.settled_values(rev_text(row.rev)) for row in rows))
 
     def _settle_facts(self, rows: Sequence[BillRow]) -> None:
-        self._settle(SQL.SETTLE_FACTS, (row.facts_values() for row in rows))
+        self._settle(_SETTLE_FACTS, (row.facts_values() for row in rows))
 
     def _settle(self, statement: str, rows: Iterable[Row]) -> None:
         for shop, of_shop in _grouped(rows):
@@ -307,14 +381,14 @@ class DistributedLedger(PostgresLedger):
         for provider_id, of_base in _grouped((row.provider_id, row) for row in batch.written_members()):
             rows = [row for _, row in of_base]
             with self._line().transaction():
-                self._line().execute(SQL.REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
-                self._insert(ledger.SQL.PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
-                self._insert(ledger.SQL.ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
+                self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
+                self._insert(PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
+                self._insert(ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
         for provider_id, gone in _grouped(batch.removed_members()):
             tokens = [token for _, token in gone]
             with self._line().transaction():
-                self._line().execute(SQL.REMOVE_MEMBERS, (provider_id, tokens))
-                self._line().execute(SQL.REMOVE_ACCOUNTS, (provider_id, tokens))
+                self._line().execute(_REMOVE_MEMBERS, (provider_id, tokens))
+                self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
 
     def _insert(self, statement: str, row: str, rows: Sequence[Row]) -> None:
         """Insert rows with VALUES, because Citus would commit an INSERT ... SELECT from arrays in two phases."""

@@ -19,16 +19,85 @@ from counterfoil.backends.postgres.servers import DatabaseServer, Servers
 from counterfoil.domain.change_feed import Part, Section
 from counterfoil.observe import Event
 from counterfoil.ports import Clock, StoreUnavailable
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__)
 
 Values = Sequence[Any]
 Rows = list[Any]
 
 _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, still in books._STILL.items()}  # noqa: S608
+_HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
+_HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-_SECTIONS = {part: getattr(SQL, part.name) for part in (Part.REMOVED, Part.UNTRACKED, Part.TRACKED)}
+# One page of a list. Every row has a flag that is true on the first page, or if the cursor's row still exists. An empty
+# page has one row with only this flag.
+_PAGE = """
+    SELECT page.*, start.there FROM (
+        SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
+    ) AS start LEFT JOIN LATERAL ({rows}) AS page ON true
+"""
+_BILLS_BY_DAY = _PAGE.format(
+    table="bills",
+    within="shop = $1",
+    identity="id",
+    row_id="$4::text",
+    rows="""
+        SELECT bill_day, closed_at, id, seal, body FROM bills
+        WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
+        ORDER BY bill_day, closed_at, id LIMIT $6
+    """,
+)
+_BILLS_BY_CHANGE = _PAGE.format(
+    table="bills",
+    within="shop = $1",
+    identity="id",
+    row_id="$3::text",
+    rows="""
+        SELECT updated_at, 0, id, seal, body FROM bills
+        WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
+        ORDER BY updated_at, id LIMIT $5
+    """,
+)
+_BILL = "SELECT seal, body FROM bills WHERE shop = ANY($1) AND id = $2 ORDER BY shop LIMIT 1"
+_MEMBERS = _PAGE.format(
+    table="members",
+    within="provider_id = $1",
+    identity="token",
+    row_id="$3::text",
+    rows="""
+        SELECT created_at, 0, token, form FROM members
+        WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
+        ORDER BY created_at, token LIMIT $4
+    """,
+)
+# Citus cannot join an array of bases with the members of several shards, so this statement runs once for each base. The
+# comment on `_MEMBER` in books.py explains why base and token are compared as a pair.
+_MEMBER = """
+    SELECT provider_id, form FROM members
+    WHERE provider_id = $1 AND (provider_id, token) BETWEEN ($1, $2) AND ($1, $2)
+    ORDER BY provider_id, token LIMIT 1
+"""
+_ACCOUNTS = """
+    SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2 ORDER BY created_at DESC, token DESC
+"""
+
+# Sections of the change feed. The bills of a shop are read from its shard, and removals from the coordinator.
+_SECTIONS = {
+    Part.REMOVED: """
+        SELECT removed_at, id, NULL::bytea, NULL::bytea FROM removed_bills
+        WHERE shop = $1 AND (removed_at, id) > ($2::bigint, $3::text) AND removed_at <= $4
+        ORDER BY removed_at, id LIMIT $5
+    """,
+    Part.UNTRACKED: """
+        SELECT loaded_at, id, seal, body FROM bills
+        WHERE shop = $1 AND updated_at IS NULL AND (loaded_at, id) > ($2::bigint, $3::text) AND loaded_at <= $4
+        ORDER BY loaded_at, id LIMIT $5
+    """,
+    Part.TRACKED: """
+        SELECT updated_at, id, seal, body FROM bills
+        WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
+        ORDER BY updated_at, id LIMIT $5
+    """,
+}
+_EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 
 
 class SplitStatement(str):
@@ -145,9 +214,7 @@ class CitusFeedReader(FeedReader):
 
     async def _still_removed(self, shop: int, rows: Rows) -> Rows:
         """Leave out the removal of a bill that exists: it was loaded again, or a writer died before deleting it."""
-        existing = (
-            {row[0] for row in await self._pool.rows(SQL.EXISTING, shop, [row[1] for row in rows])} if rows else ()
-        )
+        existing = {row[0] for row in await self._pool.rows(_EXISTING, shop, [row[1] for row in rows])} if rows else ()
         return [row for row in rows if row[1] not in existing]
 
 
@@ -155,17 +222,17 @@ class CitusBooks(books.PostgresBooks):
     """The read side of the books on Citus."""
 
     BILLS_BY_DAY = {  # noqa: RUF012 - not changed
-        kind: SplitStatement(head, SQL.BILLS_BY_DAY, _first(3), _from_number, _head_around_there)
+        kind: SplitStatement(head, _BILLS_BY_DAY, _first(3), _from_number, _head_around_there)
         for kind, head in _HEAD_OF_BILLS.items()
     }
     BILLS_BY_CHANGE = {  # noqa: RUF012 - not changed
-        kind: SplitStatement(head, SQL.BILLS_BY_CHANGE, _first(3), _up_to_horizon, _head_around_there)
+        kind: SplitStatement(head, _BILLS_BY_CHANGE, _first(3), _up_to_horizon, _head_around_there)
         for kind, head in _HEAD_OF_BILLS.items()
     }
-    BILL = SplitStatement(books._HORIZON, SQL.BILL, _first(0), _all, _head_behind(2))
-    MEMBERS = SplitStatement(SQL.HEAD_OF_BASE, SQL.MEMBERS, _first(1), _all, _head_around_there)
-    MEMBER = SplitStatement(SQL.HEAD_OF_BASES, SQL.MEMBER, _first(1), _all, _members_with_bases, for_each=True)
-    ACCOUNTS = SplitStatement(SQL.HEAD_OF_BASE, SQL.ACCOUNTS, _first(1), _all, _head_behind(2))
+    BILL = SplitStatement(books._HORIZON, _BILL, _first(0), _all, _head_behind(2))
+    MEMBERS = SplitStatement(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_around_there)
+    MEMBER = SplitStatement(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases, for_each=True)
+    ACCOUNTS = SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2))
     FEED_READER = CitusFeedReader
 
 

@@ -21,13 +21,17 @@ from counterfoil.backends.postgres.schema import mismatch
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.ports import Clock, StoredKey, StoreUnavailable, StoreUnreachable
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__)
 
 REFRESH_SEC = 0.5
 _REFRESH_US = int(REFRESH_SEC * 1_000_000)
 
+_ALL = "SELECT key_id, secret_digest, body FROM keys"
+_HORIZON = "SELECT at FROM horizon"
+_GENERATION = """
+    SELECT generation.number, generation.at, latest.number, latest.oldest
+    FROM generation, (SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1) AS latest,
+        (SELECT count(*) FROM (SELECT FROM keys LIMIT 1) AS one) AS readable
+"""
 
 _key = json.Decoder(Key).decode
 
@@ -119,7 +123,7 @@ class PostgresKeyLookup:
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
         """Read a replica's keys if they are newer than those in memory. Older keys could undo a revocation."""
-        (horizon,) = await pool.row(SQL.HORIZON, within=GATE_SEC)
+        (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
         as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
         if self._as_of is None or as_of > self._as_of:
             await self._refresh(pool)
@@ -129,7 +133,7 @@ class PostgresKeyLookup:
         try:
             # The time limit includes opening a connection.
             async with asyncio.timeout(GATE_SEC):
-                number, at, schema, oldest = await pool.row(SQL.GENERATION)
+                number, at, schema, oldest = await pool.row(_GENERATION)
         except TimeoutError as error:
             raise StoreUnreachable(NO_ANSWER(seconds=str(GATE_SEC))) from error
         problem = mismatch(schema, oldest)
@@ -137,6 +141,6 @@ class PostgresKeyLookup:
             # Another version has migrated the database while this service was running.
             raise StoreUnavailable(problem)
         if (number, at) != self._generation:
-            rows = await pool.rows(SQL.ALL)
+            rows = await pool.rows(_ALL)
             self._keys = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
             self._generation = (number, at)

@@ -42,13 +42,171 @@ from counterfoil.domain.changes import (
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ports import StoreMismatch, wrong_secret
-from counterfoil.statements import read_statements
 
-SQL = read_statements(__file__)
+CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
+_SET_HORIZON = "UPDATE horizon SET at = %s"
+# If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
+_ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
 
+LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
+SHOPS = """
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
+    FROM shops WHERE id = ANY(%s)
+"""
+_PUT_SHOPS = """
+    INSERT INTO shops
+        (number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body)
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::numeric[],
+        %s::integer[], %s::integer[], %b::bytea[], %b::bytea[])
+    ON CONFLICT (number) DO UPDATE SET
+        franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
+"""
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = %s"
+
+_BILLS = """
+    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
+    FROM unnest(%b::text[], %b::text[]) AS asked (shop_id, id)
+    JOIN shops ON shops.id = asked.shop_id
+    JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
+"""
+_BODIES = """
+    SELECT bills.shop, bills.id, bills.body FROM unnest(%s::integer[], %s::text[]) AS asked (shop, id)
+    JOIN bills ON bills.shop = asked.shop AND bills.id = asked.id
+"""
+_ADD_BILLS = """
+    INSERT INTO bills
+        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
+        loaded_at)
+    {rows}
+"""
+PUT_BILLS = f"""
+    {_ADD_BILLS}
+    ON CONFLICT (shop, id) DO UPDATE SET
+        bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
+        trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
+        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body,
+        loaded_at = excluded.loaded_at
+"""
+_BILL_ARRAYS = """
+    SELECT * FROM unnest(%b::integer[], %b::text[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[],
+        %b::text[]::numeric[], %b::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[])
+"""
 _BILL_COLUMNS: tuple[Callable[[Sequence[Any]], bytes], ...] = (
-    integers, texts, integers, bigints, bigints, texts, texts, integers, blobs, blobs, blobs, blobs, bigints,
-)  # fmt: skip
+    integers,
+    texts,
+    integers,
+    bigints,
+    bigints,
+    texts,
+    texts,
+    integers,
+    blobs,
+    blobs,
+    blobs,
+    blobs,
+    bigints,
+)
+_SETTLE_BILLS = """
+    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
+    FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
+        AS asked (shop, id, trading_day, rev, withheld)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_REMOVE_BILLS = """
+    DELETE FROM bills USING unnest(%s::integer[], %s::text[]) AS asked (shop, id)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+
+_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
+_OUTDATED_BILLS = """
+    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
+    WHERE shop = %s AND id > %s AND facts_version < %s ORDER BY id LIMIT %s
+"""
+_SETTLE_FACTS = """
+    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+    FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::text[], %s::bytea[])
+        AS asked (shop, id, version, trading_day, withheld)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_REWRITTEN = "UPDATE shops SET applied_version = %s WHERE number = %s"
+
+BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
+_PUT_BASES = """
+    INSERT INTO bases (id, rev, body) SELECT * FROM unnest(%s::text[], %s::numeric[], %b::bytea[])
+    ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
+"""
+
+MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
+PUT_MEMBERS = """
+    INSERT INTO members (provider_id, token, created_at, rev, record, form)
+    {rows}
+    ON CONFLICT (provider_id, token) DO UPDATE SET
+        created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
+"""
+_MEMBER_ARRAYS = """
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[], %b::bytea[])
+"""
+_REMOVE_MEMBERS = """
+    DELETE FROM members USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
+    WHERE members.provider_id = asked.provider_id AND members.token = asked.token
+"""
+_REMOVE_ACCOUNTS = """
+    DELETE FROM accounts USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
+    WHERE accounts.provider_id = asked.provider_id AND accounts.token = asked.token
+"""
+ADD_ACCOUNTS = "INSERT INTO accounts (provider_id, token, place, hash, created_at, channel) {rows}"
+_ACCOUNT_ARRAYS = """
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::bigint[], %s::text[])
+"""
+
+REMOVALS = """
+    SELECT removals.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (shop, kind, id)
+    JOIN removals USING (shop, kind, id)
+"""
+_REMEMBER_REMOVALS = """
+    INSERT INTO removals (shop, kind, id, rev) SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::numeric[])
+    ON CONFLICT (shop, kind, id) DO UPDATE SET rev = excluded.rev
+"""
+
+_BEGIN_LOAD = """
+    INSERT INTO loads (number, source, started_at, seen_at)
+    SELECT coalesce(max(number), 0) + 1, %(source)s, %(now)s, %(now)s FROM loads RETURNING number
+"""
+_SAVE_LOAD = """
+    UPDATE loads SET seen_at = %s, lines = %s, changed = %s, rejected = %s, finished_at = %s, reasons = %s,
+        rejects_file = %s, totals = %s
+    WHERE number = %s
+"""
+# The negative sign marks the load as stopped: see `decode_seen_at`.
+_STOP_LOAD = f"""
+    UPDATE loads SET seen_at = -coalesce(%s, {CLOCK}), changed = %s WHERE number = %s AND finished_at IS NULL
+"""  # noqa: S608 - contains only a constant
+_REMEMBER_REJECT = """
+    INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (%s, %s, %s, %s, %s, %s)
+"""
+_FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
+_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= %s - 100"
+
+_INTAKE = "SELECT state FROM intake"
+_PUT_INTAKE = """
+    INSERT INTO intake (one, state) VALUES (1, %b) ON CONFLICT (one) DO UPDATE SET state = excluded.state
+"""
+_REPORT_WATCHED_FOLDER = """
+    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
+    VALUES (%(name)s, %(now)s, %(now)s, %(files)s, %(quarantined)s, %(stopped)s)
+    ON CONFLICT (name) DO UPDATE SET
+        seen_at = excluded.seen_at,
+        delivered_at = CASE
+            WHEN excluded.files + excluded.quarantined > 0 THEN excluded.delivered_at ELSE watched_folders.delivered_at
+        END,
+        files = watched_folders.files + excluded.files,
+        quarantined = watched_folders.quarantined + excluded.quarantined,
+        stopped = excluded.stopped
+"""
+
+_SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
 
 class PostgresLedger:
@@ -71,21 +229,21 @@ class PostgresLedger:
 
     def facts(self, shop_id: str) -> KnownFacts | None:
         with translated():
-            row = self._line().execute(SQL.FACTS, (shop_id,), binary=True).fetchone()
+            row = self._line().execute(_FACTS, (shop_id,), binary=True).fetchone()
         return known_facts(*row) if row else None
 
     def begin_load(self, source: str) -> LoadProgress:
         with self._writing():
             now = self._begin()
             values = {"source": source.replace("\0", ""), "now": now}
-            (number,) = self._line().execute(SQL.BEGIN_LOAD, values).fetchone() or (0,)
-            self._line().execute(SQL.FORGET_LOADS, (number,))
-            self._line().execute(SQL.FORGET_REJECTS, (number,))
+            (number,) = self._line().execute(_BEGIN_LOAD, values).fetchone() or (0,)
+            self._line().execute(_FORGET_LOADS, (number,))
+            self._line().execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
 
     def stop_load(self, number: int, changed: int) -> None:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            connection.execute(SQL.STOP_LOAD, (self._now_ms() if self._now_ms else None, changed, number))
+            connection.execute(_STOP_LOAD, (self._now_ms() if self._now_ms else None, changed, number))
 
     def apply(
         self,
@@ -111,20 +269,20 @@ class PostgresLedger:
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         with self._writing():
             now = self._begin()
-            row = self._line().execute(SQL.INTAKE, binary=True).fetchone()
+            row = self._line().execute(_INTAKE, binary=True).fetchone()
             intake = change(json.decode(row[0], type=Intake) if row else Intake(), now)
-            self._line().execute(SQL.PUT_INTAKE, (json.encode(intake),))
+            self._line().execute(_PUT_INTAKE, (json.encode(intake),))
         return intake
 
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         with self._writing():
             values = {"name": name, "now": self._begin(), "files": files, "quarantined": quarantined}
-            self._line().execute(SQL.REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
+            self._line().execute(_REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():
             self._begin()
-            shop = self._line().execute(SQL.TO_REWRITE, binary=True).fetchone()
+            shop = self._line().execute(_TO_REWRITE, binary=True).fetchone()
             if not shop:
                 return False
             stamp, _ = self._take_stamp()
@@ -132,7 +290,7 @@ class PostgresLedger:
             known = known_facts(version, facts)
             # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
             after = self._rewritten.get((number, version), "")
-            found = all_rows(self._line().execute(SQL.OUTDATED_BILLS, (number, after, version, most), binary=True))
+            found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
             outdated = [OutdatedBill(*row[1:]) for row in found]
             bills = [rewritten(bill, number, known, stamp) for bill in outdated]
             written_rows.touch(self._line(), [number], stamp)
@@ -141,7 +299,7 @@ class PostgresLedger:
             self._settle_facts([bill for bill in bills if bill.body is None])
             self._publish(stamp)
             if len(found) < most:
-                self._line().execute(SQL.REWRITTEN, (version, number))
+                self._line().execute(_REWRITTEN, (version, number))
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
         if len(found) == most:
             self._rewritten[number, version] = found[-1][0]
@@ -149,7 +307,7 @@ class PostgresLedger:
 
     def advance_horizon(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            row = connection.execute(SQL.ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
+            row = connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
         return int(row[0]) if row else 0
 
     def prune_removals(self) -> int:
@@ -185,7 +343,7 @@ class PostgresLedger:
 
     def _take_stamp(self) -> tuple[int, int]:
         """Take the write lock, and return this transaction's stamp and the current time."""
-        return self._stamp_of(self._line().execute(SQL.LOCK))
+        return self._stamp_of(self._line().execute(_LOCK))
 
     def _stamp_of(self, lock: Cursor[Any]) -> tuple[int, int]:
         horizon, server_now = only(lock)
@@ -194,18 +352,18 @@ class PostgresLedger:
 
     def _publish(self, stamp: int) -> None:
         """Move the horizon to this transaction's stamp. The new horizon becomes visible together with the rows."""
-        self._line().execute(SQL.SET_HORIZON, (stamp,))
+        self._line().execute(_SET_HORIZON, (stamp,))
 
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         """Take the write lock and read the rows that the batch affects, in one round trip."""
         connection = self._line()
-        lock = connection.execute(SQL.LOCK, binary=True)
-        last_shop = connection.execute(SQL.LAST_SHOP, binary=True) if needed.new_shops else None
-        shops = asked_rows(connection, SQL.SHOPS, needed.shops)
-        bills = asked_rows(connection, SQL.BILLS, *map(texts, columns(needed.bills))) if needed.bills else None
-        bases = asked_rows(connection, SQL.BASES, needed.bases)
-        members = asked_rows(connection, SQL.MEMBERS, needed.tokens)
-        removals = asked_rows(connection, SQL.REMOVALS, *columns(needed.removals)) if needed.removals else None
+        lock = connection.execute(_LOCK, binary=True)
+        last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
+        shops = asked_rows(connection, SHOPS, needed.shops)
+        bills = asked_rows(connection, _BILLS, *map(texts, columns(needed.bills))) if needed.bills else None
+        bases = asked_rows(connection, BASES, needed.bases)
+        members = asked_rows(connection, MEMBERS, needed.tokens)
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
         stamp, now = self._stamp_of(lock)
         batch = Batch(
             stamp,
@@ -222,7 +380,7 @@ class PostgresLedger:
         """Return the bodies of stored bills, with their keys."""
         if not keys:
             return []
-        return self._line().execute(SQL.BODIES, columns(keys), binary=True).fetchall()
+        return self._line().execute(_BODIES, columns(keys), binary=True).fetchall()
 
     def _write(self, batch: Batch) -> None:
         self._write_small_tables(batch)
@@ -233,40 +391,40 @@ class PostgresLedger:
         self._put_members(batch)
 
     def _write_small_tables(self, batch: Batch) -> None:
-        self._do(SQL.PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
-        self._do(SQL.REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
-        self._do(SQL.PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
+        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
+        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
+        self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
         written_rows.record(self._line(), batch)
         written_rows.mark_stale(self._line(), batch.stale_days())
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
-        self._do(SQL.REMOVE_BILLS, keys)
+        self._do(_REMOVE_BILLS, keys)
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         """Insert new bills. The batch has checked under the write lock that they are not stored yet."""
-        self._write_bills(SQL.ADD_BILLS, rows)
+        self._write_bills(_ADD_BILLS, rows)
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        self._write_bills(SQL.PUT_BILLS, rows)
+        self._write_bills(PUT_BILLS, rows)
 
     def _write_bills(self, statement: str, rows: Sequence[BillRow]) -> None:
         if rows:
             values = zip(*[row.values(rev_text(row.rev)) for row in rows], strict=True)
             arrays = [packed(column) for packed, column in zip(_BILL_COLUMNS, values, strict=True)]
-            self._line().execute(statement.format(rows=SQL.BILL_ARRAYS).encode(), arrays)
+            self._line().execute(statement.format(rows=_BILL_ARRAYS).encode(), arrays)
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(SQL.SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in rows])
+        self._do(_SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in rows])
 
     def _settle_facts(self, rows: Sequence[BillRow]) -> None:
-        self._do(SQL.SETTLE_FACTS, [row.facts_values() for row in rows])
+        self._do(_SETTLE_FACTS, [row.facts_values() for row in rows])
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
-        self._do(SQL.REMOVE_MEMBERS, gone)
-        self._do(SQL.REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
-        self._do(SQL.PUT_MEMBERS.format(rows=SQL.MEMBER_ARRAYS), [row.values(rev_text(row.rev)) for row in written])
-        self._do(SQL.ADD_ACCOUNTS.format(rows=SQL.ACCOUNT_ARRAYS), account_values(written))
+        self._do(_REMOVE_MEMBERS, gone)
+        self._do(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
+        self._do(PUT_MEMBERS.format(rows=_MEMBER_ARRAYS), [row.values(rev_text(row.rev)) for row in written])
+        self._do(ADD_ACCOUNTS.format(rows=_ACCOUNT_ARRAYS), account_values(written))
 
     def _do(self, statement: str, rows: Sequence[Row]) -> None:
         """Run one statement for all rows, with each column passed as an array."""
@@ -274,9 +432,9 @@ class PostgresLedger:
             self._line().execute(statement.encode(), columns(rows))
 
     def _save(self, progress: LoadProgress, now: int) -> None:
-        self._line().execute(SQL.SAVE_LOAD, progress.values(now))
+        self._line().execute(_SAVE_LOAD, progress.values(now))
         if rejects := list(progress.reject_values()):
-            self._line().cursor().executemany(SQL.REMEMBER_REJECT, rejects)
+            self._line().cursor().executemany(_REMEMBER_REJECT, rejects)
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated():
@@ -289,7 +447,7 @@ class PostgresLedger:
 
     def _set_fingerprint(self, fingerprint: str) -> None:
         try:
-            self._line().execute(SQL.SET_FINGERPRINT, (fingerprint,))
+            self._line().execute(_SET_FINGERPRINT, (fingerprint,))
         except InsufficientPrivilege as error:
             raise StoreMismatch(
                 "this store has not been initialised yet, and this login has no permission to initialise it: "

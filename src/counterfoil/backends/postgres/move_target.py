@@ -10,16 +10,22 @@ from typing import Any
 
 from psycopg.errors import LockNotAvailable
 
-from counterfoil.backends.postgres import administration
 from counterfoil.backends.postgres.admin_connections import FILLING, ReconnectingConnection, row_of, translated
+from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import rev_of
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
 from counterfoil.moving import REQUESTS, TABLES, MovedTable, MoveRefused, Row
-from counterfoil.statements import read_statements
 
-SQL = read_statements(__file__)
+# Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
+_LOCK_TIMEOUT = "SET lock_timeout = '5s'"
+_LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
+_CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
+_OPEN = "UPDATE deployment SET secret_fingerprint = %s"
+_RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, %s)"
+_MONTH = "SELECT request_month(%s)"
+_KINDS = "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
 
 _GROUPS = {
     "shop": "SELECT number FROM shops",
@@ -67,7 +73,7 @@ class PostgresMoveTarget:
                 self._require_single_server()
             if found is None:
                 self._require_empty()
-                self._connection().execute(SQL.CLAIM, (FILLING + fingerprint,))
+                self._connection().execute(_CLAIM, (FILLING + fingerprint,))
                 return True
         if found == fingerprint:
             return False
@@ -76,18 +82,18 @@ class PostgresMoveTarget:
         return True
 
     def _lock_out_other_moves(self) -> None:
-        self._connection().execute(SQL.LOCK_TIMEOUT)
+        self._connection().execute(_LOCK_TIMEOUT)
         try:
-            self._connection().execute(SQL.LOCK)
+            self._connection().execute(_LOCK)
         except LockNotAvailable:
             raise MoveRefused("another copy into this database is running. Wait until it has finished.") from None
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
         with translated(), self._connection().transaction():
-            self._connection().execute(SQL.RAISE_HORIZON, (horizon,))
-            self._connection().execute(administration.SQL.NEXT_GENERATION)
-            self._connection().execute(SQL.OPEN, (fingerprint,))
-            administration.append(self._connection(), [entry])
+            self._connection().execute(_RAISE_HORIZON, (horizon,))
+            self._connection().execute(NEXT_GENERATION)
+            self._connection().execute(_OPEN, (fingerprint,))
+            append(self._connection(), [entry])
         with translated():
             # Newly filled tables have no statistics yet, and the first requests need good query plans.
             self._connection().execute("ANALYZE bills, members, shops, cursors")
@@ -140,7 +146,7 @@ class PostgresMoveTarget:
             if not rows:
                 return
             if table is REQUESTS:
-                self._connection().execute(SQL.MONTH, (group * HOUR_MS,))
+                self._connection().execute(_MONTH, (group * HOUR_MS,))
             kinds = self._kinds(table)
             into = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT binary)"
             with self._connection().cursor().copy(into.encode()) as copy:
@@ -149,7 +155,7 @@ class PostgresMoveTarget:
                     copy.write_row(row)
 
     def _kinds(self, table: MovedTable) -> dict[str, str]:
-        return dict(self._connection().execute(SQL.KINDS, (table.name,)).fetchall())
+        return dict(self._connection().execute(_KINDS, (table.name,)).fetchall())
 
     def clear(self, table: MovedTable, group: Any) -> None:
         with translated():

@@ -25,14 +25,35 @@ from counterfoil.operator_reads import (
     to_postgres,
 )
 from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__)
 
 # A server that does not answer within this time counts as unreachable.
 ANSWER_SEC = 1.0
 
 NO_HORIZON = Message("no_horizon", "PostgreSQL: the store has no horizon.")
+
+_STATE = "SELECT pg_is_in_recovery(), at FROM horizon"
+_EXTENT = """
+    SELECT pg_database_size(current_database())::bigint, (SELECT max(number) FROM migrations)::text,
+        current_setting('server_version')
+"""
+# Returns the login, whether it can serve, load and issue keys (see roles.sql), and whether it owns the schema.
+_PERMISSIONS = """
+    SELECT current_user,
+        has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),
+        has_table_privilege('bills', 'INSERT'),
+        has_table_privilege('keys', 'INSERT'),
+        pg_has_role(nspowner, 'USAGE')
+    FROM pg_namespace WHERE nspname = 'counterfoil'
+"""
+# After a switch between the store's own meter and a shared meter, both `meters` and `daily_totals` may have a count for
+# the same day. The higher count is newer.
+_COUNTS = """
+    SELECT key_id, day, max(count) FROM (
+        SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN :first AND :last
+        UNION ALL
+        SELECT key_id, day, count FROM meters WHERE day BETWEEN :first AND :last AND n > 0
+    ) AS counts GROUP BY key_id, day
+"""
 
 
 class PostgresReads(OperatorReads):
@@ -42,8 +63,12 @@ class PostgresReads(OperatorReads):
     # same time, which are always in the same partition, are sorted by this position.
     NUMBER = "((ctid::text::point)[0]::bigint * 65536 + (ctid::text::point)[1]::bigint)"
     AUDIT_ORIGIN = "origin,"
-    COUNTS = (SQL.COUNTS,)
-    LAST_DAYS = SQL.LAST_DAYS
+    COUNTS = (_COUNTS,)
+    LAST_DAYS = """
+        SELECT key_id, max(day) FROM (
+            SELECT key_id, day FROM daily_totals WHERE count > 0 UNION ALL SELECT key_id, day FROM meters WHERE n > 0
+        ) AS used GROUP BY key_id
+    """
 
     def __init__(self, url: str, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         super().__init__(query_sec, scanned)
@@ -75,11 +100,11 @@ class PostgresReads(OperatorReads):
 
     def extent(self) -> StoreExtent:
         with self._opened("books") as ask:
-            ((size, schema, software),) = ask(SQL.EXTENT)
+            ((size, schema, software),) = ask(_EXTENT)
         return StoreExtent(size, schema, f"PostgreSQL {software.partition(' ')[0]}")
 
     def permissions(self) -> Permissions | None:
-        row = self._row(SQL.PERMISSIONS)
+        row = self._row(_PERMISSIONS)
         return Permissions(*row) if row else None
 
     def fingerprint(self) -> str | None:
@@ -125,7 +150,7 @@ async def _state(url: str, address: Address) -> ServerState:
 
 async def _asked(server: str) -> tuple[bool, int]:
     async with await AsyncConnection.connect(server, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
-        found: tuple[bool, int] | None = await (await connection.execute(SQL.STATE)).fetchone()
+        found: tuple[bool, int] | None = await (await connection.execute(_STATE)).fetchone()
     if found is None:
         raise StoreUnavailable(NO_HORIZON)
     return found

@@ -21,9 +21,6 @@ from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, 
 from counterfoil.domain.messages import Message
 from counterfoil.observe import Event, ServerChanged
 from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__)
 
 # How often a server is checked. CHECK_SOON_SEC applies while it is unreachable or while no server accepts writes.
 CHECK_EVERY_SEC = 0.25
@@ -40,6 +37,15 @@ NO_PRIMARY = Message("no_server_writes", "PostgreSQL: no server accepts writes."
 NO_REPLICA = Message("no_replica", "PostgreSQL: no replica can be read.")
 ALL_BEHIND = Message("all_behind", "PostgreSQL: no readable server has reached the horizon that this request needs.")
 
+_STATUS = """
+    SELECT pg_is_in_recovery(), horizon.at,
+        coalesce($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
+        CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
+    FROM horizon
+"""
+# Ensures that a new primary stamps rows above every horizon that was reported before the old primary was lost.
+_RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, $1)"
+_HORIZON = "SELECT at FROM horizon"
 
 Found = TypeVar("Found")
 
@@ -222,7 +228,7 @@ class Servers:
 
     async def newest(self) -> int:
         """Return the primary's current horizon. No newer horizon can have been reported to a client."""
-        row = await self.primary.row(SQL.HORIZON, within=GATE_SEC)
+        row = await self.primary.row(_HORIZON, within=GATE_SEC)
         return int(row[0])
 
     def was_reported(self, horizon: int) -> None:
@@ -346,14 +352,14 @@ class Servers:
     async def _read_status(self, server: DatabaseServer, connection: Any) -> None:
         now = self._now_ms() if self._now_ms else None
         asked_us = self._clock.steady_us()
-        in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(SQL.STATUS, now)
+        in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(_STATUS, now)
         server.role = ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY
         # Do not take the maximum: a server that was restored from a backup really has a lower horizon.
         server.horizon = horizon
         if not in_recovery and self._leads(server):
             self._primary_clock = asked_us, clock_ms
             if horizon < self._highest:
-                await connection.execute(SQL.RAISE_HORIZON, self._highest)
+                await connection.execute(_RAISE_HORIZON, self._highest)
 
     def _leads(self, server: DatabaseServer) -> bool:
         return server.timeline >= max(other.timeline for other in self._servers if other.role is ServerRole.PRIMARY)

@@ -21,10 +21,7 @@ from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day
 from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, Clock, StoreUnavailable, StoreUnreachable
-from counterfoil.statements import read_statements
 from counterfoil.text import counted
-
-SQL = read_statements(__file__)
 
 # Delay after which waiting records are written, unless an admission has already written them.
 RECORDS_SEC = 0.25
@@ -33,6 +30,59 @@ RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]
+
+_ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
+# With several servers, an admission also returns the horizon to report: see docs/decisions/0015-monotonic-reads.md.
+_ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
+_RECORD = """
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
+        detail)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
+        $7::text[], $8::integer[], $9::text[], $10::text[])
+"""
+_ADMIT_AND_RECORD = f"""
+    WITH kept AS ({_RECORD})
+    SELECT place, wait_us, day, count, NULL FROM admit($11, $12, $13, $14)
+"""  # noqa: S608 - contains only constants
+_ADMIT_WITH_HORIZON_AND_RECORD = f"""
+    WITH kept AS ({_RECORD})
+    SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($11, $12, $13, $14, $15, $16)
+"""  # noqa: S608 - contains only constants
+_MONTH = "SELECT request_month($1)"
+# Rows are locked in a fixed order, so that two nodes cannot deadlock.
+_COUNT_ERRORS = """
+    INSERT INTO daily_errors AS known (key_id, day, error, count)
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::text[], $4::bigint[]) AS counted (key_id, day, error, count)
+    ORDER BY key_id COLLATE "C", day, error COLLATE "C"
+    ON CONFLICT (key_id, day, error) DO UPDATE SET count = known.count + excluded.count
+"""
+_RECORD_PASSES = """
+    INSERT INTO passes AS known (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
+        AS read (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
+    ORDER BY lineage COLLATE "C", list_name COLLATE "C", shop_id COLLATE "C"
+    ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        covered = merge_ranges(known.covered, excluded.covered),
+        server_time = greatest(known.server_time, excluded.server_time),
+        ended_at = greatest(known.ended_at, excluded.ended_at),
+        continued_at = greatest(known.continued_at, excluded.continued_at)
+"""
+
+_COUNTS = """
+    SELECT day, count FROM daily_totals WHERE key_id = $1 AND day BETWEEN $2 AND $3
+    UNION ALL
+    SELECT day, count FROM meters WHERE key_id = $1 AND day BETWEEN $2 AND $3 AND n > 0
+"""
+_RAISE_TOTALS = """
+    INSERT INTO daily_totals (key_id, day, count)
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS meter (key_id, day, count) ORDER BY key_id, day
+    ON CONFLICT (key_id, day) DO UPDATE SET count = excluded.count WHERE daily_totals.count < excluded.count
+"""
+_HIGHER = """
+    SELECT kept.key_id, kept.day, kept.count
+    FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS meter (key_id, day, count)
+    JOIN daily_totals AS kept USING (key_id, day) WHERE kept.count > meter.count
+"""
 
 
 class PostgresUsage:
@@ -96,10 +146,10 @@ class PostgresUsage:
             now,
             as_number(day) if day else None,
         )
-        statement, recording = SQL.ADMIT, SQL.ADMIT_AND_RECORD
+        statement, recording = _ADMIT, _ADMIT_AND_RECORD
         offered = await self._servers.offered()
         if offered is not None:
-            statement, recording = SQL.ADMIT_WITH_HORIZON, SQL.ADMIT_WITH_HORIZON_AND_RECORD
+            statement, recording = _ADMIT_WITH_HORIZON, _ADMIT_WITH_HORIZON_AND_RECORD
             asked += ([key.lineage for key in keys], offered)
         if self._records:
             with self._records_to_write() as records:
@@ -121,11 +171,11 @@ class PostgresUsage:
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
         asked = (key.key_id, as_number(days[0]), as_number(days[-1]))
         try:
-            rows = await self._servers.primary.rows(SQL.COUNTS, *asked, within=GATE_SEC)
+            rows = await self._servers.primary.rows(_COUNTS, *asked, within=GATE_SEC)
         except StoreUnreachable:
             if not self._servers.several:
                 raise
-            rows = await self._servers.on_replica(lambda pool: pool.rows(SQL.COUNTS, *asked, within=GATE_SEC))
+            rows = await self._servers.on_replica(lambda pool: pool.rows(_COUNTS, *asked, within=GATE_SEC))
         found: dict[date, int] = {}
         for day, count in rows:
             found[date_of(day)] = max(count, found.get(date_of(day), 0))
@@ -134,15 +184,13 @@ class PostgresUsage:
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
         """Raise the stored totals to the shared meter's counts. Return the stored totals that are higher."""
         columns = _total_columns(counts)
-        await self._servers.primary.do(SQL.RAISE_TOTALS, *columns)
-        higher = await self._servers.primary.rows(SQL.HIGHER, *columns)
+        await self._servers.primary.do(_RAISE_TOTALS, *columns)
+        higher = await self._servers.primary.rows(_HIGHER, *columns)
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
         """Do the same as `raise_totals` outside the event loop, but return nothing. Time out after `within` seconds."""
-        self._servers.write_now(
-            lambda connection: connection.execute(SQL.RAISE_TOTALS, *_total_columns(counts)), within
-        )
+        self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)), within)
 
     # --- request records -------------------------------------------------------
 
@@ -165,7 +213,7 @@ class PostgresUsage:
 
     async def disclose(self, record: RequestRecord) -> None:
         await self._make_months([record])
-        await self._servers.primary.do(SQL.RECORD, *_columns([record]))
+        await self._servers.primary.do(_RECORD, *_columns([record]))
 
     def _flush_soon(self) -> None:
         if self._timer is None:
@@ -181,7 +229,7 @@ class PostgresUsage:
             with self._records_to_write() as records:
                 if records:
                     await self._make_months(records)
-                    await self._servers.primary.do(SQL.RECORD, *_columns(records))
+                    await self._servers.primary.do(_RECORD, *_columns(records))
             with self._tally_to_write() as tally:
                 for statement, columns in _tally_statements(tally):
                     await self._servers.primary.do(statement, *columns)
@@ -229,7 +277,7 @@ class PostgresUsage:
     async def _make_months(self, records: Sequence[RequestRecord]) -> None:
         for month in {_month(record.at) for record in records} - self._months:
             at = next(record.at for record in records if _month(record.at) == month)
-            await self._servers.primary.do(SQL.MONTH, at, within=GATE_SEC)
+            await self._servers.primary.do(_MONTH, at, within=GATE_SEC)
             self._months.add(month)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -262,8 +310,8 @@ class PostgresUsage:
 
     async def _write_all(self, connection: Any) -> None:
         for at in {_month(record.at): record.at for record in self._records}.values():
-            await connection.execute(SQL.MONTH, at)
-        await connection.execute(SQL.RECORD, *_columns(self._records))
+            await connection.execute(_MONTH, at)
+        await connection.execute(_RECORD, *_columns(self._records))
         for statement, columns in _tally_statements(self._tally):
             await connection.execute(statement, *columns)
 
@@ -281,10 +329,10 @@ def _tally_statements(tally: RequestTally) -> Iterator[tuple[str, list[list[Any]
     """Yield the statements that write a tally. The statement that must not be repeated comes last."""
     if progress := tally.progress():
         passes = [(*read, *astuple(how_far)) for read, how_far in progress.items()]
-        yield SQL.RECORD_PASSES, [list(column) for column in zip(*passes, strict=True)]
+        yield _RECORD_PASSES, [list(column) for column in zip(*passes, strict=True)]
     if tally.errors:
         errors = [(*counted, count) for counted, count in tally.errors.items()]
-        yield SQL.COUNT_ERRORS, [list(column) for column in zip(*errors, strict=True)]
+        yield _COUNT_ERRORS, [list(column) for column in zip(*errors, strict=True)]
 
 
 def _total_columns(counts: Mapping[tuple[str, date], int]) -> list[list[Any]]:
@@ -297,6 +345,65 @@ def _month(at: int) -> int:
 
 
 # --- cursors that were handed out: they are on the primary, so that all nodes see them --
+
+_FIND = """
+    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
+    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND ends_at > $5 AND NOT expired
+"""
+_FIND_ON_REPLICA = f"""
+    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
+"""  # noqa: S608 - contains only constants
+_EXTEND = """
+    UPDATE cursors SET ends_at = greatest(ends_at, $5)
+    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
+"""
+_HORIZON = "SELECT at FROM horizon"
+# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
+# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
+# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
+# if that cursor has expired: see docs/decisions/0014.
+_HAND_OUT = """
+    INSERT INTO cursors AS held
+        (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $8, $10 FROM (
+        SELECT coalesce(
+            (
+                SELECT cursor FROM cursors
+                WHERE lineage = $1 AND resource = $2 AND query = $3 AND row_id = $4 AND major = $5 AND minor = $6
+                    AND ends_at > $9 AND NOT expired
+                    AND greatest(latest, $8::bigint) - least(earliest, $7::bigint) <= $11::bigint
+                ORDER BY earliest DESC LIMIT 1
+            ),
+            CASE
+                WHEN EXISTS (
+                    SELECT FROM cursors WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4
+                ) THEN $12::text
+                ELSE $4
+            END
+        ) AS chosen
+    ) AS choice WHERE chosen IS NOT NULL
+    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
+        earliest = least(held.earliest, excluded.earliest),
+        latest = greatest(held.latest, excluded.latest),
+        ends_at = greatest(held.ends_at, excluded.ends_at)
+    WHERE (held.row_id, held.major, held.minor) = (excluded.row_id, excluded.major, excluded.minor)
+        AND held.ends_at > $9 AND NOT held.expired
+        AND greatest(held.latest, $8::bigint) - least(held.earliest, $7::bigint) <= $11::bigint
+    RETURNING cursor
+"""
+_INSERT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
+"""
+# Stores a cursor that was handed out while there was no primary. Its ID is long and random, so an existing row with
+# this ID is the same cursor, already stored.
+_ADOPT = f"{_INSERT} DO NOTHING"
+# Stores a cursor that was lost in a failover or not transferred yet. It overwrites any other cursor with the same ID.
+_CORRECT = f"""{_INSERT} DO UPDATE SET
+    row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
+    earliest = excluded.earliest, latest = excluded.latest,
+    ends_at = excluded.ends_at, expired = false
+"""
 
 
 class PostgresCursors:
@@ -316,11 +423,11 @@ class PostgresCursors:
         if not _is_storable(listing, cursor):
             return None
         now = self._clock.now_ms()
-        row = await self._servers.primary.row(SQL.FIND, *_key(listing), cursor, now, within=self._within)
+        row = await self._servers.primary.row(_FIND, *_key(listing), cursor, now, within=self._within)
         if row is None:
             return None
         if row[5] + EXTEND_MS <= now + LIFETIME_MS:
-            await self._servers.primary.do(SQL.EXTEND, *_key(listing), cursor, now + LIFETIME_MS, within=self._within)
+            await self._servers.primary.do(_EXTEND, *_key(listing), cursor, now + LIFETIME_MS, within=self._within)
         return _held(row)
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
@@ -328,28 +435,28 @@ class PostgresCursors:
         if not _is_storable(listing, cursor):
             return None
         asked = (*_key(listing), cursor, self._clock.now_ms())
-        (row,) = await self._servers.rows(SQL.FIND_ON_REPLICA, *asked, reached=reached)
+        (row,) = await self._servers.rows(_FIND_ON_REPLICA, *asked, reached=reached)
         return _held(row) if row[0] is not None else None
 
     async def horizon(self) -> int:
         """Return the primary's horizon."""
-        row = await self._servers.primary.row(SQL.HORIZON, within=self._within)
+        row = await self._servers.primary.row(_HORIZON, within=self._within)
         return int(row[0])
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         now = self._clock.now_ms()
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         values = (*_key(listing), *_where(held), *terms)
-        row = await self._servers.primary.row(SQL.HAND_OUT, *values, within=self._within)
+        row = await self._servers.primary.row(_HAND_OUT, *values, within=self._within)
         return str(row[0]) if row else None
 
     async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         """Store a cursor that the bridge handed out, unless it is already stored."""
-        await self._put(SQL.ADOPT, listing, cursor, held, handed_out_at)
+        await self._put(_ADOPT, listing, cursor, held, handed_out_at)
 
     async def correct(self, listing: Listing, cursor: str, held: StoredCursor) -> None:
         """Store a cursor with the position it was handed out for, overwriting any other position."""
-        await self._put(SQL.CORRECT, listing, cursor, held, self._clock.now_ms())
+        await self._put(_CORRECT, listing, cursor, held, self._clock.now_ms())
 
     async def _put(self, statement: str, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         terms = (held.earliest, held.latest, handed_out_at + LIFETIME_MS)

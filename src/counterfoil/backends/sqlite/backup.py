@@ -42,9 +42,6 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.machine.files import open_regular, read_regular
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__, COLUMNS=", ".join(COLUMNS))
 
 FORMAT = 1
 MANIFEST = "backup.json"
@@ -52,6 +49,12 @@ SECRET = "secret"  # noqa: S105 - a file name, not a secret
 IN_THIS_ORDER: tuple[Name, ...] = ("keys", "usage", "books")
 # Pages are copied in portions, so that a backup can be interrupted. The open transaction keeps the snapshot consistent.
 PORTION_PAGES = 4_096
+
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_NEWEST_CURSOR = "SELECT max(latest) FROM cursors WHERE NOT expired"
+_NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
+_HORIZON = "SELECT at FROM horizon"
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
 class BackupRefused(Exception):
@@ -203,9 +206,9 @@ def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> B
     try:
         with translated():
             ids = {_number(copy, "PRAGMA application_id") for copy in copies.values()}
-            horizon = _number(copies["books"], SQL.HORIZON)
-            newest = max(_number(copies["usage"], SQL.NEWEST_CURSOR), _number(copies["books"], SQL.NEWEST_STAMP))
-            fingerprint = copies["books"].execute(SQL.FINGERPRINT).fetchone()
+            horizon = _number(copies["books"], _HORIZON)
+            newest = max(_number(copies["usage"], _NEWEST_CURSOR), _number(copies["books"], _NEWEST_STAMP))
+            fingerprint = copies["books"].execute(_FINGERPRINT).fetchone()
             described = {
                 name: BackedUpFile(
                     path_of(draft, name).stat().st_size, sha256(path_of(draft, name)), version(copy), _count_rows(copy)
@@ -241,7 +244,7 @@ def _unchanging(folder: Path, name: Name) -> sqlite3.Connection:
 
 
 def _count_rows(connection: sqlite3.Connection) -> dict[str, int]:
-    tables = [name for (name,) in connection.execute(SQL.TABLES).fetchall()]
+    tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
     return {name: _number(connection, f'SELECT count(*) FROM "{name}"') for name in tables}  # noqa: S608 - our own table names
 
 
@@ -280,6 +283,32 @@ LONG_ENOUGH = 16
 # Positions are exchanged every second. This is longer than the exchange can be delayed by locked files.
 UNKNOWN_MS = 300_000
 
+_RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
+_EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
+_REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
+_DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
+# Clients may still hold cursors that were created after the backup, so the IDs of these cursors must not be used again.
+# Most cursors have the ID of their row. When such a cursor is first inserted, the trigger stores its ID as expired
+# instead, and the service retries with a random ID. A short random ID may have been handed out before too, so the
+# trigger skips the insert, and the service retries with a longer ID. See `_next_cursor` in reads.py.
+_GUARD = """
+    CREATE TRIGGER restored_cursors BEFORE INSERT ON cursors
+    WHEN NOT NEW.expired AND NEW.ends_at < {until} + {lifetime}
+        AND (
+            NEW.cursor = NEW.row_id
+            OR (length(NEW.row_id) < {long_enough} AND length(NEW.cursor) < length(NEW.row_id) + {extra})
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM cursors
+            WHERE lineage = NEW.lineage AND resource = NEW.resource AND query = NEW.query AND cursor = NEW.cursor
+        )
+    BEGIN
+        INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at, expired)
+        SELECT NEW.lineage, NEW.resource, NEW.query, NEW.cursor, NEW.row_id, 0, 0, 0, 0, {until}, 1
+        WHERE NEW.cursor = NEW.row_id;
+        SELECT RAISE(IGNORE);
+    END
+"""
 _READ_REPLACED: dict[Name, str] = {
     "books": "SELECT 'horizon', at FROM horizon",
     "keys": """
@@ -288,6 +317,10 @@ _READ_REPLACED: dict[Name, str] = {
     """,
     "usage": "SELECT key_id, at FROM revocations",
 }
+_STORE_ID = "PRAGMA application_id"
+_AUDIT = f"SELECT number, {', '.join(COLUMNS)} FROM audit ORDER BY number"  # noqa: S608 - names of our own columns
+_KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
 
 class Replaced(Struct):
@@ -424,8 +457,8 @@ def _read_replaced(folder: Path) -> Replaced:
             found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
         if name == "keys":
             found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
-            found.store_id = _read_alone(folder, name, SQL.STORE_ID)[0][0]
-            found.audit = _read_alone(folder, name, SQL.AUDIT)
+            found.store_id = _read_alone(folder, name, _STORE_ID)[0][0]
+            found.audit = _read_alone(folder, name, _AUDIT)
     return found
 
 
@@ -450,8 +483,8 @@ def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
 def _keep_audit(draft: Path, replaced: Replaced) -> None:
     """Add the audit entries that the replaced store wrote after the backup. Newer entries have higher numbers."""
     with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
-        (latest,) = keys.execute(SQL.LATEST_ENTRY).fetchone()
-        keys.executemany(SQL.KEEP_ENTRY, (row for row in replaced.audit if row[0] > latest))
+        (latest,) = keys.execute(_LATEST_ENTRY).fetchone()
+        keys.executemany(_KEEP_ENTRY, (row for row in replaced.audit if row[0] > latest))
 
 
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
@@ -462,7 +495,7 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     horizon = _refuse_marks_and_cursors(draft, replaced.horizon, now_ms)
     positions.agree(draft, NAMES, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
-        usage.executemany(SQL.REMEMBER, replaced.revoked.items())
+        usage.executemany(_REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id, at in replaced.scheduled.items():
@@ -473,13 +506,13 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
 def _refuse_marks_and_cursors(folder: Path, reported: int, now_ms: int) -> int:
     """Invalidate all cursors and feed marks, and raise the horizon above `reported`. Return the new horizon."""
     with closing(read_write(folder, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
-        usage.execute(SQL.EXPIRE_CURSORS, (now_ms, RESERVED_MS))
-        usage.execute(SQL.DROP_GUARD)
+        usage.execute(_EXPIRE_CURSORS, (now_ms, RESERVED_MS))
+        usage.execute(_DROP_GUARD)
         until = now_ms + LIFETIME_MS + RESERVED_MS
-        usage.execute(SQL.GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
+        usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
     with closing(read_write(folder, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
         # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
-        (horizon,) = books.execute(SQL.RAISE_HORIZON, (max(now_ms, reported) + 1,)).fetchone()
+        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, reported) + 1,)).fetchone()
         change_feed.refuse_marks_below(books, horizon)
     return int(horizon)
 

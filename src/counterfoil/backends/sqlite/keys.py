@@ -44,12 +44,9 @@ from counterfoil.ports import (
     StoreMismatch,
     StoreUnavailable,
 )
-from counterfoil.statements import read_statements
 
 if TYPE_CHECKING:
     import asyncio
-
-SQL = read_statements(__file__, COLUMNS=", ".join(COLUMNS))
 
 REFRESH_SEC = 0.5
 # All keys are read again after this time, even if the file seems unchanged.
@@ -58,6 +55,16 @@ REREAD_SEC = 60.0
 # for the thread, and a locked file is checked again after RETRY_SEC.
 LOCK_SEC, RETRY_SEC, BRIEFLY_SEC = 0.02, 0.1, 0.1
 
+_ALL = "SELECT key_id, secret_digest, body FROM keys"
+_ONE = "SELECT body FROM keys WHERE key_id = ?"
+_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (?, ?, ?)"
+_CHANGE = "UPDATE keys SET body = ? WHERE key_id = ?"
+
+_GENERATION = "SELECT number FROM generation"
+_NEXT_GENERATION = "UPDATE generation SET number = number + 1"
+
+REVOCATIONS = "SELECT key_id, at FROM revocations"
+_REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 
 _key = json.Decoder(Key).decode
 
@@ -196,10 +203,10 @@ class SqliteKeyLookup:
         try:
             with closing(read_only(self._folder, "keys", LOCK_SEC)) as connection, translated():
                 self._check_store(id_in(connection))
-                (generation,) = connection.execute(SQL.GENERATION).fetchone()
+                (generation,) = connection.execute(_GENERATION).fetchone()
                 if not whole and self._seen == (state, generation):
                     return _Reading(state, generation, None)
-                rows = connection.execute(SQL.ALL).fetchall()
+                rows = connection.execute(_ALL).fetchall()
             kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
         except StoreMismatch as error:
             # Another version has migrated the file while this service was running.
@@ -217,7 +224,7 @@ class SqliteKeyLookup:
         """Return the keys with every known revocation applied, because a restored file may lack some revocations."""
         try:
             with closing(read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
-                self._revoked.update(connection.execute(SQL.REVOCATIONS).fetchall())
+                self._revoked.update(connection.execute(REVOCATIONS).fetchall())
         except StoreMismatch as error:
             raise StoreUnavailable(error.message) from error
         for key_id, stored in kept.items():
@@ -247,7 +254,7 @@ def _revoked(kept: StoredKey, at: int) -> StoredKey:
 
 def all_keys(connection: sqlite3.Connection) -> list[Key]:
     """Return all keys, oldest first."""
-    keys = [_key(body) for _, _, body in connection.execute(SQL.ALL)]
+    keys = [_key(body) for _, _, body in connection.execute(_ALL)]
     return sorted(keys, key=lambda key: (key.created_at, key.key_id))
 
 
@@ -267,8 +274,8 @@ class SqliteKeyStore:
 
     def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            self._connection.execute(SQL.ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
-            self._connection.execute(SQL.NEXT_GENERATION)
+            self._connection.execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
+            self._connection.execute(_NEXT_GENERATION)
             append(self._connection, entries)
 
     def all(self) -> list[Key]:
@@ -277,18 +284,18 @@ class SqliteKeyStore:
 
     def find(self, key_id: str) -> Key | None:
         with translated():
-            row = self._connection.execute(SQL.ONE, (key_id,)).fetchone()
+            row = self._connection.execute(_ONE, (key_id,)).fetchone()
         return _key(row[0]) if row else None
 
     def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            row = self._connection.execute(SQL.ONE, (key_id,)).fetchone()
+            row = self._connection.execute(_ONE, (key_id,)).fetchone()
             if not row:
                 return None
             before = _key(row[0])
             changed = change(before)
-            self._connection.execute(SQL.CHANGE, (json.encode(changed), key_id))
-            self._connection.execute(SQL.NEXT_GENERATION)
+            self._connection.execute(_CHANGE, (json.encode(changed), key_id))
+            self._connection.execute(_NEXT_GENERATION)
             entry = describe(before, changed)
             append(self._connection, [entry] if entry else [])
         if changed.revoked_at is not None:
@@ -299,21 +306,21 @@ class SqliteKeyStore:
     def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
         # The write lock is taken before anything is read, so a second rotation sees the successor created by the first.
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            row = self._connection.execute(SQL.ONE, (key_id,)).fetchone()
+            row = self._connection.execute(_ONE, (key_id,)).fetchone()
             if not row:
                 return None
             rotation = rotate(_key(row[0]), successors_of(all_keys(self._connection), key_id))
             successor = rotation.successor
-            self._connection.execute(SQL.CHANGE, (json.encode(rotation.old), key_id))
-            self._connection.execute(SQL.ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
-            self._connection.execute(SQL.NEXT_GENERATION)
+            self._connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
+            self._connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
+            self._connection.execute(_NEXT_GENERATION)
             append(self._connection, rotation.entries)
         return rotation
 
     def settle_revocations(self) -> None:
         """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""
         with closing(read_only(self._folder, "usage")) as usage, translated():
-            remembered: dict[str, int] = dict(usage.execute(SQL.REVOCATIONS).fetchall())
+            remembered: dict[str, int] = dict(usage.execute(REVOCATIONS).fetchall())
         keys = {key.key_id: key for key in self.all()}
         forgotten = [key_id for key_id in remembered if key_id in keys and keys[key_id].revoked_at is None]
         for key_id in forgotten:
@@ -344,7 +351,7 @@ class SqliteKeyStore:
         rows = list(revoked)
         if rows:
             with closing(read_write(self._folder, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
-                usage.executemany(SQL.REMEMBER, rows)
+                usage.executemany(_REMEMBER, rows)
 
 
 def _as_revoked(key: Key, remembered: dict[str, int]) -> Key:
@@ -354,9 +361,13 @@ def _as_revoked(key: Key, remembered: dict[str, int]) -> Key:
 # --- the audit log ------------------------------------------------------------------
 
 
+_COLUMNS = ", ".join(COLUMNS)
+_APPEND = f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - names of our own columns
+
+
 def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
     """Write entries within the open transaction."""
-    connection.executemany(SQL.APPEND, map(to_row, entries))
+    connection.executemany(_APPEND, map(to_row, entries))
 
 
 class SqliteAudit:

@@ -32,9 +32,6 @@ from counterfoil.domain.changes import (
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ports import Clock, wrong_secret
-from counterfoil.statements import read_statements
-
-SQL = read_statements(__file__)
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
 SHOP_SHIFT = 40
@@ -42,6 +39,109 @@ SHOP_SHIFT = 40
 KEYS_AT_ONCE = 100
 # A failed load waits this long for the write lock before it gives up recording that it has stopped.
 STOP_SEC = 5.0
+
+_HORIZON = "SELECT at FROM horizon"
+_SET_HORIZON = "UPDATE horizon SET at = ?"
+
+_LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
+_SHOPS = """
+    WITH asked (id) AS (VALUES {keys})
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
+    FROM asked CROSS JOIN shops USING (id)
+"""
+_PUT_SHOP = """
+    INSERT INTO shops
+        (number, id, franchise_id, provider_id, removed, rev, next_bill, latest_version, applied_version, facts, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?10)
+    ON CONFLICT (number) DO UPDATE SET
+        franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
+"""
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = ?"
+_NEXT_BILLS = """
+    WITH asked (number) AS (VALUES {keys}) SELECT number, next_bill FROM asked CROSS JOIN shops USING (number)
+"""
+_SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
+
+_BILLS = """
+    WITH asked (shop, id) AS (VALUES {keys})
+    SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM asked CROSS JOIN bills USING (shop, id)
+"""
+_BODIES = """
+    WITH asked (shop, id) AS (VALUES {keys}) SELECT shop, id, body FROM asked CROSS JOIN bills USING (shop, id)
+"""
+# Four of the parameters are "" instead of None: see `_new_bills`.
+_ADD_BILL = """
+    INSERT INTO bills
+        (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,
+        body, loaded_at)
+    VALUES (?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), nullif(?, ''), ?, ?, ?, nullif(?, ''), ?, ?)
+"""
+_CHANGE_BILL = """
+    UPDATE bills SET bill_day = ?3, closed_at = ?4, updated_at = ?5, trading_day = ?6, rev = ?7, facts_version = ?8,
+        digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13
+    WHERE shop = ?1 AND id = ?2
+"""
+_SETTLE_BILL = "UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
+_SETTLE_FACTS = "UPDATE bills SET facts_version = ?3, trading_day = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
+_REMOVE_BILL = "DELETE FROM bills WHERE shop = ? AND id = ?"
+
+_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
+_OUTDATED_BILLS = """
+    SELECT number, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
+    WHERE number BETWEEN ? AND ? AND facts_version < ? ORDER BY number LIMIT ?
+"""
+_REWRITTEN = "UPDATE shops SET applied_version = ? WHERE number = ?"
+
+_BASES = "WITH asked (id) AS (VALUES {keys}) SELECT id, rev, body FROM asked CROSS JOIN bases USING (id)"
+_PUT_BASE = "INSERT OR REPLACE INTO bases (id, rev, body) VALUES (?, ?, ?)"
+
+_MEMBERS = """
+    WITH asked (token) AS (VALUES {keys})
+    SELECT provider_id, token, rev, record, form FROM asked CROSS JOIN members USING (token)
+"""
+_PUT_MEMBER = """
+    INSERT INTO members (provider_id, token, created_at, rev, record, form) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (token) DO UPDATE SET
+        provider_id = excluded.provider_id, created_at = excluded.created_at, rev = excluded.rev,
+        record = excluded.record, form = excluded.form
+"""
+_REMOVE_MEMBER = "DELETE FROM members WHERE provider_id = ? AND token = ?"
+_ADD_ACCOUNT = "INSERT INTO accounts (provider_id, hash, created_at, token, channel) VALUES (?1, ?4, ?5, ?2, ?6)"
+_REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE token = ?2"
+
+_REMOVALS = """
+    WITH asked (shop, kind, id) AS (VALUES {keys})
+    SELECT shop, kind, id, rev FROM asked CROSS JOIN removals USING (shop, kind, id)
+"""
+_REMEMBER_REMOVAL = "INSERT OR REPLACE INTO removals (shop, kind, id, rev) VALUES (?, ?, ?, ?)"
+
+_BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
+# The negative sign marks the load as stopped: see `decode_seen_at`.
+_STOP_LOAD = "UPDATE loads SET seen_at = -?, changed = ? WHERE number = ? AND finished_at IS NULL"
+_SAVE_LOAD = """
+    UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?,
+        totals = ?
+    WHERE number = ?
+"""
+_REMEMBER_REJECT = """
+    INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_FORGET_LOADS = "DELETE FROM loads WHERE number <= ? - 100"
+_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= ? - 100"
+
+_INTAKE = "SELECT state FROM intake"
+_PUT_INTAKE = "INSERT OR REPLACE INTO intake (one, state) VALUES (1, ?)"
+_REPORT_WATCHED_FOLDER = """
+    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
+    VALUES (:name, :now, :now, :files, :quarantined, :stopped)
+    ON CONFLICT (name) DO UPDATE SET
+        seen_at = :now, delivered_at = iif(:files + :quarantined > 0, :now, delivered_at),
+        files = files + :files, quarantined = quarantined + :quarantined, stopped = :stopped
+"""
+
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, ?)"
 
 
 class SqliteLedger:
@@ -59,20 +159,20 @@ class SqliteLedger:
 
     def facts(self, shop_id: str) -> KnownFacts | None:
         with translated():
-            row = self._connection.execute(SQL.FACTS, (shop_id,)).fetchone()
+            row = self._connection.execute(_FACTS, (shop_id,)).fetchone()
         return known_facts(*row) if row else None
 
     def begin_load(self, source: str) -> LoadProgress:
         now = self._clock.now_ms()
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            number = self._connection.execute(SQL.BEGIN_LOAD, (source, now, now)).lastrowid or 0
-            self._connection.execute(SQL.FORGET_LOADS, (number,))
-            self._connection.execute(SQL.FORGET_REJECTS, (number,))
+            number = self._connection.execute(_BEGIN_LOAD, (source, now, now)).lastrowid or 0
+            self._connection.execute(_FORGET_LOADS, (number,))
+            self._connection.execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
 
     def stop_load(self, number: int, changed: int) -> None:
         with translated(), writing(self._connection, STOP_SEC):
-            self._connection.execute(SQL.STOP_LOAD, (self._clock.now_ms(), changed, number))
+            self._connection.execute(_STOP_LOAD, (self._clock.now_ms(), changed, number))
 
     def apply(
         self,
@@ -85,7 +185,7 @@ class SqliteLedger:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
             batch = self._open(needed)
             if guard:
-                batch.compare_with(guard, self._found(SQL.BODIES, batch.bills_to_compare(ready)))
+                batch.compare_with(guard, self._found(_BODIES, batch.bills_to_compare(ready)))
             outcomes = batch.apply(ready)
             if guard and not guard.may_write(len(needed.bills)):
                 return outcomes
@@ -96,19 +196,19 @@ class SqliteLedger:
 
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            row = self._connection.execute(SQL.INTAKE).fetchone()
+            row = self._connection.execute(_INTAKE).fetchone()
             intake = change(json.decode(row[0], type=Intake) if row else Intake(), self._clock.now_ms())
-            self._connection.execute(SQL.PUT_INTAKE, (json.encode(intake),))
+            self._connection.execute(_PUT_INTAKE, (json.encode(intake),))
         return intake
 
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         values = {"name": name, "now": self._clock.now_ms(), "files": files, "quarantined": quarantined}
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            self._connection.execute(SQL.REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
+            self._connection.execute(_REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            shop = self._connection.execute(SQL.TO_REWRITE).fetchone()
+            shop = self._connection.execute(_TO_REWRITE).fetchone()
             if not shop:
                 return False
             stamp = self._take_stamp()
@@ -117,15 +217,15 @@ class SqliteLedger:
             # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
             first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
             last = ((number + 1) << SHOP_SHIFT) - 1
-            rows = self._connection.execute(SQL.OUTDATED_BILLS, (first, last, version, most)).fetchall()
+            rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
             outdated = [OutdatedBill(*row[1:]) for row in rows]
             bills = [rewritten(bill, number, known, stamp) for bill in outdated]
-            self._write_all(SQL.CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
-            self._write_all(SQL.SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
+            self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
+            self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
             change_feed.touch(self._connection, number, stamp)
             change_feed.mark_stale(self._connection, rewritten_days(outdated, bills))
             if len(rows) < most:
-                self._connection.execute(SQL.REWRITTEN, (version, number))
+                self._connection.execute(_REWRITTEN, (version, number))
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
         if len(rows) == most:
             self._rewritten[number, version] = rows[-1][0]
@@ -136,7 +236,7 @@ class SqliteLedger:
             horizon = self._horizon()
             now = self._clock.now_ms()
             if now > horizon:
-                self._connection.execute(SQL.SET_HORIZON, (now,))
+                self._connection.execute(_SET_HORIZON, (now,))
         self._positions.run(max(now, horizon))
         return max(now, horizon)
 
@@ -159,7 +259,7 @@ class SqliteLedger:
     # --- stamps ------------------------------------------------------------------
 
     def _horizon(self) -> int:
-        row: tuple[int] = self._connection.execute(SQL.HORIZON).fetchone()
+        row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
         return row[0]
 
     def _take_stamp(self) -> int:
@@ -169,19 +269,19 @@ class SqliteLedger:
         later.
         """
         stamp = max(self._clock.now_ms(), self._horizon() + 1)
-        self._connection.execute(SQL.SET_HORIZON, (stamp,))
+        self._connection.execute(_SET_HORIZON, (stamp,))
         return stamp
 
     def _save(self, progress: LoadProgress) -> None:
         now = self._clock.now_ms()
-        self._connection.execute(SQL.SAVE_LOAD, progress.values(now))
-        self._connection.executemany(SQL.REMEMBER_REJECT, progress.reject_values())
+        self._connection.execute(_SAVE_LOAD, progress.values(now))
+        self._connection.executemany(_REMEMBER_REJECT, progress.reject_values())
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            row = self._connection.execute(SQL.FINGERPRINT).fetchone()
+            row = self._connection.execute(_FINGERPRINT).fetchone()
             if not row:
-                self._connection.execute(SQL.SET_FINGERPRINT, (fingerprint,))
+                self._connection.execute(_SET_FINGERPRINT, (fingerprint,))
             elif row[0] != fingerprint:
                 raise wrong_secret()
 
@@ -190,43 +290,43 @@ class SqliteLedger:
     def _open(self, needed: NeededRows) -> Batch:
         """Take a stamp and read the rows that the batch affects."""
         stamp = self._take_stamp()
-        shops = list(starmap(ShopRow, self._found(SQL.SHOPS, list(zip(needed.shops)))))
+        shops = list(starmap(ShopRow, self._found(_SHOPS, list(zip(needed.shops)))))
         numbers = {shop.shop_id: shop.number for shop in shops}
         bills = [(numbers[shop_id], bill_id) for shop_id, bill_id in needed.bills if shop_id in numbers]
         return Batch(
             stamp,
-            self._connection.execute(SQL.LAST_SHOP).fetchone()[0],
+            self._connection.execute(_LAST_SHOP).fetchone()[0],
             shops,
-            starmap(BillRow, self._found(SQL.BILLS, bills)),
-            starmap(BaseRow, self._found(SQL.BASES, list(zip(needed.bases)))),
-            starmap(MemberRow, self._found(SQL.MEMBERS, list(zip(needed.tokens)))),
-            {row[:3]: row[3] for row in self._found(SQL.REMOVALS, needed.removals)},
+            starmap(BillRow, self._found(_BILLS, bills)),
+            starmap(BaseRow, self._found(_BASES, list(zip(needed.bases)))),
+            starmap(MemberRow, self._found(_MEMBERS, list(zip(needed.tokens)))),
+            {row[:3]: row[3] for row in self._found(_REMOVALS, needed.removals)},
         )
 
     def _write(self, batch: Batch) -> None:
-        self._write_all(SQL.PUT_SHOP, (row.values(row.rev) for row in batch.written_shops()))
-        self._write_all(SQL.REMEMBER_REMOVAL, ((*removal, rev) for removal, rev in batch.remembered.items()))
-        self._write_all(SQL.PUT_BASE, (row.values(row.rev) for row in batch.written_bases()))
-        self._write_all(SQL.REMOVE_BILL, batch.removed_bills())
+        self._write_all(_PUT_SHOP, (row.values(row.rev) for row in batch.written_shops()))
+        self._write_all(_REMEMBER_REMOVAL, ((*removal, rev) for removal, rev in batch.remembered.items()))
+        self._write_all(_PUT_BASE, (row.values(row.rev) for row in batch.written_bases()))
+        self._write_all(_REMOVE_BILL, batch.removed_bills())
         self._add_bills(batch.added_bills())
-        self._write_all(SQL.CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
-        self._write_all(SQL.SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
+        self._write_all(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
+        self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
         change_feed.record(self._connection, batch)
         change_feed.mark_stale(self._connection, batch.stale_days())
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
-        next_bill: dict[int, int] = dict(self._found(SQL.NEXT_BILLS, list(zip({row.shop for row in rows}))))
-        self._write_all(SQL.ADD_BILL, _new_bills(rows, next_bill))
-        self._write_all(SQL.SET_NEXT_BILL, next_bill.items())
+        next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))
+        self._write_all(_ADD_BILL, _new_bills(rows, next_bill))
+        self._write_all(_SET_NEXT_BILL, next_bill.items())
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
-        self._write_all(SQL.PUT_MEMBER, (row.values(row.rev) for row in written))
+        self._write_all(_PUT_MEMBER, (row.values(row.rev) for row in written))
         # The statement above has already moved members to their new bases, so this deletes only removed members.
-        self._write_all(SQL.REMOVE_MEMBER, gone)
-        self._write_all(SQL.REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
-        self._write_all(SQL.ADD_ACCOUNT, account_values(written))
+        self._write_all(_REMOVE_MEMBER, gone)
+        self._write_all(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
+        self._write_all(_ADD_ACCOUNT, account_values(written))
 
     def _found(self, statement: str, keys: Sequence[Row]) -> Iterator[Row]:
         """Yield the rows with these keys. Unused parameters of the statement are NULL, which matches no key."""
@@ -241,7 +341,7 @@ class SqliteLedger:
 
 
 def _new_bills(rows: Sequence[BillRow], next_bill: dict[int, int]) -> Iterator[Row]:
-    """Yield the parameters of `SQL.ADD_BILL` for each bill. Increment the numbers in `next_bill`.
+    """Yield the parameters of `_ADD_BILL` for each bill. Increment the numbers in `next_bill`.
 
     For each value that is not a number, text or a bytearray, Python's `sqlite3`
     looks for an adapter, which takes a third of the time of an insertion. So bytes

@@ -28,10 +28,11 @@ from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.domain.calendar import HOUR_MS
 from counterfoil.moving import REQUESTS, MovedTable, Row
 from counterfoil.ports import Clock, StoreUnavailable
-from counterfoil.statements import read_statements
 
-SQL = read_statements(__file__)
-
+_HORIZON = "SELECT at FROM horizon"
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
+_STEADY = "SELECT boot_id, shift FROM steady"
 _SIZE: tuple[tuple[Name, str], ...] = (
     ("books", "SELECT count(*) FROM bills"),
     ("books", "SELECT count(*) FROM members"),
@@ -101,7 +102,7 @@ class SqliteMoveSource:
 
     def fingerprint(self) -> str:
         with translated():
-            row = self._connections["books"].execute(SQL.FINGERPRINT).fetchone()
+            row = self._connections["books"].execute(_FINGERPRINT).fetchone()
         if not row:
             raise StoreUnavailable("nothing has ever been loaded into the source, so there is nothing to copy")
         return str(row[0])
@@ -162,7 +163,7 @@ class SqliteMoveSource:
             return sum(self._connections[name].execute(query).fetchone()[0] for name, query in _SIZE)
 
     def newest_stamp(self) -> int:
-        return self._connections["books"].execute(SQL.NEWEST_STAMP).fetchone()[0] or 0
+        return self._connections["books"].execute(_NEWEST_STAMP).fetchone()[0] or 0
 
     # --- rows ------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ class SqliteMoveSource:
         return self._connections[_database(table)].execute(query, values | {"shift": self._shift})
 
     def _horizon(self) -> int:
-        row: tuple[int] = self._connections["books"].execute(SQL.HORIZON).fetchone()
+        row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()
         return row[0]
 
     def _settle_revocations(self) -> None:
@@ -205,7 +206,7 @@ class SqliteMoveSource:
 
         It stays 0 if the store has not been used since this machine started.
         """
-        steady = self._connections["usage"].execute(SQL.STEADY).fetchone()
+        steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from counterfoil.backends.sqlite import keys, usage
 from counterfoil.backends.sqlite.files import (
     DAMAGED,
     STORE_MOVED,
@@ -25,8 +24,9 @@ from counterfoil.backends.sqlite.files import (
     require_whole,
     translated,
 )
-from counterfoil.backends.sqlite.keys import LOCK_SEC
+from counterfoil.backends.sqlite.keys import LOCK_SEC, REVOCATIONS
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
+from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.messages import Message
 from counterfoil.machine.clock import SystemClock
@@ -55,8 +55,12 @@ class SqliteReads(OperatorReads):
 
     NUMBER = "number"
     # Both may return a count for the same key and day. The second one is newer.
-    COUNTS = (usage.SQL.TOTALS_OF_ALL, usage.SQL.DAY_OF_ALL)
-    LAST_DAYS = usage.SQL.LAST_DAYS
+    COUNTS = (TOTALS_OF_ALL, DAY_OF_ALL)
+    LAST_DAYS = """
+        SELECT key_id, max(day) FROM (
+            SELECT key_id, day FROM daily_totals WHERE count > 0 UNION ALL SELECT key_id, day FROM admissions
+        ) GROUP BY key_id
+    """
 
     def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         super().__init__(query_sec, scanned)
@@ -94,7 +98,7 @@ class SqliteReads(OperatorReads):
         """Return all keys, oldest first. If an older key file was restored, some revocations are only in `usage`."""
         revoked: dict[str, int] = {}
         with suppress(StoreUnavailable, StoreMismatch), self._limited("usage") as ask:
-            revoked = dict(ask(keys.SQL.REVOCATIONS))
+            revoked = dict(ask(REVOCATIONS))
         return [
             replace(key, revoked_at=revoked[key.key_id]) if key.revoked_at is None and key.key_id in revoked else key
             for key in super().keys()  # noqa: SIM118 - not a dictionary

@@ -39,12 +39,9 @@ from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
 from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally, merge_texts
 from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
-from counterfoil.statements import read_statements
 
 if TYPE_CHECKING:
     import asyncio
-
-SQL = read_statements(__file__)
 
 
 # --- request records --------------------------------------------------------
@@ -61,7 +58,23 @@ EVERYTHING = 1 << 62
 # Old records are deleted this many at a time, in transactions that take a few milliseconds each.
 PRUNE_ROWS = 500
 
-_RECORD_NOW, _RECORD_RECENT = SQL.RECORD.format(table="requests"), SQL.RECORD.format(table="recent_requests")
+# Two of the parameters are "" instead of None: see `_values`.
+_RECORD = """
+    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
+        detail)
+    VALUES (?, ?, ?, ?, nullif(?, ''), ?, nullif(?, ''), ?, ?, ?)
+"""
+_RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
+_OLDEST_RECENT = "SELECT min(rowid) FROM recent_requests"
+# The parameter is the row number of the first record that is not moved.
+_MOVE_RECENT = """
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
+        detail)
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
+    FROM recent_requests WHERE rowid < ? ORDER BY rowid
+"""
+_DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
+_PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 
 
 # --- functions that need the write lock --------------------------------------
@@ -80,8 +93,8 @@ def move(connection: sqlite3.Connection, most: int) -> int:
     oldest = _oldest_recent(connection)
     if oldest is None:
         return 0
-    moved = connection.execute(SQL.MOVE_RECENT, (oldest + most,)).rowcount
-    connection.execute(SQL.DELETE_MOVED, (oldest + most,))
+    moved = connection.execute(_MOVE_RECENT, (oldest + most,)).rowcount
+    connection.execute(_DELETE_MOVED, (oldest + most,))
     return moved
 
 
@@ -110,7 +123,7 @@ def delete_before(connection: sqlite3.Connection, at: int) -> int:
     records = 0
     while True:
         with translated(), writing(connection, WAIT_SEC["usage"]):
-            deleted = connection.execute(SQL.PRUNE_REQUESTS, (at, PRUNE_ROWS)).rowcount
+            deleted = connection.execute(_PRUNE_REQUESTS, (at, PRUNE_ROWS)).rowcount
         records += deleted
         if deleted < PRUNE_ROWS:
             return records
@@ -119,12 +132,12 @@ def delete_before(connection: sqlite3.Connection, at: int) -> int:
 
 
 def _oldest_recent(connection: sqlite3.Connection) -> int | None:
-    row: tuple[int | None] = connection.execute(SQL.OLDEST_RECENT).fetchone()
+    row: tuple[int | None] = connection.execute(_OLDEST_RECENT).fetchone()
     return row[0]
 
 
 def _values(record: RequestRecord) -> tuple[object, ...]:
-    """Return the parameters of `SQL.RECORD`.
+    """Return the parameters of `_RECORD`.
 
     For None, Python's `sqlite3` would look for an adapter, which takes a
     microsecond, so "" stands for None.
@@ -147,6 +160,51 @@ def _values(record: RequestRecord) -> tuple[object, ...]:
 RECORDS_SEC = 0.25
 # After every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
+
+# Returns a key's latest admission, and the time of the admission that must be a minute old before another is allowed.
+_LATEST = """
+    SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
+    FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
+"""
+_ADMIT = "INSERT INTO admissions (key_id, n, at, day, count) VALUES (?, ?, ?, ?, ?)"
+# Reads only the oldest rows, so that the cost does not depend on the size of the window.
+_FORGET = """
+    DELETE FROM admissions WHERE key_id = ?1 AND n IN
+        (SELECT n FROM (SELECT n, at FROM admissions WHERE key_id = ?1 ORDER BY n LIMIT ?3) WHERE at <= ?2)
+"""
+_TOTAL = "SELECT count FROM daily_totals WHERE key_id = ? AND day = ?"
+_CLOSE_DAY = "INSERT OR REPLACE INTO daily_totals (key_id, day, count) VALUES (?, ?, ?)"
+_TOTALS_OF_KEY = "SELECT key_id, day, count FROM daily_totals WHERE key_id = ?3 AND day BETWEEN ?1 AND ?2"
+_DAY_OF_KEY = """
+    SELECT key_id, day, count FROM (SELECT * FROM admissions WHERE key_id = ?3 ORDER BY n DESC LIMIT 1)
+    WHERE day BETWEEN ?1 AND ?2
+"""
+TOTALS_OF_ALL = "SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN :first AND :last"
+DAY_OF_ALL = """
+    SELECT key_id, day, count FROM admissions AS latest
+    WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN :first AND :last
+"""
+_COUNT_ERRORS = """
+    INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key_id, day, error) DO UPDATE SET count = count + excluded.count
+"""
+_RECORD_PASSES = """
+    INSERT INTO passes (lineage, list_name, shop_id, server_time, ended_at, continued_at, covered)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        covered = merge_ranges(covered, excluded.covered),
+        server_time = max(server_time, excluded.server_time),
+        ended_at = max(ended_at, excluded.ended_at),
+        continued_at = max(continued_at, excluded.continued_at)
+"""
+_STEADY = "SELECT boot_id, shift FROM steady"
+_NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
+_SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
+_PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
+_PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < ?"
+_PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
+# Deletes the last admissions of keys that have not been used for 400 days.
+_PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 
 
 # The key of a request that waits for admission, and the asyncio future that receives the decision.
@@ -231,16 +289,16 @@ class SqliteUsage:
         return verdicts
 
     def _admit_one(self, key: Key, now: int, today: date, day: int) -> Admitted | TooFast:
-        latest = self._connection.execute(SQL.LATEST, (key.key_id, key.per_min)).fetchone()
+        latest = self._connection.execute(_LATEST, (key.key_id, key.per_min)).fetchone()
         n, last, last_day, count, blocking = latest or (0, now, day, 0, None)
         now = max(now, last)
         if blocking is not None and (wait := wait_before(blocking, now)) > 0:
             return TooFast(retry_after(wait))
         if day != last_day:
             count = self._change_day(key.key_id, last_day, count, day)
-        self._connection.execute(SQL.ADMIT, (key.key_id, n + 1, now, day, count + 1))
+        self._connection.execute(_ADMIT, (key.key_id, n + 1, now, day, count + 1))
         if n % FORGET_EVERY == 0:
-            self._connection.execute(SQL.FORGET, (key.key_id, now - WINDOW_US, 3 * FORGET_EVERY))
+            self._connection.execute(_FORGET, (key.key_id, now - WINDOW_US, 3 * FORGET_EVERY))
         return Admitted(today, count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
@@ -249,27 +307,25 @@ class SqliteUsage:
         It is 0, unless the clock went back to a day on which requests were already
         counted.
         """
-        self._connection.execute(SQL.CLOSE_DAY, (key_id, last_day, count))
-        row = self._connection.execute(SQL.TOTAL, (key_id, day)).fetchone()
+        self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
+        row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
         return row[0] if row else 0
 
     def _settle_steady_clock(self) -> int:
         """Return the offset from the steady clock, which restarts at boot, to the clock used for admissions."""
-        row = self._connection.execute(SQL.STEADY).fetchone()
+        row = self._connection.execute(_STEADY).fetchone()
         if row and row[0] == self._clock.boot_id():
             return int(row[1])
-        (newest,) = self._connection.execute(SQL.NEWEST_ADMISSION).fetchone()
+        (newest,) = self._connection.execute(_NEWEST_ADMISSION).fetchone()
         shift = max(self._clock.now_ms() * 1000, newest or 0) - self._clock.steady_us()
-        self._connection.execute(SQL.SET_STEADY, (self._clock.boot_id(), shift))
+        self._connection.execute(_SET_STEADY, (self._clock.boot_id(), shift))
         return shift
 
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
         span = (as_number(days[0]), as_number(days[-1]), key.key_id)
         with translated():
             # Both may return a count for the same day. The second one is newer.
-            rows = [
-                row for query in (SQL.TOTALS_OF_KEY, SQL.DAY_OF_KEY) for row in self._connection.execute(query, span)
-            ]
+            rows = [row for query in (_TOTALS_OF_KEY, _DAY_OF_KEY) for row in self._connection.execute(query, span)]
         return {date_of(day): count for _, day, count in rows}
 
     # --- request records -------------------------------------------------------
@@ -348,9 +404,9 @@ class SqliteUsage:
 
     def _write_tally(self) -> None:
         errors = ((*counted, count) for counted, count in self._tally.errors.items())
-        self._connection.executemany(SQL.COUNT_ERRORS, errors)
+        self._connection.executemany(_COUNT_ERRORS, errors)
         passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
-        self._connection.executemany(SQL.RECORD_PASSES, passes)
+        self._connection.executemany(_RECORD_PASSES, passes)
 
     # --- for the operator --------------------------------------------------------
 
@@ -366,11 +422,11 @@ class SqliteUsage:
         records = delete_before(self._connection, now - REQUEST_RECORD_DAYS * DAY_MS)
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
-            totals = self._connection.execute(SQL.PRUNE_TOTALS, (oldest,)).rowcount
-            self._connection.execute(SQL.PRUNE_ERRORS, (oldest,))
-            self._connection.execute(SQL.PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
+            totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            self._connection.execute(_PRUNE_ERRORS, (oldest,))
+            self._connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
             minute_ago = self._clock.steady_us() + self._shift - WINDOW_US
-            self._connection.execute(SQL.PRUNE_LAST_DAYS, (oldest, minute_ago))
+            self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
         return records, totals
 
 
@@ -390,6 +446,54 @@ def _fail(waiting: Sequence[_Waiting], error: StoreUnavailable) -> None:
 
 PRUNE_CURSORS = 5_000
 
+_FIND = """
+    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
+    WHERE lineage = ? AND resource = ? AND query = ? AND cursor = ? AND ends_at > ? AND NOT expired
+"""
+_EXTEND = """
+    UPDATE cursors SET ends_at = max(ends_at, ?5)
+    WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
+"""
+# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
+# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
+# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
+# if that cursor has expired: see docs/decisions/0014.
+_HAND_OUT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
+        SELECT coalesce(
+            (
+                SELECT cursor FROM cursors
+                WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
+                    AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
+                ORDER BY earliest DESC LIMIT 1
+            ),
+            CASE
+                WHEN EXISTS (
+                    SELECT 1 FROM cursors WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
+                ) THEN ?12
+                ELSE ?4
+            END
+        ) AS chosen
+    ) WHERE chosen IS NOT NULL
+    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
+        earliest = min(earliest, excluded.earliest),
+        latest = max(latest, excluded.latest),
+        ends_at = max(ends_at, excluded.ends_at)
+    WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
+        AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
+    RETURNING cursor
+"""
+# The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
+# cursors may expire too early, but their rows are not deleted right away.
+_DELETE = """
+    DELETE FROM cursors WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
+"""
+_EXPIRE = """
+    UPDATE cursors SET expired = 1, ends_at = ?1 + ?3
+    WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND NOT expired LIMIT ?2)
+"""
+
 
 class SqliteCursors:
     """Stores cursors in the table `cursors`.
@@ -407,12 +511,12 @@ class SqliteCursors:
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         now = self._clock.now_ms()
-        found = row(self._connection, SQL.FIND, (*_key(listing), cursor, now))
+        found = row(self._connection, _FIND, (*_key(listing), cursor, now))
         if not found:
             return None
         row_id, major, minor, earliest, latest, ends_at = found
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
-            await retry_while_locked(lambda: self._write(SQL.EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
+            await retry_while_locked(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
         return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
@@ -420,7 +524,7 @@ class SqliteCursors:
         where = (position.id, position.major, position.minor)
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         values = (*_key(listing), *where, *terms)
-        handed_out = await retry_while_locked(lambda: self._write(SQL.HAND_OUT, values))
+        handed_out = await retry_while_locked(lambda: self._write(_HAND_OUT, values))
         return str(handed_out[0]) if handed_out else None
 
     def _write(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
@@ -432,8 +536,8 @@ class SqliteCursors:
     def prune(self) -> int:
         """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
-        self._in_portions(SQL.DELETE, now)
-        return self._in_portions(SQL.EXPIRE, now, RESERVED_MS)
+        self._in_portions(_DELETE, now)
+        return self._in_portions(_EXPIRE, now, RESERVED_MS)
 
     def _in_portions(self, statement: str, now: int, *values: int) -> int:
         """Run a statement in batches, so that requests can write in between. Return the number of rows changed."""
