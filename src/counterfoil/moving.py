@@ -6,16 +6,17 @@ one snapshot. The target stays closed until the cut-over, which retires the sour
 every stamp at the target is later than any horizon that a client has received from the source.
 """
 
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from enum import Enum
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from msgspec import Struct, msgpack
+from msgspec import Struct, convert, msgpack
 
-from counterfoil.domain import audit
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
 
@@ -25,7 +26,7 @@ Row = tuple[Any, ...]
 
 
 class MovedTable(Struct, frozen=True):
-    """A table that both stores have. Its key columns come first.
+    """A table that both stores have, as moving.toml lists it. Its key columns come first.
 
     Rows with the same value in the column `group` form a group, and groups are
     compared one by one. If `group` is HOUR, the rows of one hour form a group; if
@@ -35,6 +36,7 @@ class MovedTable(Struct, frozen=True):
     Verification reads the body too.
     """
 
+    file: Literal["books", "keys", "usage"]
     name: str
     key: tuple[str, ...]
     rest: tuple[str, ...]
@@ -61,97 +63,17 @@ class MovedTable(Struct, frozen=True):
             yield from ((row[index], row) for row in rows)
 
 
-SHOPS = MovedTable(
-    "shops",
-    ("number",),
-    ("id", "franchise_id", "provider_id", "removed", "rev", "latest_version", "applied_version", "facts", "body"),
-)
-LOADS = MovedTable(
-    "loads",
-    ("number",),
-    (
-        "source",
-        "started_at",
-        "seen_at",
-        "finished_at",
-        "lines",
-        "changed",
-        "rejected",
-        "reasons",
-        "rejects_file",
-        "totals",
-    ),
-)
-BILLS = MovedTable(
-    "bills",
-    ("shop", "id"),
-    (
-        "bill_day",
-        "closed_at",
-        "updated_at",
-        "loaded_at",
-        "trading_day",
-        "rev",
-        "facts_version",
-        "digest",
-        "seal",
-        "withheld",
-        "body",
-    ),
-    group="shop",
-    sealed=True,
-)
-REQUESTS = MovedTable(
-    "requests",
-    (),
-    (
-        "at",
-        "key_id",
-        "route",
-        "status",
-        "error",
-        "took_us",
-        "personal_base",
-        "personal_members",
-        "request_id",
-        "detail",
-    ),
-    group=HOUR,
-)
-# The tables that loads write.
-BOOKS = (
-    SHOPS,
-    MovedTable("bases", ("id",), ("rev", "body")),
-    MovedTable("members", ("provider_id", "token"), ("created_at", "rev", "record", "form"), group="provider_id"),
-    MovedTable("accounts", ("provider_id", "token", "place"), ("hash", "created_at", "channel"), group="provider_id"),
-    MovedTable("removals", ("shop", "kind", "id"), ("rev",)),
-    MovedTable("shop_changes", ("shop",), ("franchise_id", "joined_at", "listed_at", "latest_at")),
-    MovedTable("departures", ("franchise_id", "shop"), ("left_at",)),
-    MovedTable("removed_bills", ("shop", "id"), ("removed_at",)),
-    MovedTable("feed", ("one",), ("oldest",)),
-    MovedTable("day_totals", ("shop", "bill_day"), ("stale", "bills", "voids", "net", "tip", "latest", "hash")),
-    BILLS,
-    LOADS,
-    MovedTable("rejected_lines", ("load", "place"), ("source", "line", "reason", "fields")),
-    MovedTable("intake", ("one",), ("state",)),
-)
-# The tables that the operator and the service write.
-KEYS_AND_USAGE = (
-    MovedTable("keys", ("key_id",), ("secret_digest", "body")),
-    MovedTable("audit", ("origin", "number"), audit.COLUMNS),
-    MovedTable("daily_totals", ("key_id", "day"), ("count",)),
-    MovedTable("daily_errors", ("key_id", "day", "error"), ("count",)),
-    MovedTable("passes", ("lineage", "list_name", "shop_id"), ("server_time", "ended_at", "continued_at", "covered")),
-    MovedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
-    MovedTable("admissions", ("key_id", "n"), ("at",)),
-    MovedTable(
-        "cursors",
-        ("lineage", "resource", "query", "cursor"),
-        ("row_id", "major", "minor", "earliest", "latest", "ends_at", "expired"),
-    ),
-    REQUESTS,
-)
+def _tables() -> dict[str, list[MovedTable]]:
+    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return {file: [convert(table | {"file": file}, MovedTable) for table in listed[file]] for file in listed}
+
+
+_TABLES = _tables()
+BOOKS, KEYS_AND_USAGE = _TABLES["books"], _TABLES["keys"] + _TABLES["usage"]
 TABLES = BOOKS + KEYS_AND_USAGE
+SHOPS, LOADS, REQUESTS = (
+    next(table for table in TABLES if table.name == name) for name in ("shops", "loads", "requests")
+)
 
 
 # --- the source and the target ----------------------------------------------

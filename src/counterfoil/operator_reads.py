@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, Literal
 
@@ -209,57 +208,31 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
 # --- searching request records ----------------------------------------------------
 
 
-class Records(Enum):
-    """The sets of request records that have an index sorted by time."""
+class _IndexedRecords(Struct, frozen=True):
+    """Request records with an index sorted by time, and the conditions of a filter that all of them satisfy.
 
-    WITH_ID = "with id"
-    FAILED = "failed"
-    DISCLOSURES = "disclosures"
-    DISCLOSURES_TO_KEY = "disclosures to key"
-    OF_KEY = "of key"
-    ALL = "all"
+    The statements name the index, because SQLite might choose a different index if ANALYZE has not been run.
+    """
 
-
-class SearchPlan(Struct, frozen=True):
-    """How to find the records that match a filter: the set to search, its bounds, and conditions for each record."""
-
-    records: Records
-    bounds: list[str]
-    checks: list[str]
+    index: str
+    condition: str
+    satisfied: tuple[str, ...] = ()
 
 
-# Conditions that every record of a set satisfies. They need not be checked for each record.
-_SATISFIED = {
-    Records.WITH_ID: ("request_id",),
-    Records.FAILED: (),
-    Records.DISCLOSURES: ("personal_data",),
-    Records.DISCLOSURES_TO_KEY: ("personal_data", "key_id"),
-    Records.OF_KEY: ("key_id",),
-    Records.ALL: (),
-}
-_BOUNDS = ("since", "until", "before")
-
-
-def plan_search(wanted: RequestFilter) -> SearchPlan:
-    """Return a plan that searches an indexed set which contains every record that matches the filter."""
-    given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
+def _records_to_search(wanted: RequestFilter) -> _IndexedRecords:
+    """Return indexed records among which are all that match the filter."""
     if wanted.request_id is not None:
-        records = Records.WITH_ID
-    elif wanted.personal_data:
-        records = Records.DISCLOSURES if wanted.key_id is None else Records.DISCLOSURES_TO_KEY
-    elif wanted.error is not None or (wanted.status or 0) >= 400:
-        records = Records.FAILED
-    else:
-        records = Records.ALL if wanted.key_id is None else Records.OF_KEY
-    checks = [name for name in given if name not in _BOUNDS and name not in _SATISFIED[records]]
-    return SearchPlan(records, [name for name in _BOUNDS if name in given], checks)
-
-
-def filter_values(wanted: RequestFilter) -> dict[str, Any]:
-    """Return the values of a filter by name. `before` is split into `before_at` and `before_number`."""
-    values = {name: getattr(wanted, name) for name in RequestFilter.__struct_fields__ if name != "before"}
-    at, number = wanted.before or (None, None)
-    return values | {"before_at": at, "before_number": number}
+        return _IndexedRecords("requests_by_id", "request_id = :request_id")
+    if wanted.personal_data and wanted.key_id is None:
+        return _IndexedRecords("requests_with_personal_data", "personal_base IS NOT NULL", ("personal_data",))
+    if wanted.personal_data:
+        condition = "key_id = :key_id AND personal_base IS NOT NULL"
+        return _IndexedRecords("disclosures_by_key", condition, ("personal_data", "key_id"))
+    if wanted.error is not None or (wanted.status or 0) >= 400:
+        return _IndexedRecords("requests_failed", "error IS NOT NULL")
+    if wanted.key_id is not None:
+        return _IndexedRecords("requests_by_key", "key_id = :key_id", ("key_id",))
+    return _IndexedRecords("requests_by_time", "true")
 
 
 # --- statements --------------------------------------------------------------------
@@ -291,16 +264,6 @@ _BILLS_PER_DAY = """
     ) AS days WHERE counted > 0 ORDER BY id, bill_day
 """
 _COLUMNS = "at, request_id, key_id, route, status, error, took_us, personal_base, personal_members, detail"
-# For each set of records, the index that contains the set and the condition that selects it. The statements name the
-# index, because SQLite might choose a different index if ANALYZE has not been run.
-_RECORDS: Mapping[Records, tuple[str, str]] = {
-    Records.WITH_ID: ("requests_by_id", "request_id = :request_id"),
-    Records.FAILED: ("requests_failed", "error IS NOT NULL"),
-    Records.DISCLOSURES: ("requests_with_personal_data", "personal_base IS NOT NULL"),
-    Records.DISCLOSURES_TO_KEY: ("disclosures_by_key", "key_id = :key_id AND personal_base IS NOT NULL"),
-    Records.OF_KEY: ("requests_by_key", "key_id = :key_id"),
-    Records.ALL: ("requests_by_time", "true"),
-}
 _CONDITIONS: Mapping[str, str] = {
     "key_id": "key_id = :key_id",
     "route": "route = :route",
@@ -308,6 +271,8 @@ _CONDITIONS: Mapping[str, str] = {
     "error": "error = :error",
     "slower_than_us": "took_us > :slower_than_us",
     "personal_data": "personal_base IS NOT NULL",
+}
+_BOUNDS: Mapping[str, str] = {
     "since": "at >= :since",
     "until": "at < :until",
     # The comparison `at <= ...` is redundant, but lets the index scan start at the right entry.
@@ -420,18 +385,19 @@ class OperatorReads(ABC):
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         """Return a page of up to `limit` request records, newest first."""
-        plan = plan_search(wanted)
-        index, condition = _RECORDS[plan.records]
-        among = f"FROM requests INDEXED BY {index} WHERE " + " AND ".join(
-            [condition, *(_CONDITIONS[name] for name in plan.bounds)]
-        )
-        values = filter_values(wanted)
+        searched = _records_to_search(wanted)
+        given = {name for name, value in asdict(wanted).items() if value not in (None, False)}
+        checks = [_CONDITIONS[name] for name in _CONDITIONS if name in given.difference(searched.satisfied)]
+        bounds = [_BOUNDS[name] for name in _BOUNDS if name in given]
+        among = f"FROM requests INDEXED BY {searched.index} WHERE " + " AND ".join([searched.condition, *bounds])
+        before_at, before_number = wanted.before or (None, None)
+        values = asdict(wanted) | {"before_at": before_at, "before_number": before_number}
         last_scanned: RecordPosition | None = None
         with self._limited("usage") as ask:
-            if plan.checks:
+            if checks:
                 ending = f"SELECT at, {{number}} {among} {_NEWEST_FIRST} LIMIT 1 OFFSET {self._scanned - 1}"
                 last_scanned = next((tuple(row) for row in ask(ending.format(number=self.NUMBER), **values)), None)
-                among = " AND ".join([among, *(_CONDITIONS[name] for name in plan.checks)])
+                among = " AND ".join([among, *checks])
             if last_scanned:
                 among += f" AND {_FROM_SCANNED}"
                 values |= {"last_at": last_scanned[0], "last_number": last_scanned[1]}

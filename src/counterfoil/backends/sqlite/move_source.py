@@ -74,13 +74,6 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
 )
 
 
-def _database(table: MovedTable) -> Name:
-    if table.name in ("keys", "audit"):
-        return "keys"
-    usage_tables = ("daily_totals", "daily_errors", "passes", "meters", "admissions", "cursors", "requests")
-    return "usage" if table.name in usage_tables else "books"
-
-
 class SqliteMoveSource:
     """The three files of a store that is being copied."""
 
@@ -189,7 +182,7 @@ class SqliteMoveSource:
         yield from table.grouped(self._ask(table, _select(table, table.columns, later), since=since))
 
     def _ask(self, table: MovedTable, query: str, **values: Any) -> sqlite3.Cursor:
-        return self._connections[_database(table)].execute(query, values | {"shift": self._shift})
+        return self._connections[table.file].execute(query, values | {"shift": self._shift})
 
     def _horizon(self) -> int:
         row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()
