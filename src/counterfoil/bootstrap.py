@@ -1,9 +1,8 @@
 """The composition root: the only module that chooses the back ends.
 
-The PostgreSQL and Valkey drivers are an optional extra of the package, so the
-modules that need them are imported inside the functions that use them. Several
-other modules that not every process needs are imported in the same way, so that
-commands start faster and workers use less memory.
+The PostgreSQL and Valkey drivers are an optional extra of the package, so the modules that need them are imported
+inside the functions that use them. Several other modules that not every process needs are imported in the same way, so
+that commands start faster and workers use less memory.
 """
 
 from __future__ import annotations

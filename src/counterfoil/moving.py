@@ -28,12 +28,10 @@ Row = tuple[Any, ...]
 class MovedTable(Struct, frozen=True):
     """A table that both stores have, as moving.toml lists it. Its key columns come first.
 
-    Rows with the same value in the column `group` form a group, and groups are
-    compared one by one. If `group` is HOUR, the rows of one hour form a group; if
-    it is empty, all rows do. In a table without a key, a group is replaced as a
-    whole. If `sealed` is True, the last column is a body and other columns
-    contain digests of it, so a pass compares the digests and not the body.
-    Verification reads the body too.
+    Rows with the same value in the column `group` form a group, and groups are compared one by one. If `group` is HOUR,
+    the rows of one hour form a group; if it is empty, all rows do. In a table without a key, a group is replaced as a
+    whole. If `sealed` is True, the last column is a body and other columns contain digests of it, so a pass compares
+    the digests and not the body. Verification reads the body too.
     """
 
     file: Literal["books", "keys", "usage"]
@@ -242,10 +240,9 @@ class StoreMove:
     def _cut_over(self, fingerprint: str, cut_over: CutOver) -> None:
         """Copy the data written by the operator and the service, then retire the source and open the target.
 
-        The source is locked only briefly, because the books are already
-        verified. If a load has written to the source since the verification,
-        the cut-over is refused. If the data copied here cannot be verified, the
-        source stays in use.
+        The source is locked only briefly, because the books are already verified. If a load has written to the source
+        since the verification, the cut-over is refused. If the data copied here cannot be verified, the source stays in
+        use.
         """
         since = self.report.horizon // HOUR_MS - 1
         with self._source.held() as horizon:

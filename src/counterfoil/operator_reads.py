@@ -1,13 +1,12 @@
 """What the operator's pages and commands read from a store: the port, and the statements that every back end shares.
 
-All times are milliseconds since 1970 UTC. Days are in Thailand time, except for
-the days of bills, which are in the shop's time zone. No result contains a secret,
-the data of a member or a bill (except for sums), the text of a rejected line, or a query string.
-Every method opens its own transaction, changes nothing, and may raise
-`StoreUnavailable`, or `QueryTooSlow` after its time limit.
+All times are milliseconds since 1970 UTC. Days are in Thailand time, except for the days of bills, which are in the
+shop's time zone. No result contains a secret, the data of a member or a bill (except for sums), the text of a rejected
+line, or a query string. Every method opens its own transaction, changes nothing, and may raise `StoreUnavailable`, or
+`QueryTooSlow` after its time limit.
 
-The statements are written for SQLite, with named parameters. PostgreSQL needs
-other parameters and no `INDEXED BY`: see `to_postgres`.
+The statements are written for SQLite, with named parameters. PostgreSQL needs other parameters and no `INDEXED BY`: see
+`to_postgres`.
 """
 
 import re
@@ -112,10 +111,9 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
 class RequestPage(Struct, frozen=True):
     """A page of request records, newest first.
 
-    `next` is the position after which the next page begins, or None if there
-    are no more records. A search for something rare stops after it has
-    read a limited number of records. The page may then have fewer records than requested, or
-    none, even though `next` is not None.
+    `next` is the position after which the next page begins, or None if there are no more records. A search for
+    something rare stops after it has read a limited number of records. The page may then have fewer records than
+    requested, or none, even though `next` is not None.
     """
 
     requests: list[RecordedRequest]
@@ -125,11 +123,10 @@ class RequestPage(Struct, frozen=True):
 class DayOfKey(Struct, frozen=True, kw_only=True):
     """The requests of a key on one day.
 
-    `requests` counts admitted requests, as the quota does. `errors` counts the
-    admitted requests that were answered with an error. They include the
-    `over_quota` requests, which were refused because the quota was used up.
-    Requests that were not admitted are counted in `rate_limited` if the minute
-    window was full, and in `refused` if the key was revoked.
+    `requests` counts admitted requests, as the quota does. `errors` counts the admitted requests that were answered
+    with an error. They include the `over_quota` requests, which were refused because the quota was used up. Requests
+    that were not admitted are counted in `rate_limited` if the minute window was full, and in `refused` if the key was
+    revoked.
     """
 
     key_id: str
@@ -161,9 +158,8 @@ class ErrorGroup(Struct, frozen=True):
 class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: its source, its progress, and the number of rejected lines by reason.
 
-    `rejects_file` is the name of the rejects file, which is in the folder `rejects`
-    of the store unless `load --rejects` named a different file. `is_stopped` says
-    that the load has recorded that it ended with an error.
+    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless `load
+    --rejects` named a different file. `is_stopped` says that the load has recorded that it ended with an error.
     """
 
     number: int
@@ -445,8 +441,7 @@ class OperatorReads(ABC):
     def last_used(self) -> dict[str, int]:
         """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
 
-        If that request is more than 90 days old, its record has been deleted, so
-        the time is the beginning of its day.
+        If that request is more than 90 days old, its record has been deleted, so the time is the beginning of its day.
         """
         with self._limited("usage") as ask:
             days, recorded = ask(self.LAST_DAYS), ask(_LAST_USED)

@@ -1,9 +1,8 @@
 """The interfaces that the service requires of a store, and the errors that a store may raise.
 
-Reads return JSON as bytes if the store has it in that form. They also return the
-horizon, which is the instant up to which the returned rows are complete. For the
-change feed and the digests, the caller reads the horizon first instead. Every
-method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
+Reads return JSON as bytes if the store has it in that form. They also return the horizon, which is the instant up to
+which the returned rows are complete. For the change feed and the digests, the caller reads the horizon first instead.
+Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
 from collections.abc import Callable, Sequence
@@ -135,11 +134,9 @@ class AccountList(Struct, frozen=True):
 class Books(Protocol):
     """Read access to shops, bills and members.
 
-    A store may have replicas that lag behind. Each result comes from a single
-    server, as of that server's horizon, and only from a server whose horizon
-    has reached `reached`. A store reports that something does not exist only
-    after it has also asked the primary, or all other replicas if there is no
-    primary.
+    A store may have replicas that lag behind. Each result comes from a single server, as of that server's horizon, and
+    only from a server whose horizon has reached `reached`. A store reports that something does not exist only after it
+    has also asked the primary, or all other replicas if there is no primary.
     """
 
     async def horizon(self) -> int: ...
@@ -263,9 +260,8 @@ class AuditLog(Protocol):
 class Meter(Protocol):
     """Counts requests against the minute window and the daily quota. The counts are exact across all processes.
 
-    With several servers, it also chooses the horizon that is reported as serverTime
-    if a request has no cursor. That horizon is never earlier than a horizon that
-    any node has already reported to the key's lineage.
+    With several servers, it also chooses the horizon that is reported as serverTime if a request has no cursor. That
+    horizon is never earlier than a horizon that any node has already reported to the key's lineage.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
@@ -302,8 +298,7 @@ class Cursors(Protocol):
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         """Return the cursor for a position: an existing cursor, the row's ID, or `fresh` if the row's ID is taken.
 
-        Return None if none of these is available. The caller then tries again
-        with another `fresh`.
+        Return None if none of these is available. The caller then tries again with another `fresh`.
         """
 
 
@@ -355,8 +350,7 @@ class Ledger(Protocol):
 class ServerRole(Enum):
     """The role of a PostgreSQL server.
 
-    A replica that is too far behind to be read is `BEHIND`, and a server that
-    does not respond is `AWAY`.
+    A replica that is too far behind to be read is `BEHIND`, and a server that does not respond is `AWAY`.
     """
 
     PRIMARY = "primary"

@@ -1,7 +1,6 @@
 """Reads the numbered migrations of a database: SQL files such as `0020_books.sql`.
 
-Numbers below 20 were used before the first release. This version cannot read
-stores with such a schema.
+Numbers below 20 were used before the first release. This version cannot read stores with such a schema.
 """
 
 from functools import cache

@@ -1,9 +1,8 @@
 """Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each component uses a single connection to the primary. While there is no
-primary, inspections and the operator's reads use a replica. There are time
-limits for connecting, for waiting for a lock, and for detecting a broken
-connection. The connections that serve requests are in pool.py.
+Each component uses a single connection to the primary. While there is no primary, inspections and the operator's reads
+use a replica. There are time limits for connecting, for waiting for a lock, and for detecting a broken connection. The
+connections that serve requests are in pool.py.
 """
 
 import logging

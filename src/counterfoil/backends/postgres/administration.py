@@ -1,8 +1,7 @@
 """Changes keys, writes audit entries, deletes expired data and migrates the schema, for operator and supervisor.
 
-Triggers keep even the owner of the tables from changing or deleting audit
-entries. They can be deleted only while `counterfoil copy` is filling the store,
-and only if they came from the source of that copy.
+Triggers keep even the owner of the tables from changing or deleting audit entries. They can be deleted only while
+`counterfoil copy` is filling the store, and only if they came from the source of that copy.
 """
 
 from collections.abc import Callable, Iterable, Sequence

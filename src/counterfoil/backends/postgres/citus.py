@@ -1,8 +1,7 @@
 """The store on Citus: the large tables are distributed, and all others stay on the coordinator.
 
-There are no reference tables, and each transaction of a load writes only to the
-coordinator or only to the shards of one shop or base. So none spans two nodes,
-and none needs two-phase commit. See docs/decisions/0013 for the reasons.
+There are no reference tables, and each transaction of a load writes only to the coordinator or only to the shards of
+one shop or base. So none spans two nodes, and none needs two-phase commit. See docs/decisions/0013 for the reasons.
 """
 
 from collections import defaultdict
@@ -136,8 +135,7 @@ def _other_sessions(connection: Connection) -> int:
 def _require_committed(connection: Connection) -> None:
     """Raise StoreUnavailable if a node has not committed yet.
 
-    Distributing a table commits in two phases, and its rows are invisible until
-    every node has committed.
+    Distributing a table commits in two phases, and its rows are invisible until every node has committed.
     """
     if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
@@ -273,8 +271,7 @@ class DistributedLedger(PostgresLedger):
     def _publish_abandoned(self, connection: Connection) -> None:
         """Publish the stamp of a writer that died, once no more rows of its batch can appear.
 
-        The rows that it had written become visible. Loading the same delivery
-        again writes the rest of the batch.
+        The rows that it had written become visible. Loading the same delivery again writes the rest of the batch.
         """
         found = connection.execute(_UNPUBLISHED).fetchone()
         if not found:
@@ -333,8 +330,7 @@ class DistributedLedger(PostgresLedger):
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return the stored members. All bases are searched, because a member may have moved.
 
-        A member may have two rows if a writer died during the move; the newest
-        row is last.
+        A member may have two rows if a writer died during the move; the newest row is last.
         """
         found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
@@ -342,10 +338,8 @@ class DistributedLedger(PostgresLedger):
     def _write_small_tables(self, batch: Batch) -> None:
         """Write the tables on the coordinator in one transaction, before any bill.
 
-        If the writer dies before it has written all bills, nothing is lost: the
-        feed reads a shop that has not changed, or skips a removal because the
-        bill still exists. If the bills were written first, the feed could miss
-        them.
+        If the writer dies before it has written all bills, nothing is lost: the feed reads a shop that has not changed,
+        or skips a removal because the bill still exists. If the bills were written first, the feed could miss them.
         """
         with self._line().transaction():
             super()._write_small_tables(batch)
@@ -374,9 +368,8 @@ class DistributedLedger(PostgresLedger):
     def _put_members(self, batch: Batch) -> None:
         """Write members and their accounts, in one transaction per base. All of a base's rows are on the same node.
 
-        A member that moves is written to its new base before it is removed from
-        the old one. If the writer dies in between, the member is in both bases
-        until its record is loaded again.
+        A member that moves is written to its new base before it is removed from the old one. If the writer dies in
+        between, the member is in both bases until its record is loaded again.
         """
         for provider_id, of_base in _grouped((row.provider_id, row) for row in batch.written_members()):
             rows = [row for _, row in of_base]

@@ -1,10 +1,9 @@
 """Reads on Citus: first the horizon and the small tables from the coordinator, then rows from their shard.
 
-The statements of books.py work on Citus too, but Citus then sends the
-coordinator's rows to the worker in a separate transaction, which makes a poll
-ten times slower. So each statement that reads tables in both places is split
-into two parts that together return the same rows. The horizon is read first, as
-docs/sync.md requires, so that the rows contain everything up to it.
+The statements of books.py work on Citus too, but Citus then sends the coordinator's rows to the worker in a separate
+transaction, which makes a poll ten times slower. So each statement that reads tables in both places is split into two
+parts that together return the same rows. The horizon is read first, as docs/sync.md requires, so that the rows contain
+everything up to it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -103,9 +102,8 @@ _EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 class SplitStatement(str):
     """A statement in two parts: the head (on the coordinator) and the rows (on a shard), which is the text itself.
 
-    `of_head` and `of_rows` select the values for each part; `joined` combines
-    the results. If `for_each` is true, the first value for the rows is an array,
-    and the statement runs once for each element of that array.
+    `of_head` and `of_rows` select the values for each part; `joined` combines the results. If `for_each` is true, the
+    first value for the rows is an array, and the statement runs once for each element of that array.
     """
 
     __slots__ = ("for_each", "head", "joined", "of_head", "of_rows")

@@ -1,12 +1,10 @@
 """Looks up the API key of each request in memory.
 
-All keys are held in one dictionary, so finding an unknown key ID takes as long
-as finding a known one. If the last check is older than `REFRESH_SEC`, a request
-checks whether any key has changed and, if so, reads all keys again. A
-revocation therefore takes effect within that time. While the primary is
-unreachable, the keys in memory may be used until they are `KEYS_TRUSTED_SEC`
-old. A replica's keys replace them if the replica's horizon proves that its keys
-are newer.
+All keys are held in one dictionary, so finding an unknown key ID takes as long as finding a known one. If the last
+check is older than `REFRESH_SEC`, a request checks whether any key has changed and, if so, reads all keys again. A
+revocation therefore takes effect within that time. While the primary is unreachable, the keys in memory may be used
+until they are `KEYS_TRUSTED_SEC` old. A replica's keys replace them if the replica's horizon proves that its keys are
+newer.
 """
 
 import asyncio
@@ -39,8 +37,7 @@ _key = json.Decoder(Key).decode
 class PostgresKeyLookup:
     """Holds all keys in memory.
 
-    While the primary can be reached, a request uses them only if they were checked
-    in the last half second.
+    While the primary can be reached, a request uses them only if they were checked in the last half second.
     """
 
     def __init__(self, servers: Servers, clock: Clock) -> None:

@@ -1,10 +1,9 @@
 """The write side of the books, used by loaders and by the ticker that advances the horizon.
 
-A transaction takes its stamp under the write lock, above every horizon that was
-reported, and moves the horizon to the stamp. So when a horizon is reported, all
-rows with stamps up to it are already visible, even if the clock is set back or
-a process dies. The write lock is the row lock on `horizon`. Stamps use the
-server's clock, so the clocks of loaders need not agree.
+A transaction takes its stamp under the write lock, above every horizon that was reported, and moves the horizon to the
+stamp. So when a horizon is reported, all rows with stamps up to it are already visible, even if the clock is set back
+or a process dies. The write lock is the row lock on `horizon`. Stamps use the server's clock, so the clocks of loaders
+need not agree.
 """
 
 from collections.abc import Callable, Iterator, Sequence

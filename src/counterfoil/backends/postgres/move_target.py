@@ -101,8 +101,7 @@ class PostgresMoveTarget:
     def _require_single_server(self) -> None:
         """Refuse distributed tables, because the statements of this class are meant for a single server.
 
-        On Citus, some of them could write to several nodes in one transaction,
-        which docs/decisions/0013 rules out.
+        On Citus, some of them could write to several nodes in one transaction, which docs/decisions/0013 rules out.
         """
         if self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
             raise MoveRefused(

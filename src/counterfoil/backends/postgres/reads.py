@@ -1,7 +1,6 @@
 """Reads a store on PostgreSQL on behalf of the operator.
 
-With several servers, it reads from the primary or, while there is no primary,
-from the server with the newest horizon.
+With several servers, it reads from the primary or, while there is no primary, from the server with the newest horizon.
 """
 
 import asyncio

@@ -1,14 +1,11 @@
 """Tracks the servers of a store: which one accepts writes, which ones can be read, and the horizon of each.
 
-An address may name several servers. A watcher for each of them checks its role
-and horizon, so a failover needs neither a proxy nor a change of settings. A
-replica is usable if it responds and is not too far behind. Reads rotate over
-the usable replicas, or go to the primary if there are none. A read that fails
-is repeated on the next server. Each read states the horizon that the server
-must have reached, which is the newest horizon that was ever reported to the
-caller. Normally a horizon is reported only when every usable replica has
-reached it, so any of them can answer the caller's next read. A single server is
-not watched: every statement goes to its pool.
+An address may name several servers. A watcher for each of them checks its role and horizon, so a failover needs neither
+a proxy nor a change of settings. A replica is usable if it responds and is not too far behind. Reads rotate over the
+usable replicas, or go to the primary if there are none. A read that fails is repeated on the next server. Each read
+states the horizon that the server must have reached, which is the newest horizon that was ever reported to the caller.
+Normally a horizon is reported only when every usable replica has reached it, so any of them can answer the caller's
+next read. A single server is not watched: every statement goes to its pool.
 """
 
 import asyncio
@@ -155,9 +152,8 @@ class Servers:
     ) -> list[Any]:
         """Return the rows of a query. If a replica finds nothing, ask the primary too: the replica may be behind.
 
-        While there is no primary, ask every other replica. `there` returns
-        whether the rows contain the record; by default, whether the first
-        column of the first row is not null.
+        While there is no primary, ask every other replica. `there` returns whether the rows contain the record; by
+        default, whether the first column of the first row is not null.
         """
         is_there = there or _has_first_column
         answered_by, answer = await self._first_answer(ask, reached)
@@ -173,9 +169,8 @@ class Servers:
     ) -> tuple[DatabaseServer, list[Any]]:
         """Return the first server whose horizon is at least `reached`, together with its answer.
 
-        Right after a failover there may be no such server for a moment, so the
-        read is retried: a server that is being promoted or is catching up will
-        soon reach the horizon.
+        Right after a failover there may be no such server for a moment, so the read is retried: a server that is being
+        promoted or is catching up will soon reach the horizon.
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
@@ -213,9 +208,8 @@ class Servers:
     async def offered(self) -> int | None:
         """Return the horizon to report to the next caller, or None with a single server.
 
-        It is the lowest horizon of the usable replicas, or the primary's horizon if
-        there are none. It never decreases, even if a replica that is further behind
-        becomes usable.
+        It is the lowest horizon of the usable replicas, or the primary's horizon if there are none. It never decreases,
+        even if a replica that is further behind becomes usable.
         """
         if not self._addresses:
             return None

@@ -1,7 +1,6 @@
 """A store on PostgreSQL, with or without a shared meter: opens its components.
 
-Workers need asyncpg and commands need psycopg, so each component is imported
-only where it is opened.
+Workers need asyncpg and commands need psycopg, so each component is imported only where it is opened.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Counts and records requests: the exact minute window, the daily count, the request records, and cursors.
 
-Requests that arrive together are admitted or refused in one round trip, which
-also writes the records of finished requests. A row lock per key keeps the
-window exact across all nodes. Admissions use the server's clock.
+Requests that arrive together are admitted or refused in one round trip, which also writes the records of finished
+requests. A row lock per key keeps the window exact across all nodes. Admissions use the server's clock.
 """
 
 import asyncio
@@ -106,8 +105,7 @@ class PostgresUsage:
     def close(self, within: float = STOP_SAVE_SEC) -> None:
         """Write pending records and counts, and close the connections.
 
-        Raise StoreUnavailable if the data cannot be written within `within`
-        seconds.
+        Raise StoreUnavailable if the data cannot be written within `within` seconds.
         """
         give_up = time.monotonic() + within
         if self._timer is not None:

@@ -171,8 +171,7 @@ def touch(connection: Connection[Any], shops: list[int], stamp: int) -> None:
 def prune(connection: Connection[Any]) -> int:
     """Delete removals older than REMOVALS_KEPT_MS; return the count.
 
-    If any are deleted, raise the oldest valid mark, because a pass from an older mark
-    would miss them.
+    If any are deleted, raise the oldest valid mark, because a pass from an older mark would miss them.
     """
     row = connection.execute(_PRUNE, {"kept": REMOVALS_KEPT_MS}).fetchone()
     return int(row[0]) if row else 0

@@ -1,18 +1,14 @@
 """Stores cursors and disclosures in Valkey (or Redis) while there is no primary.
 
-Both must be stored before an answer is sent. Every cursor is written to Valkey
-as well as to the store. While the store cannot be written to, cursors are
-stored in Valkey only, under new random IDs. No client can hold such an ID yet,
-so the store need not check whether it is taken. When the store can be written
-to again, these cursors and the disclosures made in the meantime are transferred
-to it.
+Both must be stored before an answer is sent. Every cursor is written to Valkey as well as to the store. While the store
+cannot be written to, cursors are stored in Valkey only, under new random IDs. No client can hold such an ID yet, so the
+store need not check whether it is taken. When the store can be written to again, these cursors and the disclosures made
+in the meantime are transferred to it.
 
-A cursor is looked up in both places. While the primary is unreachable, a cursor
-that Valkey lacks is read from a replica, which may lack the latest cursors and
-horizons. The bridge's own mark is a horizon: Valkey has every cursor that was
-created after it. So a replica is read only if it has reached the mark. If
-Valkey loses its data, the mark is lost too, and the lookup raises an error
-instead of returning a wrong position.
+A cursor is looked up in both places. While the primary is unreachable, a cursor that Valkey lacks is read from a
+replica, which may lack the latest cursors and horizons. The bridge's own mark is a horizon: Valkey has every cursor
+that was created after it. So a replica is read only if it has reached the mark. If Valkey loses its data, the mark is
+lost too, and the lookup raises an error instead of returning a wrong position.
 """
 
 import asyncio

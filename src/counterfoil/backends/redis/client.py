@@ -68,8 +68,7 @@ class Script:
 def open_clients(url: str) -> list[Any]:
     """Return the client for commands, followed by a client for each sentinel, if there are any.
 
-    The address may name one server, a cluster, or the sentinels that monitor
-    the primary.
+    The address may name one server, a cluster, or the sentinels that monitor the primary.
     """
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,

@@ -1,9 +1,8 @@
 """The shared meter on Redis or Valkey. It is exact across all nodes and usually takes one round trip per request.
 
-The daily counts are normally written to the store within a second. If Redis or
-Valkey loses its data, the meter continues with the counts in the store, so
-usually no more than one second of counts is lost. The event `counts_reseeded`
-reports that this has happened.
+The daily counts are normally written to the store within a second. If Redis or Valkey loses its data, the meter
+continues with the counts in the store, so usually no more than one second of counts is lost. The event
+`counts_reseeded` reports that this has happened.
 """
 
 import asyncio
@@ -86,8 +85,7 @@ class RedisMeter:
     def close(self, within: float = STOP_SAVE_SEC) -> None:
         """Close the connections and write the counts that are not stored yet.
 
-        Raise StoreUnavailable if the counts cannot be written within `within`
-        seconds.
+        Raise StoreUnavailable if the counts cannot be written within `within` seconds.
         """
         give_up = time.monotonic() + within
         if self._timer is not None:
@@ -152,8 +150,7 @@ class RedisMeter:
     def _tag(self, key_id: str, lineage: str) -> str:
         """Return the prefix of the Redis keys that belong to an API key.
 
-        All Redis keys of a lineage share one hash tag, so that a Redis cluster
-        stores them in one slot.
+        All Redis keys of a lineage share one hash tag, so that a Redis cluster stores them in one slot.
         """
         tag = f"{self._prefix}:{{{lineage}}}"
         return tag if key_id == lineage else f"{tag}:{key_id}"

@@ -1,8 +1,7 @@
 """Backs up an embedded store while it is in use, verifies backups, and restores them.
 
-The databases are copied one after the other, and `books` is copied last. Each
-copy is a snapshot. The horizon in the copy of `books` is therefore at least as
-new as that of every cursor in the copy of `usage`. `_manifest` checks this.
+The databases are copied one after the other, and `books` is copied last. Each copy is a snapshot. The horizon in the
+copy of `books` is therefore at least as new as that of every cursor in the copy of `usage`. `_manifest` checks this.
 """
 
 import hashlib

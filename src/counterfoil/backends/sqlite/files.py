@@ -1,12 +1,10 @@
 """Opens the files of an embedded store: sets modes and pragmas, runs migrations, and translates SQLite's errors.
 
-A store is a folder with three databases: `books` (written by loads, read by the
-service), `keys` (written by the operator, read by the service) and `usage`
-(written by the service). Each process opens only the files it needs.
+A store is a folder with three databases: `books` (written by loads, read by the service), `keys` (written by the
+operator, read by the service) and `usage` (written by the service). Each process opens only the files it needs.
 
-The files of a store are created together, and each is then marked with the ID
-of the store (SQLite's `application_id`, which backups keep). If a marked store
-lacks a file, the file was lost, so it is not silently replaced by an empty one.
+The files of a store are created together, and each is then marked with the ID of the store (SQLite's `application_id`,
+which backups keep). If a marked store lacks a file, the file was lost, so it is not silently replaced by an empty one.
 """
 
 import errno
@@ -379,11 +377,10 @@ class writing:  # noqa: N801 - lowercase like `translated`
 def checkpoint(connection: sqlite3.Connection) -> None:
     """Move committed pages from the log into the main file.
 
-    Requests then need not do this, and the log stays short. Lookups in a long log
-    are slow, because it contains many copies of the same pages. A passive
-    checkpoint does not block other processes, but under load there is always a
-    commit that it has not moved yet, so the log keeps growing. A long log is
-    therefore restarted, and writers wait while its last few pages are moved.
+    Requests then need not do this, and the log stays short. Lookups in a long log are slow, because it contains many
+    copies of the same pages. A passive checkpoint does not block other processes, but under load there is always a
+    commit that it has not moved yet, so the log keeps growing. A long log is therefore restarted, and writers wait
+    while its last few pages are moved.
     """
     with translated():
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -547,8 +544,7 @@ def _store_ids(folder: Path) -> dict[Name, int | None]:
 def _store_id(folder: Path, name: Name) -> int | None:
     """Return the ID of the store that a file belongs to.
 
-    The result is 0 if the file has no ID yet, LOCKED if the file is locked, and
-    None if there is no database.
+    The result is 0 if the file has no ID yet, LOCKED if the file is locked, and None if there is no database.
     """
     if not path_of(folder, name).exists():
         return None

@@ -1,14 +1,12 @@
 """Stores the keys: the service looks them up with `SqliteKeyLookup`, and commands change them with `SqliteKeyStore`.
 
-The lookup holds all keys in one dictionary, so finding an unknown key ID takes
-as long as finding a known one. If the last check of the file is older than
-`REFRESH_SEC`, a request starts another check, in a thread and over a new
-connection. A revocation therefore takes effect within that time, and a missing
-or damaged file is noticed. While the file is locked but unchanged, the keys in
-memory stay in use for at most `KEYS_TRUSTED_SEC`.
+The lookup holds all keys in one dictionary, so finding an unknown key ID takes as long as finding a known one. If the
+last check of the file is older than `REFRESH_SEC`, a request starts another check, in a thread and over a new
+connection. A revocation therefore takes effect within that time, and a missing or damaged file is noticed. While the
+file is locked but unchanged, the keys in memory stay in use for at most `KEYS_TRUSTED_SEC`.
 
-A revocation is also recorded in `usage.sqlite3`, so that a revoked key stays
-revoked if an older `keys.sqlite3` is restored.
+A revocation is also recorded in `usage.sqlite3`, so that a revoked key stays revoked if an older `keys.sqlite3` is
+restored.
 """
 
 import os
@@ -88,8 +86,7 @@ class _Reading(Struct, frozen=True):
 class SqliteKeyLookup:
     """Holds all keys in memory. A request checks the file for changes if the last check is at least half a second old.
 
-    `problem` is a function that returns a reason to refuse all requests even if
-    the keys can be read, or None.
+    `problem` is a function that returns a reason to refuse all requests even if the keys can be read, or None.
     """
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], Message | None] = lambda: None) -> None:

@@ -1,9 +1,8 @@
 """The write side of the books, used by loaders and by the ticker that advances the horizon.
 
-A transaction takes its stamp under the write lock, above every horizon that was
-reported, and moves the horizon to the stamp. So when a horizon is reported, all
-rows with stamps up to it are already visible, even if the clock is set back or
-a process dies.
+A transaction takes its stamp under the write lock, above every horizon that was reported, and moves the horizon to the
+stamp. So when a horizon is reported, all rows with stamps up to it are already visible, even if the clock is set back
+or a process dies.
 """
 
 import sqlite3
@@ -265,8 +264,7 @@ class SqliteLedger:
     def _take_stamp(self) -> int:
         """Take this transaction's stamp and move the horizon to it.
 
-        The stamp is the current time, or 1 ms above the old horizon if that is
-        later.
+        The stamp is the current time, or 1 ms above the old horizon if that is later.
         """
         stamp = max(self._clock.now_ms(), self._horizon() + 1)
         self._connection.execute(_SET_HORIZON, (stamp,))
@@ -343,9 +341,8 @@ class SqliteLedger:
 def _new_bills(rows: Sequence[BillRow], next_bill: dict[int, int]) -> Iterator[Row]:
     """Yield the parameters of `_ADD_BILL` for each bill. Increment the numbers in `next_bill`.
 
-    For each value that is not a number, text or a bytearray, Python's `sqlite3`
-    looks for an adapter, which takes a third of the time of an insertion. So bytes
-    are given as bytearrays, and "" stands for None.
+    For each value that is not a number, text or a bytearray, Python's `sqlite3` looks for an adapter, which takes a
+    third of the time of an insertion. So bytes are given as bytearrays, and "" stands for None.
     """
     for row in rows:
         shop, body = row.shop, row.body or b""

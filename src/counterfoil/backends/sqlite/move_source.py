@@ -1,8 +1,7 @@
 """An embedded store as the source of a copy: it is read from snapshots, then locked, and finally retired.
 
-In a retired store, triggers prevent changes to the horizon, the admissions and
-the keys. A service that still runs on it answers 503, and loads fail, so no
-change can be made that the copy would miss.
+In a retired store, triggers prevent changes to the horizon, the admissions and the keys. A service that still runs on
+it answers 503, and loads fail, so no change can be made that the copy would miss.
 """
 
 import sqlite3

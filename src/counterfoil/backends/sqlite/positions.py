@@ -1,11 +1,9 @@
 """Detects that a file of the store has gone back in time, for example because an older copy replaced it.
 
-While the service runs, the position of each file increases. A file stores its own
-position, and the positions of the other files once they have been written there.
-So if another file knows a later position of a file than the file itself, the file
-has lost changes that clients may have read. A file in a backup is marked instead,
-so that it is recognised even if nothing was written between the backup and the
-replacement.
+While the service runs, the position of each file increases. A file stores its own position, and the positions of the
+other files once they have been written there. So if another file knows a later position of a file than the file itself,
+the file has lost changes that clients may have read. A file in a backup is marked instead, so that it is recognised
+even if nothing was written between the backup and the replacement.
 """
 
 import sqlite3

@@ -1,8 +1,7 @@
 """Counts and records requests: the minute window, daily counts, request records, errors and the progress of passes.
 
-Requests that arrive together are admitted in one transaction, which also writes
-the records of finished requests. Committed data is kept even if a process is
-killed. SQLite's lock keeps the window exact across all processes.
+Requests that arrive together are admitted in one transaction, which also writes the records of finished requests.
+Committed data is kept even if a process is killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import sqlite3
@@ -139,8 +138,7 @@ def _oldest_recent(connection: sqlite3.Connection) -> int | None:
 def _values(record: RequestRecord) -> tuple[object, ...]:
     """Return the parameters of `_RECORD`.
 
-    For None, Python's `sqlite3` would look for an adapter, which takes a
-    microsecond, so "" stands for None.
+    For None, Python's `sqlite3` would look for an adapter, which takes a microsecond, so "" stands for None.
     """
     return (
         record.at,
@@ -304,8 +302,7 @@ class SqliteUsage:
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
         """Store the count of `last_day`, and return the count that `day` already has.
 
-        It is 0, unless the clock went back to a day on which requests were already
-        counted.
+        It is 0, unless the clock went back to a day on which requests were already counted.
         """
         self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
         row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
