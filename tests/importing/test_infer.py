@@ -117,7 +117,7 @@ def test_the_date_order_of_a_trading_day_is_inferred_or_asked_for(tmp_path: Path
     assert inferred(clear, shop="s")[1]["dates"]["order"] == "dmy"
     ambiguous = written(tmp_path, "Bill No,Business Date,Total\n1,03/04/2026,10\n", "ambiguous.csv")
     shown = CliRunner().invoke(program, ["import", "--infer", str(ambiguous), "-o", str(tmp_path / "m.toml")]).stderr
-    assert "whether the day or the month comes first in Business Date, for example in 03/04/2026" in shown
+    assert "--set dates.order=dmy  03 Apr 2026" in shown
     assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
 
 
@@ -138,11 +138,8 @@ def test_an_ambiguous_date_order_is_left_to_the_operator(tmp_path: Path) -> None
     export = written(tmp_path, "Bill No,Date,Total\n1,01/10/2026 10:00,5\n2,02/10/2026 10:00,6\n")
     proposal, mapping = inferred(export, shop="s")
     assert "order" not in mapping["dates"]
-    assert any(
-        "whether the day or the month comes first in Date, for example in 01/10/2026" in one
-        for one in proposal.undecided
-    )
-    assert '# order = "dmy"  # or "mdy"' in proposal.text()
+    [question] = proposal.questions
+    assert (question.entry, question.choices) == ("dates.order", ("dmy", "mdy"))
 
 
 def test_dates_without_a_time_of_day_get_noon_and_a_question(tmp_path: Path) -> None:

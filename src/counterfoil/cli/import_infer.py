@@ -1,6 +1,7 @@
 """`counterfoil import --infer`: propose a mapping, and show a few bills as the API would serve them."""
 
 import os
+import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.importing.formats import is_json, recognised
 from counterfoil.importing.infer import propose
 from counterfoil.importing.mapping import ImportMapping, has_entry, merged, parse_mapping
-from counterfoil.importing.proposals import Proposal
+from counterfoil.importing.proposals import Proposal, wrapped
 from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
@@ -46,10 +47,10 @@ def propose_mapping(
     text = proposal.text()
     _write(output, text)
     content = tomllib.loads(text)
-    _show_bills(proposal, content)
-    _show_decisions(proposal)
+    unset = [entry for entry in content.get("undecided", {}) if not has_entry(content, entry)]
+    _show_bills(proposal, content, unset)
+    _show_remarks(proposal)
     if output != STANDARD_OUTPUT:
-        unset = unset_entries(content)
         then = f"Set {' and '.join(unset)}, check the rest, then run:" if unset else "Check it, then run:"
         _say(f"The mapping is in {output}. {then}")
         names = " ".join(map(str, files))
@@ -107,33 +108,18 @@ def _write(output: str, text: str) -> None:
         raise
 
 
-def unset_entries(content: Mapping[str, Any]) -> list[str]:
-    """Return the names of the entries that must still be filled in before the mapping can be used."""
-    missing = [entry for entry in content.get("undecided", {}) if not has_entry(content, entry)]
-    return [*missing, *(["dates.order"] if _is_date_order_missing(content) else [])]
-
-
-def _is_date_order_missing(content: Mapping[str, Any]) -> bool:
-    """Return whether the mapping has columns with dates, but does not say whether the day or the month comes first."""
-    has_dates = not {"closedAt", "tradingDay"}.isdisjoint(content.get("bill", {}))
-    return has_dates and {"order", "serial"}.isdisjoint(content.get("dates", {}))
-
-
-def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
+def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str]) -> None:
     if "id" not in content.get("bill", {}):
-        _say("No bills can be shown, because no bill ID column was found. Set bill.id in the mapping.")
+        _say("No bills can be shown, because no bill ID column was found.")
         return
-    is_order_missing = _is_date_order_missing(content)
     # If the day/month order of dates is unknown, the preview assumes that the day comes first.
+    is_order_missing = "dates.order" in unset
     shown = merged(content, {"dates": {"order": "dmy"}}) if is_order_missing else dict(content)
     shown.pop("undecided", None)
     found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
-    facts = {
-        one.record["id"]: shop_from(one.record)[1]
-        for one in found
-        if isinstance(one, ImportedRecord) and one.record["kind"] == "shop"
-    }
-    bills = [one for one in found if isinstance(one, ImportedRecord) and one.record["kind"] == "bill"]
+    records = [one for one in found if isinstance(one, ImportedRecord)]
+    facts = {one.record["id"]: shop_from(one.record)[1] for one in records if one.record["kind"] == "shop"}
+    bills = [one for one in records if one.record["kind"] == "bill"]
     chosen = _chosen(bills)
     first = f"The first {len(chosen)}" if chosen == bills[: len(chosen)] else f"{len(chosen)}"
     _say("")
@@ -146,7 +132,7 @@ def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
         for line in _served(one, facts):
             _say(line)
     if is_order_missing:
-        _say("The preview assumes that the day comes before the month. Check this, and set dates.order in the mapping.")
+        _say("The preview assumes that the day comes before the month.")
     rejected = [one for one in found if isinstance(one, RejectedRow)]
     for row in rejected[:MAX_SHOWN]:
         _say(f"rejected: {row.file} line {row.line}: {row.detail}")
@@ -167,14 +153,11 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
 
 def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:
     """Return the first bills, up to BILLS_SHOWN in total, but always a voided bill and a refund if there are any."""
-    void = next((place for place, one in enumerate(bills) if one.record.get("void")), None)
-    refund = next((place for place, one in enumerate(bills) if _is_refund(one.record)), None)
-    places = {place for place in (void, refund) if place is not None}
-    for place in range(len(bills)):
-        if len(places) >= BILLS_SHOWN:
-            break
-        places.add(place)
-    return [bills[place] for place in sorted(places)]
+    voids = [place for place, one in enumerate(bills) if one.record.get("void")]
+    refunds = [place for place, one in enumerate(bills) if _is_refund(one.record)]
+    special = {*voids[:1], *refunds[:1]}
+    others = [place for place in range(len(bills)) if place not in special]
+    return [bills[place] for place in sorted([*special, *others[: BILLS_SHOWN - len(special)]])]
 
 
 def _is_refund(record: dict[str, Any]) -> bool:
@@ -198,13 +181,13 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(one) for one in value] if isinstance(value, list) else value
 
 
-def _show_decisions(proposal: Proposal) -> None:
-    questions = [question.advice for question in proposal.questions]
-    for title, texts in (("Question", questions), ("To decide", proposal.undecided), ("Missing", proposal.missing)):
-        for text in texts:
-            _say(style(title, bold=True) + f": {text}")
-    if proposal.unused:
-        _say(style("Unused columns", bold=True) + f": {', '.join(proposal.unused)}")
+def _show_remarks(proposal: Proposal) -> None:
+    width = shutil.get_terminal_size().columns
+    for title, text, answers in proposal.remarks():
+        first, *rest = wrapped(f"{title}: {text}", width)
+        _say(style(f"{title}:", bold=True) + first.removeprefix(f"{title}:"))
+        for line in (*rest, *(f"  {answer}" for answer in answers)):
+            _say(line)
 
 
 def _say(text: str) -> None:

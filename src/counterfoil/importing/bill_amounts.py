@@ -1,6 +1,6 @@
 """The amounts that a sample states for its bills: possible totals, charges and deductions, and payments."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from counterfoil.importing.bill_sample import BillSample
@@ -11,7 +11,6 @@ from counterfoil.importing.bill_totals import (
     PAYMENTS_ROLE,
     SCALE,
     AmountSeries,
-    Total,
     TotalFinding,
     find_total,
 )
@@ -42,24 +41,12 @@ class BillAmounts:
         counted = [place for place, bill in enumerate(bills) if self._sample.status_of(bill) == SALE]
         counted = counted or list(range(len(bills)))
         totals = self._sample.sheet.with_role("paid", "total", "net")
-        positive = [
-            place for place in counted if not any((one.number(bills[place].rows[0]) or 0) < 0 for one in totals)
-        ]
-        return positive or counted
+        return [place for place in counted if all(one.amount(bills[place][0]) >= 0 for one in totals)] or counted
 
-    def of(self, column: SampleColumn, role: str, level: str | None = None) -> AmountSeries:
+    def of(self, column: SampleColumn, role: str, level: str = "") -> AmountSeries:
         """Return the amounts of a column of the bills file."""
         level = level or self.levels[column.name]
-        level = BILL if level == EITHER else level
-        cancelled = self._sample.cancelled
-        values = []
-        for bill in self._sample.bills:
-            rows = bill.rows[:1] if level == BILL else bill.rows
-            if level == LINE and cancelled:
-                rows = [row for row in rows if not cancelled.has(row)]
-            values.append(_sum(column.number(row) for row in rows))
-        name = column.name if level == BILL else f"sum of {column.name}"
-        return AmountSeries(name, role, level, tuple(values), (column.name,))
+        return self._series(self._sample.sheet, [column.name], role, BILL if level == EITHER else level)
 
     def candidates(self) -> list[AmountSeries]:
         """Return everything that may be the total of a bill."""
@@ -74,115 +61,89 @@ class BillAmounts:
         if not found:
             amounts = [column for column in sheet.columns.values() if column.role is None and column.is_number]
             found = [self.of(column, "unknown") for column in amounts if len(column.distinct) > 1]
-        if self._sample.is_flat:
-            found += self._products(sheet, [bill.rows for bill in self._sample.bills])
-        if self._lines:
-            found += self._sums_of_file(self._lines)
+        for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
+            found.append(self._series(self._lines or sheet, [column.name], _role_on_lines(column), LINE))
+        lines = self._lines or (sheet if self._sample.is_flat else None)
+        if lines and lines.with_role("qty") and lines.with_role("unitPrice"):
+            factors = [lines.with_role(role)[0].name for role in ("qty", "unitPrice")]
+            found.append(self._series(lines, factors, LINES_ROLE, LINE, is_product=True))
         return found + self.payments()
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
         finding = find_total(self.candidates(), self.parts(), bills)
-        product = finding.chosen.base if finding.chosen else None
+        product = finding.chosen
         if product is None or not product.is_product:
             return finding
-        sheet = self._lines or self._sample.sheet
-        price = sheet.columns[product.columns[1]]
-        grows, stays = _price_changes(sheet, sheet.columns[product.columns[0]], price)
+        sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
+        grows, stays = _price_changes(sheet, sheet.columns[quantity], sheet.columns[price])
         if stays and not grows:
             return finding
-        rows_of_bills = self._rows_in(sheet) if self._lines else [bill.rows for bill in self._sample.bills]
-        values = tuple(_sum(price.number(row) for row in rows) for rows in rows_of_bills)
-        of_lines = Total(AmountSeries(f"sum of {price.name}", LINES_ROLE, LINE, values, (price.name,)))
+        of_lines = self._series(sheet, [price], LINES_ROLE, LINE)
         if grows and not stays and not self._lines and self._sample.cancelled is None:
-            return TotalFinding(chosen=of_lines, evidence=[f"{price.name} grows with {product.columns[0]}"])
-        text = f"The sample does not show whether {price.name} is the price of one unit or of the whole line."
-        return TotalFinding(choices=[Total(product), of_lines], question=text)
+            return TotalFinding(chosen=of_lines, evidence=[f"{price} grows with {quantity}"])
+        text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
+        return TotalFinding(choices=[product, of_lines], question=text)
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the export states."""
         found = [self.of(column, column.role or "") for column in self._sample.sheet.with_role(*CHARGES, *DEDUCTIONS)]
         tips = self._payments.with_role("tip")[:1] if self._payments else []
-        for sheet in (self._payments,) if self._payments and tips else ():
-            values = [_sum(tips[0].number(row) for row in rows) for rows in self._rows_in(sheet)]
-            found.append(AmountSeries(f"{tips[0].name} of the payments", "tip", ROW, tuple(values)))
+        if self._payments and tips:
+            name = f"{tips[0].name} of the payments"
+            found.append(self._series(self._payments, [tips[0].name], "tip", ROW, name))
         return found
 
     def payments(self) -> list[AmountSeries]:
         """Return what the payments of a bill add up to, as far as the export states payments."""
         sheet = self._sample.sheet
         ways = [column for column in sheet.with_role("wayOfPaying") if any(map(column.number, range(len(sheet.rows))))]
-        given, change = ways or sheet.with_role("tendered")[:1], sheet.with_role("change")[:1]
-        found = [self._difference(given, [])] if given else []
-        if given and change:
-            found.append(self._difference(given, change))
+        given = [column.name for column in ways or sheet.with_role("tendered")[:1]]
+        change = [f"-{column.name}" for column in sheet.with_role("change")[:1]]
+        found = [self._series(sheet, given, PAYMENTS_ROLE, BILL)] if given else []
+        found += [self._series(sheet, [*given, *change], PAYMENTS_ROLE, BILL)] if given and change else []
         rows = [one for one in sheet.with_role(*PAYMENT_AMOUNTS) if self.levels[one.name] == ROW]
         found += [self.of(column, PAYMENTS_ROLE) for column in rows[:1]]
-        return found + (self._payments_of_file(self._payments) if self._payments else [])
+        other = self._payments
+        if other and (amounts := other.with_role(*PAYMENT_AMOUNTS)):
+            change = [f"-{column.name}" for column in other.with_role("change")[:1]]
+            tips = [column.name for column in other.with_role("tip")[:1]]
+            for title, extra in (("", [""]), (" less change", change), (" with tips", tips)):
+                names = [amounts[0].name, *filter(None, extra)]
+                found += [self._series(other, names, PAYMENTS_ROLE, BILL, f"the payments{title}")] if extra else []
+        return found
 
-    def _difference(self, plus: Sequence[SampleColumn], minus: Sequence[SampleColumn]) -> AmountSeries:
-        rows = [bill.rows[0] for bill in self._sample.bills]
-        values = [
-            _sum([*(one.number(row) for one in plus), *(-(one.number(row) or 0) for one in minus)]) for row in rows
-        ]
-        name = " + ".join(one.name for one in plus) + "".join(f" - {one.name}" for one in minus)
-        columns = (*(one.name for one in plus), *(f"-{one.name}" for one in minus))
-        return AmountSeries(name, PAYMENTS_ROLE, BILL, tuple(values), columns)
-
-    def _payments_of_file(self, sheet: SheetSample) -> list[AmountSeries]:
-        amount = next(iter(sheet.with_role(*PAYMENT_AMOUNTS)), None)
-        if amount is None:
-            return []
-        rows_of_bills = self._rows_in(sheet)
-        sums: list[tuple[str, list[SampleColumn], int]] = [("the payments", [], 1)]
-        sums += [("the payments less change", sheet.with_role("change")[:1], -1)] if sheet.with_role("change") else []
-        sums += [("the payments with tips", sheet.with_role("tip")[:1], 1)] if sheet.with_role("tip") else []
-        return [
-            AmountSeries(
-                name,
-                PAYMENTS_ROLE,
-                BILL,
-                tuple(
-                    _sum(
-                        (amount.number(row) or 0) + sign * sum((one.number(row) or Decimal()) for one in extra)
-                        for row in rows
-                    )
-                    for rows in rows_of_bills
-                ),
-            )
-            for name, extra, sign in sums
-        ]
-
-    def _sums_of_file(self, sheet: SheetSample) -> list[AmountSeries]:
-        rows_of_bills = self._rows_in(sheet)
-        found = [
-            AmountSeries(
-                f"sum of {column.name}",
-                _role_on_lines(column),
-                LINE,
-                tuple(_sum(column.number(row) for row in rows) for rows in rows_of_bills),
-                (column.name,),
-            )
-            for column in sheet.with_role(*TOTAL_ROLES)
-        ]
-        return found + self._products(sheet, rows_of_bills)
-
-    def _products(self, sheet: SheetSample, rows_of_bills: Sequence[Sequence[int]]) -> list[AmountSeries]:
-        """Return the sum of quantity by price over the lines of a bill."""
-        if not sheet.with_role("qty") or not sheet.with_role("unitPrice"):
-            return []
-        quantity, price = sheet.with_role("qty")[0], sheet.with_role("unitPrice")[0]
-        cancelled = self._sample.cancelled if sheet is self._sample.sheet else None
-        values = [
-            _sum(
-                (quantity.number(row) or 0) * (price.number(row) or 0)
-                for row in rows
-                if cancelled is None or not cancelled.has(row)
-            )
-            for rows in rows_of_bills
-        ]
-        name = f"sum of {quantity.name} × {price.name}"
-        return [AmountSeries(name, LINES_ROLE, LINE, tuple(values), (quantity.name, price.name), is_product=True)]
+    def _series(
+        self,
+        sheet: SheetSample,
+        names: Sequence[str],
+        role: str,
+        level: str,
+        title: str = "",
+        *,
+        is_product: bool = False,
+    ) -> AmountSeries:
+        """Return what columns of a file add up to, or their product, for each bill. A name with `-` is subtracted."""
+        own, cancelled = sheet is self._sample.sheet, self._sample.cancelled
+        columns = [sheet.columns.get(name) or sheet.columns[name.removeprefix("-")] for name in names]
+        signs = [1 if name in sheet.columns else -1 for name in names]
+        values = []
+        for all_rows in self._sample.bills if own else self._rows_in(sheet):
+            rows = all_rows[:1] if own and level == BILL else all_rows
+            if own and level == LINE and cancelled:
+                rows = [row for row in rows if not cancelled.has(row)]
+            cells = [[column.number(row) for column in columns] for row in rows]
+            if is_product:
+                numbers = [(quantity or 0) * (price or 0) for quantity, price in cells]
+            else:
+                signed = [pair for row in cells for pair in zip(signs, row, strict=True)]
+                numbers = [sign * number for sign, number in signed if number is not None]
+            values.append(round(sum(numbers) * SCALE) if numbers else None)
+        text = " × ".join(names) if is_product else " + ".join(names).replace("+ -", "- ")
+        title = title or (text if level == BILL else f"sum of {text}")
+        # A mapping cannot compute the total of a bill from another file's payments.
+        is_usable = sheet is not self._payments
+        return AmountSeries(title, role, level, tuple(values), tuple(names) if is_usable else (), is_product=is_product)
 
     # --- other files -----------------------------------------------------------------
 
@@ -208,7 +169,7 @@ class BillAmounts:
         for row in range(len(sheet.rows)):
             by_key.setdefault(tuple(sheet.columns[name].values[row] for name in foreign), []).append(row)
         columns = [self._sample.sheet.columns[name].values for name in own]
-        return [by_key.get(tuple(values[bill.rows[0]] for values in columns), []) for bill in self._sample.bills]
+        return [by_key.get(tuple(values[bill[0]] for values in columns), []) for bill in self._sample.bills]
 
     # --- levels ------------------------------------------------------------------------
 
@@ -218,16 +179,13 @@ class BillAmounts:
         `EITHER` means that they are the same on all lines of a bill, but on too few bills to be sure.
         """
         sample = self._sample
-        if not column.is_number:
-            return BILL
-        if not sample.is_flat:
-            return ROW if self._has_payment_rows() and not sample.is_of_bill(column) else BILL
-        several = [bill for bill in sample.bills if len(bill.rows) > 1]
-        if column.role in ("qty", "unitPrice"):
+        is_same = not column.is_number or sample.is_of_bill(column)
+        if not column.is_number or not sample.is_flat:
+            return BILL if is_same or not self._has_payment_rows() else ROW
+        if not is_same or column.role in ("qty", "unitPrice") or self._is_product(column):
             return LINE
-        if not sample.is_of_bill(column) or self._is_product(column):
-            return LINE
-        if column.role not in TOTAL_ROLES or len(several) >= ENOUGH_BILLS_WITH_LINES:
+        several = sum(len(bill) > 1 for bill in sample.bills)
+        if column.role not in TOTAL_ROLES or several >= ENOUGH_BILLS_WITH_LINES:
             return BILL
         return EITHER if several or column.role == "amount" else BILL
 
@@ -246,11 +204,9 @@ class BillAmounts:
         quantities, prices = sheet.with_role("qty"), sheet.with_role("unitPrice")
         if not quantities or not prices:
             return False
-        several = [row for bill in self._sample.bills if len(bill.rows) > 1 for row in bill.rows]
+        several = [row for bill in self._sample.bills if len(bill) > 1 for row in bill]
         rows = several or range(len(sheet.rows))
-        return all(
-            abs(_number(column, row) - _number(quantities[0], row) * _number(prices[0], row)) <= _CENT for row in rows
-        )
+        return all(abs(column.amount(row) - quantities[0].amount(row) * prices[0].amount(row)) <= _CENT for row in rows)
 
 
 def _price_changes(sheet: SheetSample, quantity: SampleColumn, price: SampleColumn) -> tuple[int, int]:
@@ -260,22 +216,12 @@ def _price_changes(sheet: SheetSample, quantity: SampleColumn, price: SampleColu
     grows = stays = 0
     for row, item in enumerate(items.values if items else ()):
         other = first.setdefault(item, row)
-        many, few = _number(quantity, row), _number(quantity, other)
-        if many != few and many > 0 and few > 0 and _number(price, row):
-            stays += _number(price, row) == _number(price, other)
-            grows += abs(_number(price, row) * few - _number(price, other) * many) <= _CENT * few
+        many, few = quantity.amount(row), quantity.amount(other)
+        if many != few and many > 0 and few > 0 and price.amount(row):
+            stays += price.amount(row) == price.amount(other)
+            grows += abs(price.amount(row) * few - price.amount(other) * many) <= _CENT * few
     return grows, stays
-
-
-def _number(column: SampleColumn, row: int) -> Decimal:
-    return column.number(row) or Decimal()
 
 
 def _role_on_lines(column: SampleColumn) -> str:
     return LINES_ROLE if column.role in ("amount", "total", "paid") else column.role or ""
-
-
-def _sum(numbers: Iterable[Decimal | int | None]) -> int | None:
-    """Return a sum in units of SCALE, or None if there is no number."""
-    known = [number for number in numbers if number is not None]
-    return round(sum(known) * SCALE) if known else None

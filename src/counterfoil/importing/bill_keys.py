@@ -30,29 +30,13 @@ class BillKey(Struct, frozen=True):
     is_proved: bool
 
 
-class SampleBill(Struct, frozen=True):
-    """The rows of one bill in the sample."""
-
-    key: tuple[str, ...]
-    rows: list[int]
-
-
-def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[SampleBill]:
-    """Return the bills of a sample. The same key in two files may be one bill or two, so files are kept apart."""
+def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[list[int]]:
+    """Return the rows of each bill. The same key in two files may be one bill or two, so files are kept apart."""
     found: dict[tuple[str, ...], list[int]] = {}
     cells = [sheet.columns[name].values for name in columns]
     for place, row in enumerate(sheet.rows):
         found.setdefault((row.sheet.name, *(values[place] for values in cells)), []).append(place)
-    return [SampleBill(key[1:], rows) for key, rows in found.items()]
-
-
-def is_same_within(bills: Sequence[SampleBill], column: SampleColumn) -> bool:
-    return all(column.values[row] == column.values[bill.rows[0]] for bill in bills for row in bill.rows)
-
-
-def is_unique_by_form(values: Sequence[str]) -> bool:
-    """Return whether IDs are so long that they are not counted per day."""
-    return bool(values) and all(map(_is_long_id, values))
+    return list(found.values())
 
 
 def _is_long_id(value: str) -> bool:
@@ -72,13 +56,12 @@ def contains_day(value: str, day: date | None) -> bool:
         return False
     digits = re.sub(r"\D", "", value)
     years = [str(day.year), str(day.year + BUDDHIST_OFFSET)]
-    month, number = f"{day.month:02}", f"{day.day:02}"
-    forms = [
-        form
-        for year in (*years, *(year[2:] for year in years))
-        for form in (f"{year}{month}{number}", f"{number}{month}{year}", f"{month}{number}{year}")
-    ]
-    return any(form in digits for form in forms)
+    years += [year[2:] for year in years]
+    month_day, day_month = f"{day:%m%d}", f"{day:%d%m}"
+    return any(
+        f"{year}{month_day}" in digits or f"{day_month}{year}" in digits or f"{month_day}{year}" in digits
+        for year in years
+    )
 
 
 def find_key(
@@ -91,7 +74,7 @@ def find_key(
     times: Sequence[SampleColumn],
 ) -> BillKey:
     """Return the columns that identify a bill: its number, and what makes it unique."""
-    if is_unique_by_form(number.distinct):
+    if number.distinct and all(map(_is_long_id, number.distinct)):
         return BillKey((number.name,), "the IDs are long", is_proved=True)
     groups = [column for column in (shop, till) if column]
     if _increases(sheet, number, days, groups):
@@ -110,15 +93,14 @@ def find_key(
         columns.append(till.name)
     if has_day:
         return BillKey((*columns, number.name), "the IDs contain the day", is_proved=True)
-    reason = "Numbers may start again every day, and the sample does not show that they do not"
-    return BillKey((*columns, number.name), reason, is_proved=False)
+    return BillKey((*columns, number.name), "numbers may start again every day", is_proved=False)
 
 
-def _is_till_of_bill(bills: Sequence[SampleBill], till: SampleColumn, times: Sequence[SampleColumn]) -> bool:
+def _is_till_of_bill(bills: Sequence[list[int]], till: SampleColumn, times: Sequence[SampleColumn]) -> bool:
     """Return whether each till has bills of its own. If not, a bill's items were ordered at several devices."""
-    for bill in bills:
-        moments = {tuple(column.values[row] for column in times) for row in bill.rows}
-        if len(moments) == 1 and any(till.values[row] != till.values[bill.rows[0]] for row in bill.rows):
+    for rows in bills:
+        moments = {tuple(column.values[row] for column in times) for row in rows}
+        if len(moments) == 1 and len({till.values[row] for row in rows}) > 1:
             return False
     return True
 
@@ -136,18 +118,14 @@ def _increases(
             return False
         group = tuple(column.values[row] for column in groups)
         ranges.setdefault(group, {}).setdefault(day, []).append(int(found[1]))
-    for by_day in ranges.values():
-        ordered = [by_day[day] for day in sorted(by_day)]
-        if any(max(earlier) >= min(later) for earlier, later in pairwise(ordered)):
-            return False
-    return True
+    return all(
+        max(by_day[earlier]) < min(by_day[later])
+        for by_day in ranges.values()
+        for earlier, later in pairwise(sorted(by_day))
+    )
 
 
 def _repeats_across(number: SampleColumn, groups: Sequence[SampleColumn]) -> bool:
     """Return whether two branches or tills have the same number."""
-    owners: dict[str, tuple[str, ...]] = {}
-    for row, value in enumerate(number.values):
-        group = tuple(column.values[row] for column in groups)
-        if owners.setdefault(value, group) != group:
-            return True
-    return False
+    owners = set(zip(number.values, *(column.values for column in groups), strict=True))
+    return len(owners) > len(set(number.values))

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from counterfoil.importing.bill_keys import BillKey, SampleBill, bills_of, find_key, is_same_within
+from counterfoil.importing.bill_keys import BillKey, bills_of, find_key
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, guess_date_order
 from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.headings import (
@@ -60,9 +60,7 @@ class BillSample:
         self.shop = next(iter(shops), None)
         self.is_flat = not has_line_file and self._has_lines()
         self.key = self._find_key()
-        self.bills = (
-            bills_of(sheet, self.key.columns) if self.key else [SampleBill((), [row]) for row in range(len(sheet.rows))]
-        )
+        self.bills = bills_of(sheet, self.key.columns) if self.key else [[row] for row in range(len(sheet.rows))]
         self.cancelled: CancelledLines | None = None
         self.statuses: dict[str, dict[str, str | None]] = {}
         """What each value of a status column says. None is a value that must be explained."""
@@ -70,25 +68,25 @@ class BillSample:
 
     def is_of_bill(self, column: SampleColumn) -> bool:
         """Return whether a column has the same value on all rows of each bill."""
-        return is_same_within(self.bills, column)
+        return all(column.values[row] == column.values[bill[0]] for bill in self.bills for row in bill)
 
-    def status_of(self, bill: SampleBill) -> str:
+    def status_of(self, bill: list[int]) -> str:
         """Return what the status columns say about a bill. The strongest counts; one that is not known is no sale."""
         found = self._meanings(bill)
         return next((status for status in (SKIP, VOID, REFUND) if status in found), SALE)
 
     def rows_with_status(self, status: str) -> set[int]:
         """Return the rows of bills that have this status or are not finished, and the lines that were cancelled."""
-        rows = {row for bill in self.bills if self.status_of(bill) in (status, SKIP) for row in bill.rows}
+        rows = {row for bill in self.bills if self.status_of(bill) in (status, SKIP) for row in bill}
         cancelled = self.cancelled
         return rows | ({row for row in range(len(self.sheet.rows)) if cancelled.has(row)} if cancelled else set())
 
-    def first_void_that_is_skipped(self) -> SampleBill | None:
+    def first_void_that_is_skipped(self) -> list[int] | None:
         """Return a bill that is void by one status column, and not finished by another."""
         return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
 
-    def _meanings(self, bill: SampleBill) -> set[str]:
-        row = bill.rows[0]
+    def _meanings(self, bill: list[int]) -> set[str]:
+        row = bill[0]
         return {meanings.get(self.sheet.columns[name].values[row]) or SKIP for name, meanings in self.statuses.items()}
 
     def require_columns(self, names: Sequence[str], entry: str) -> None:

@@ -16,32 +16,32 @@ from counterfoil.importing.headings import (
     is_placeholder,
     status_of,
 )
-from counterfoil.importing.proposals import Proposal, Question, toml
+from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.values import read_zone
 
 
-def propose_voids(sample: BillSample, result: Proposal, used: set[str]) -> None:
-    """Propose what a reason for a void or a refund, its time or its author means for a bill. Add to `used`."""
+def propose_voids(sample: BillSample, result: Proposal) -> None:
+    """Propose what a reason for a void or a refund, its time or its author means for a bill."""
     cancelled, explained = sample.cancelled, set[int]()
     has_status = bool(sample.statuses) or "[[status]]#shop" in result.sections
     for column in sample.sheet.columns.values():
         meaning = heading_status(column.name)
-        is_known = column.name in used or column.role in NUMBER_ROLES or not column.filled
+        is_known = column.name in result.used or column.role in NUMBER_ROLES or not column.filled
         if meaning not in (VOID, REFUND) or is_known or (cancelled and column is cancelled.column):
             continue
-        used.add(column.name)
+        result.used.add(column.name)
         empty = {value for value in column.distinct if is_placeholder(value) or flag_of(value) is False}
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
         is_reason = meaning == VOID and sample.is_of_bill(column)
         if is_reason and not result.has("[bill]", "voidReason") and not (in_doubt and has_status):
             cell = {"column": column.name, "values": dict.fromkeys(sorted(empty), "")} if empty else column.name
-            result.add("[bill]", "voidReason", toml(cell), "a bill with a value here is void")
+            result.add("[bill]", "voidReason", cell, "a bill with a value here is void")
             explained = marked
         elif in_doubt:
             row = sample.sheet.rows[in_doubt[0]]
             text = f"{column.name} has a value on line {row.line} of {row.sheet.name}. What does it mean for the bill?"
-            result.ask(Question("bill.void" if meaning == VOID else "refund", text))
+            result.ask("bill.void" if meaning == VOID else "refund", text)
 
 
 def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
@@ -60,7 +60,7 @@ def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[
                     f"{column.name} has {value} on line {row.line} of {row.sheet.name}. What does it say? "
                     f"If such bills are sales after all, say so with --set 'status.{value}=...'."
                 )
-                result.ask(Question(entries[meaning], text))
+                result.ask(entries[meaning], text)
 
 
 def ask_about_currencies(sample: BillSample, result: Proposal) -> None:
@@ -71,7 +71,7 @@ def ask_about_currencies(sample: BillSample, result: Proposal) -> None:
                 f"{column.name} has {', '.join(found.values())}. Amounts in different currencies cannot be added up. "
                 "Export them separately, or leave out all but one."
             )
-            result.ask(Question("skip", text))
+            result.ask("skip", text)
 
 
 def zone_of_shop(sample: BillSample, column: SampleColumn, name: str) -> str | None:

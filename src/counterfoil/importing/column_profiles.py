@@ -42,6 +42,7 @@ DATE_ROLES = frozenset({"datetime", "tradingDay"})
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 _COMMA_DECIMALS = re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII)
 _POINT_DECIMALS = re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d|\d,\d{3},\d{3}|(?<!\d)0\.\d", re.ASCII)
+_DECIMALS = {COMMA: _COMMA_DECIMALS, POINT: _POINT_DECIMALS}
 _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s*(?:[ap]\.?\s?m\.?|น\.?)?", re.ASCII | re.IGNORECASE)
 _HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
@@ -53,10 +54,10 @@ ANY_CENTURY = DateFormat(is_any_century=True)
 class SampleColumn:
     """A column of the sample. `values` has a cell for each row."""
 
-    def __init__(self, name: str, values: list[str]) -> None:
+    def __init__(self, name: str, values: list[str], numbers: NumberFormat = POINT) -> None:
         self.name = name
         self.values = values
-        self.numbers = POINT
+        self.numbers = numbers
         self.matches = roles_of(name)
 
     @cached_property
@@ -125,6 +126,9 @@ class SampleColumn:
     def number(self, row: int) -> Decimal | None:
         return self._number_of[self.values[row]]
 
+    def amount(self, row: int) -> Decimal:
+        return self.number(row) or Decimal()
+
     @cached_property
     def _number_of(self) -> dict[str, Decimal | None]:
         """The number in each distinct cell."""
@@ -161,56 +165,45 @@ class SheetSample:
     def leave_out(self, rows: set[int]) -> None:
         """Leave rows out of the sample of each column."""
         self.rows = [row for place, row in enumerate(self.rows) if place not in rows]
-        formats = {name: column.numbers for name, column in self.columns.items()}
-        self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in self.columns}
         for name, column in self.columns.items():
-            column.numbers = formats[name]
+            values = [value for place, value in enumerate(column.values) if place not in rows]
+            self.columns[name] = SampleColumn(name, values, column.numbers)
 
     def fill_down(self, name: str, rows: Sequence[int]) -> None:
         """Give cells of a column the value of the row above."""
         column = self.columns[name]
         for row in rows:
             column.values[row] = column.values[row - 1]
-        self.columns[name] = SampleColumn(name, column.values)
-        self.columns[name].numbers = column.numbers
+        self.columns[name] = SampleColumn(name, column.values, column.numbers)
 
     def _find_number_formats(self) -> str | None:
         """Find how each column writes its numbers. Return the name of a column that does not show it."""
-        doubtful, formats = [], {}
+        formats: dict[str, NumberFormat] = {}
+        doubtful: dict[str, list[str]] = {}
         for column in self.columns.values():
-            if column.is_date or (column.is_clock and any(m.role == "time" for m in column.matches)):
-                continue
             values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
-            if len(values) * 10 < len(column.distinct) * 8:
+            is_time = column.is_date or (column.is_clock and any(match.role == "time" for match in column.matches))
+            if is_time or len(values) * 10 < len(column.distinct) * 8:
                 continue
-            commas = any(_COMMA_DECIMALS.search(value) for value in values)
-            points = any(_POINT_DECIMALS.search(value) for value in values)
-            if commas != points:
-                formats[column.name] = COMMA if commas else POINT
+            shown = [written for written, form in _DECIMALS.items() if any(form.search(value) for value in values)]
+            if len(shown) == 1:
+                formats[column.name] = shown[0]
             elif any(_THREE_AFTER_POINT.search(value) for value in values):
-                doubtful.append((column, values))
-        known = {written.decimal for written in formats.values()}
-        common = (
-            COMMA
-            if Counter(one.decimal for one in formats.values()).most_common(1)[:1]
-            == [(",", sum(one.decimal == "," for one in formats.values()))]
-            else POINT
-        )
-        self.numbers = common
-        self.are_numbers_sure = bool(known)
+                doubtful[column.name] = values
+        commas = sum(written is COMMA for written in formats.values())
+        self.numbers = COMMA if commas * 2 > len(formats) else POINT
+        self.are_numbers_sure = bool(formats)
+        question = None
+        if doubtful and not formats:
+            # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
+            plain = [value for values in doubtful.values() for value in values if re.fullmatch(r"\D*\d+\D*", value)]
+            if all(len(re.sub(r"\D", "", value)) <= 3 for value in plain):
+                self.numbers = COMMA
+                self.are_numbers_sure = bool(plain)
+                question = None if plain else next(iter(doubtful))
         for column in self.columns.values():
-            column.numbers = formats.get(column.name, common)
-        if not doubtful or known:
-            return None
-        # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
-        plain = [value for _, values in doubtful for value in values if re.fullmatch(r"\D*\d+\D*", value)]
-        if any(len(re.sub(r"\D", "", value)) > 3 for value in plain):
-            return None
-        self.numbers = COMMA
-        for column in self.columns.values():
-            column.numbers = COMMA
-        self.are_numbers_sure = bool(plain)
-        return None if plain else str(doubtful[0][0].name)
+            column.numbers = formats.get(column.name, self.numbers)
+        return question
 
 
 def _cell(row: TableRow, name: str) -> str:

@@ -31,11 +31,10 @@ CHARGES: Final = ("service", "delivery", "surcharge", "tax", "rounding", "tip")
 DEDUCTIONS: Final = ("discount", "fee")
 
 
-class RoleMatch(Struct, frozen=True, order=True):
+class RoleMatch(Struct, frozen=True):
     """A role that a heading may have, by a phrase of so many letters. `rank` is the place of the phrase in its list."""
 
     letters: int
-    is_whole: bool
     rank: int
     role: str
 
@@ -55,53 +54,49 @@ def _singular(word: str) -> str:
 
 class _Phrase(Struct, frozen=True):
     words: tuple[str, ...]
-    rank: int
+    rank: int = 0
 
     @property
     def letters(self) -> int:
         return sum(map(len, self.words))
 
-    def is_in(self, words: Sequence[str], joined: str) -> bool:
-        """Return whether a text contains the phrase. Thai is written without spaces between words."""
+    def is_in(self, words: Sequence[str], *, begins: bool = False) -> bool:
+        """Return whether a text contains the phrase or, if `begins`, a longer form of its last word.
+
+        Thai is written without spaces between words.
+        """
         if _THAI.search(self.words[0]):
-            return "".join(self.words) in joined
+            return "".join(self.words) in "".join(words)
         size = len(self.words)
-        return any(tuple(words[start : start + size]) == self.words for start in range(len(words) - size + 1))
+        for start in range(len(words) - size + 1):
+            *before, last = words[start : start + size]
+            is_last = last.startswith(self.words[-1]) if begins else last == self.words[-1]
+            if is_last and tuple(before) == self.words[:-1]:
+                return True
+        return False
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads((resources.files("counterfoil.importing") / "words.toml").read_text("utf-8"))
+def _table(*path: str) -> dict[str, Any]:
+    if not path:
+        return tomllib.loads((resources.files("counterfoil.importing") / "words.toml").read_text("utf-8"))
+    return dict(_table(*path[:-1])[path[-1]])
 
 
-def _phrases(languages: dict[str, str]) -> list[_Phrase]:
+@cache
+def _list(*path: str) -> list[_Phrase]:
+    """Return the phrases of a table, in all languages."""
     return [
         _Phrase(words, rank)
-        for text in languages.values()
+        for text in _table(*path).values()
         for rank, phrase in enumerate(text.split(", "))
         if (words := tuple(words_of(phrase)))
     ]
 
 
 @cache
-def _headings() -> dict[str, list[_Phrase]]:
-    return {role: _phrases(languages) for role, languages in _table()["headings"].items()}
-
-
-@cache
-def _list(*path: str) -> list[_Phrase]:
-    found = _table()
-    for name in path:
-        found = found[name]
-    return _phrases(found)
-
-
-@cache
 def _whole_values(*path: str) -> frozenset[str]:
-    found = _table()
-    for name in path:
-        found = found[name]
-    return frozenset(_folded(phrase) for text in found.values() for phrase in text.split(", "))
+    return frozenset(_folded(phrase) for text in _table(*path).values() for phrase in text.split(", "))
 
 
 def _folded(text: str) -> str:
@@ -109,20 +104,24 @@ def _folded(text: str) -> str:
     return " ".join(words_of(text)) or text.strip()
 
 
+def _has(text: str, *path: str) -> bool:
+    """Return whether a text contains a phrase of a table."""
+    words = words_of(text)
+    return any(phrase.is_in(words) for phrase in _list(*path))
+
+
 @cache
 def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     """Return the roles that a heading may have, the most probable first."""
     words = words_of(_STATED_RATE.sub("", re.sub(r" \(\d+\)$", "", heading)))
-    joined = "".join(words)
-    is_amount = not any(phrase.is_in(words, joined) for phrase in _list("not_amounts"))
+    is_amount = not any(phrase.is_in(words) for phrase in _list("not_amounts"))
     found = []
-    for role, phrases in _headings().items():
-        matching = [phrase for phrase in phrases if phrase.is_in(words, joined)]
+    for role in _table("headings"):
+        matching = [phrase for phrase in _list("headings", role) if phrase.is_in(words)]
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
-            found.append(RoleMatch(best.letters, best.letters == len(joined), best.rank, role))
-    order = list(_headings())
-    return tuple(sorted(found, key=lambda match: (-match.letters, order.index(match.role))))
+            found.append(RoleMatch(best.letters, best.rank, role))
+    return tuple(sorted(found, key=lambda match: -match.letters))
 
 
 def recognised_headings(cells: Iterable[str]) -> int:
@@ -130,53 +129,34 @@ def recognised_headings(cells: Iterable[str]) -> int:
     return sum(bool(roles_of(cell)) for cell in cells)
 
 
+def _meanings(words: Sequence[str]) -> set[str]:
+    return {
+        meaning
+        for meaning in (SALE, VOID, REFUND, SKIP)
+        if any(phrase.is_in(words, begins=True) for phrase in _list("status", meaning))
+    }
+
+
 def status_of(value: str) -> str | None:
     """Return what a value says about a bill: sale, void, refund, skip (not finished), or None if that is not clear."""
     words = words_of(value)
-    joined = "".join(words)
     if _folded(value) in _whole_values("exact", "sale"):
         return SALE
-    if any(_begins(phrase, words, joined) for phrase in _list("doubt")):
+    if any(phrase.is_in(words, begins=True) for phrase in _list("doubt")):
         return None
-    meanings = {
-        meaning
-        for meaning in (SALE, VOID, REFUND, SKIP)
-        if any(_begins(phrase, words, joined) for phrase in _list("status", meaning))
-    }
-    prefixed, is_negated = _without_prefixes(words)
-    meanings |= prefixed
+    prefixed = _without_prefixes(words)
+    meanings = _meanings(words) | prefixed
     if len(meanings) != 1:
         return None
     [meaning] = meanings
-    is_negated = is_negated or any(phrase.is_in(words, joined) for phrase in _list("negation", "words"))
-    return _OPPOSITE.get(meaning) if is_negated else meaning
+    return _OPPOSITE.get(meaning) if prefixed or _has(value, "negation", "words") else meaning
 
 
-def _begins(phrase: _Phrase, words: Sequence[str], joined: str) -> bool:
-    """Return whether a text contains the phrase, or a longer form of its last word."""
-    if _THAI.search(phrase.words[0]):
-        return "".join(phrase.words) in joined
-    size = len(phrase.words)
-    return any(
-        tuple(words[start : start + size - 1]) == phrase.words[:-1]
-        and words[start + size - 1].startswith(phrase.words[-1])
-        for start in range(len(words) - size + 1)
-    )
-
-
-def _without_prefixes(words: Sequence[str]) -> tuple[set[str], bool]:
+def _without_prefixes(words: Sequence[str]) -> set[str]:
     """Return the meanings of words that are negated by their first letters, such as `unpaid` and `incomplete`."""
-    found = set()
-    for word in words:
-        for prefix in _list("negation", "prefixes"):
-            rest = word.removeprefix(prefix.words[0])
-            if rest != word:
-                found |= {
-                    meaning
-                    for meaning in (SALE, VOID, REFUND)
-                    if any(_begins(phrase, [rest], rest) for phrase in _list("status", meaning))
-                }
-    return found, bool(found)
+    prefixes = [phrase.words[0] for phrase in _list("negation", "prefixes")]
+    rests = [word.removeprefix(prefix) for word in words for prefix in prefixes if word.startswith(prefix)]
+    return {meaning for rest in rests if rest for meaning in _meanings([rest])} - {SKIP}
 
 
 def flag_of(value: str) -> bool | None:
@@ -216,13 +196,12 @@ def _says_more(value: str) -> bool:
     words = words_of(value)
     if _folded(value) in _whole_values("exact", "sale"):
         return False
-    known = [*_list("exact", "sale"), *_list("negation", "words"), *_list("fillers")]
-    known += [phrase for meaning in (SALE, VOID, REFUND, SKIP) for phrase in _list("status", meaning)]
-    rest = set(words)
-    for phrase in known:
-        if _begins(phrase, words, "".join(words)):
-            rest -= {word for word in words if any(_begins(_Phrase((part,), 0), [word], word) for part in phrase.words)}
-    return not all(_without_prefixes([word])[1] for word in rest)
+    tables = [("exact", "sale"), ("negation", "words"), ("fillers",)]
+    tables += [("status", meaning) for meaning in (SALE, VOID, REFUND, SKIP)]
+    known = [phrase for table in tables for phrase in _list(*table) if phrase.is_in(words, begins=True)]
+    parts = [_Phrase((part,)) for phrase in known for part in phrase.words]
+    rest = [word for word in words if not any(part.is_in([word], begins=True) for part in parts)]
+    return not all(_without_prefixes([word]) for word in rest)
 
 
 def is_refunded_state(value: str) -> bool:
@@ -232,17 +211,13 @@ def is_refunded_state(value: str) -> bool:
 
 def is_count(heading: str) -> bool:
     """Return whether a heading is that of a number of bills. Only the plural tells `Bills` from a bill's number."""
-    return any(heading.strip().casefold() in text.split(", ") for text in _table()["counts"].values())
+    return any(heading.strip().casefold() in text.split(", ") for text in _table("counts").values())
 
 
 @cache
 def closing_rank(heading: str) -> int:
     """Return 0 for a heading of the time at which a bill was closed, 2 if it was opened then, and 1 for others."""
-    words = words_of(heading)
-    joined = "".join(words)
-    if any(phrase.is_in(words, joined) for phrase in _list("times", "opening")):
-        return 2
-    return 0 if any(phrase.is_in(words, joined) for phrase in _list("times", "closing")) else 1
+    return 2 if _has(heading, "times", "opening") else 0 if _has(heading, "times", "closing") else 1
 
 
 def names_no_shop(value: str) -> bool:
@@ -250,9 +225,4 @@ def names_no_shop(value: str) -> bool:
 
 
 def channel_of(value: str) -> str | None:
-    words = words_of(value)
-    joined = "".join(words)
-    for code in _table()["channels"]:
-        if any(phrase.is_in(words, joined) for phrase in _list("channels", code)):
-            return str(code)
-    return None
+    return next((code for code in _table("channels") if _has(value, "channels", code)), None)

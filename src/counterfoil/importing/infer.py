@@ -15,9 +15,9 @@ from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
     BILL,
     LINE,
+    MIXED,
     SCALE,
     AmountSeries,
-    Total,
     TotalFinding,
     example_bill,
     without_parts_of_sums,
@@ -28,14 +28,13 @@ from counterfoil.importing.column_doubts import (
     propose_voids,
     zone_of_shop,
 )
-from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
 from counterfoil.importing.headings import channel_of, is_refunded_state, names_no_shop
-from counterfoil.importing.proposals import Proposal, Question, quoted, toml
+from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
 
 NOON = "12:00"
-LINES, PAYMENTS = "--lines", "--payments"
 BUDDHIST_SHIFT = 43
 DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
@@ -79,51 +78,41 @@ def propose(
     answers: Mapping[str, str] | None = None,
 ) -> Proposal:
     """Return a proposal for files of bills and, if given, the files with their lines and payments."""
-    for name in answers or {}:
+    answers = answers or {}
+    for name in answers:
         if name not in ANSWERS and not name.startswith("status."):
             raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
-    inference = _Inference(
-        sample_of(bills, (answers or {}).get("file.sheet")),
+    result = Proposal(
+        sample_of(bills, answers.get("file.sheet")),
         sample_of(lines) if lines else None,
         sample_of(payments) if payments else None,
-        shop,
-        today,
-        timezone,
-        answers or {},
     )
-    return inference.proposal()
+    _Inference(result, shop, today, timezone, answers).fill()
+    return result
 
 
 class _Inference:
-    """Writes a proposal for the samples of one export."""
+    """Fills in a proposal, which has the samples of one export."""
 
     def __init__(
-        self,
-        sheet: SheetSample,
-        lines: SheetSample | None,
-        payments: SheetSample | None,
-        shop: str | None,
-        today: date,
-        timezone: str | None,
-        answers: Mapping[str, str],
+        self, result: Proposal, shop: str | None, today: date, timezone: str | None, answers: Mapping[str, str]
     ) -> None:
-        self._sheet = sheet
-        self._lines = lines
-        self._payments = payments
+        self._result = result
+        self._sheet, self._lines, self._payments = result.bills, result.lines, result.payments
         self._shop = shop
         self._today = today
         self._timezone = timezone
         self._answers = answers
-        if not sheet.rows:
-            raise ImportFailed(f"{sheet.file.sheet.name} has a header row, but no rows below it that can be read.")
-        self._sample = BillSample(sheet, has_line_file=lines is not None, names_shop=bool(shop), answers=answers)
-        self._amounts = BillAmounts(self._sample, lines, payments)
-        self._total: Total | None = None
+        if not self._sheet.rows:
+            name = self._sheet.file.sheet.name
+            raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
+        has_lines = self._lines is not None
+        self._sample = BillSample(self._sheet, has_line_file=has_lines, names_shop=bool(shop), answers=answers)
+        self._amounts = BillAmounts(self._sample, self._lines, self._payments)
+        self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
-        self._used: set[str] = set()
-        self._result = Proposal(bills=sheet, lines=lines, payments=payments)
 
-    def proposal(self) -> Proposal:
+    def fill(self) -> None:
         self._file()
         self._number_format()
         self._dates()
@@ -137,7 +126,6 @@ class _Inference:
         self._line_entries()
         self._payment_entries()
         self._missing()
-        return self._result
 
     def _check(self, text: str) -> None:
         """Note an assumption that the operator should check."""
@@ -146,59 +134,49 @@ class _Inference:
     # --- file, numbers, dates ----------------------------------------------------------
 
     def _file(self) -> None:
-        sheet, sample = self._sheet, self._sample
-        if isinstance(sheet.file, CsvFile):
+        sheet, file, add = self._sheet, self._sheet.file, self._result.add
+        if isinstance(file, CsvFile):
             comment = "" if sheet.is_encoding_sure else "guessed; check that the names below are readable"
             if comment:
-                self._check(f"the encoding. {sheet.file.encoding} was guessed.")
-            self._result.add("[file]", "encoding", quoted(sheet.file.encoding), comment)
-            self._result.add("[file]", "delimiter", quoted(sheet.file.delimiter))
+                self._check(f"the encoding. {file.encoding} was guessed.")
+            add("[file]", "encoding", file.encoding, comment)
+            add("[file]", "delimiter", file.delimiter)
         if name := self._answers.get("file.sheet"):
-            self._result.add("[file]", "sheet", quoted(name))
-        if sheet.file.heading_line > 1:
-            self._result.add("[file]", "headingLine", str(sheet.file.heading_line))
-        if sample.filled_down:
-            comment = "only the first row of a bill has these cells"
-            self._result.add("[file]", "fillDown", toml(sample.filled_down), comment)
-        sheets = [each for each in (sheet, self._lines, self._payments) if each]
-        names = list(dict.fromkeys(name for each in sheets for name in each.columns))
-        self._result.add("[file]", "columns", toml(names), "a file with other columns is refused")
-        if sheet.problems:
-            first = sheet.problems[0]
-            self._check(
-                f"what to do about unreadable rows ({len(sheet.problems):,}). Line {first.line} {first.detail}."
-            )
+            add("[file]", "sheet", name)
+        if file.heading_line > 1:
+            add("[file]", "headingLine", file.heading_line)
+        if self._sample.filled_down:
+            add("[file]", "fillDown", self._sample.filled_down, "only the first row of a bill has these cells")
+        names = [name for each in (sheet, self._lines, self._payments) if each for name in each.columns]
+        add("[file]", "columns", list(dict.fromkeys(names)), "a file with other columns is refused")
+        for first in sheet.problems[:1]:
+            count = len(sheet.problems)
+            self._check(f"what to do about unreadable rows ({count:,}). Line {first.line} {first.detail}.")
 
     def _number_format(self) -> None:
-        sheet = self._sheet
-        decimal = self._answers.get("numbers.decimal")
+        sheet, decimal = self._sheet, self._answers.get("numbers.decimal")
         if sheet.question and not decimal:
             example = next(value for value in sheet.columns[sheet.question].distinct if "." in value)
             text = f"{sheet.question} has {example}. Is the point a decimal point, or does it separate thousands?"
-            self._result.ask(Question("numbers.decimal", text, (".", ",")))
+            self._result.ask("numbers.decimal", text, (".", ","))
             self._result.comment("[numbers]", 'decimal = "."  # or "," if a point separates thousands')
             return
         comment = "" if sheet.are_numbers_sure or decimal else "assumed; the numbers in the export do not prove it"
-        self._result.add("[numbers]", "decimal", quoted(decimal or sheet.numbers.decimal), comment)
+        self._result.add("[numbers]", "decimal", decimal or sheet.numbers.decimal, comment)
         if not decimal:
-            self._result.add("[numbers]", "thousands", quoted(sheet.numbers.thousands))
+            self._result.add("[numbers]", "thousands", sheet.numbers.thousands)
 
     def _dates(self) -> None:
         column, order = self._sample.day or self._sample.trading_day, self._sample.order
         if column is None:
             return
         if column.is_serial and not column.is_date:
-            self._result.add("[dates]", "serial", "true", "days are numbers, as Excel writes them")
+            self._result.add("[dates]", "serial", value=True, comment="days are numbers, as Excel writes them")
         elif order:
-            self._result.add("[dates]", "order", quoted(order))
+            self._result.add("[dates]", "order", order)
         else:
-            self._check(
-                f"whether the day or the month comes first in {column.name}, for example in {column.filled[0]}. "
-                "Set dates.order, or use --date-order."
-            )
-            self._result.comment(
-                "[dates]", 'order = "dmy"  # or "mdy"; the dates do not show which. Choose one and remove the first #'
-            )
+            text = f"Does the day or the month come first in {column.name}, for example in {column.filled[0]}?"
+            self._result.ask("dates.order", text, ("dmy", "mdy"), [_read_as(column, order) for order in ("dmy", "mdy")])
         self._calendar(column)
         self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
 
@@ -206,41 +184,36 @@ class _Inference:
         """Propose the Buddhist calendar if dates with two-digit years would be decades ahead."""
         days = [day for day in self._sample.days if day]
         if answer := self._answers.get("dates.calendar"):
-            self._result.add("[dates]", "calendar", quoted(answer))
+            self._result.add("[dates]", "calendar", answer)
         elif not days or max(days) <= self._today + timedelta(days=2):
             pass
         elif min(days).year < self._today.year + 5:
             self._check(f"whether {column.name} is read correctly: it has dates in the future, such as {max(days)}.")
-        elif max(days).year - BUDDHIST_SHIFT <= self._today.year:
-            self._result.add("[dates]", "calendar", quoted("buddhist"), "otherwise the dates would be decades ahead")
-            year = max(days).year - BUDDHIST_SHIFT
+        elif (year := max(days).year - BUDDHIST_SHIFT) <= self._today.year:
+            self._result.add("[dates]", "calendar", "buddhist", "otherwise the dates would be decades ahead")
             self._check(
                 f"whether the years in {column.name} are Buddhist. {column.filled[0]} is read as a day in {year}."
             )
         else:
             text = f"The dates in {column.name}, such as {column.filled[0]}, are decades ahead."
-            self._result.ask(Question("dates.calendar", text, ("gregorian", "buddhist")))
+            self._result.ask("dates.calendar", text, ("gregorian", "buddhist"))
 
     def _times(self) -> None:
         """Propose the entries for the time of a bill."""
-        sample = self._sample
-        day, clock, trading = sample.day, sample.clock, sample.trading_day
-        self._used.update(column.name for column in (day, clock, trading) if column)
+        day, clock, trading = self._sample.day, self._sample.clock, self._sample.trading_day
         if day:
-            self._result.add("[bill]", "closedAt", toml([day.name, clock.name] if clock else day.name))
+            self._result.add("[bill]", "closedAt", [day.name, clock.name] if clock else day.name)
             if not clock and not day.has_times and not day.is_serial:
                 self._check("the time of day. The dates have no time, so every bill gets 12:00.")
-                self._result.add("[dates]", "defaultTime", quoted(NOON), "assumed; the export has no times")
+                self._result.add("[dates]", "defaultTime", NOON, "assumed; the export has no times")
+            if zone := self._zone_column:
+                self._result.add("[bill]", "timezone", zone.name)
+            else:
+                self._check("the time zone. Times without an offset are the shop's local time.")
         if trading:
-            self._result.add("[bill]", "tradingDay", quoted(trading.name))
-        zone = next((column for column in self._sheet.with_role("timezone") if column.filled), None)
-        if zone and day:
-            self._used.add(zone.name)
-            self._result.add("[bill]", "timezone", quoted(zone.name))
-        elif day:
-            self._check("the time zone. Times without an offset are read as the shop's local time.")
+            self._result.add("[bill]", "tradingDay", trading.name)
         if not day and not trading:
-            self._result.ask(Question("bill.closedAt", "No column with the date of a bill was found."))
+            self._result.ask("bill.closedAt", "No column with the date of a bill was found.")
 
     # --- shops and IDs --------------------------------------------------------------------
 
@@ -252,7 +225,6 @@ class _Inference:
                 self._check("the shop. The export does not name it. Choose an ID in [shop], or use --shop.")
             self._shop_section("[shop]", self._shop or "my-shop", self._shop or "My shop")
             return
-        self._used.add(column.name)
         others = [name for name in column.distinct if names_no_shop(name)]
         if len(column.filled) < len(column.values):
             others.append("")
@@ -262,18 +234,17 @@ class _Inference:
                 f"{', '.join(one or 'an empty cell' for one in others)}. Their bills are rejected. To load them, "
                 "name a shop for them in [shopIds] and list them in [[status]]."
             )
-            self._result.add("[[status]]#shop", "column", quoted(column.name))
+            self._result.add("[[status]]#shop", "column", column.name)
             for name in names:
-                self._result.add(
-                    "[status.values]#shop", quoted(name), quoted("sale"), "a value that is not listed is no shop"
-                )
+                comment = "a value that is not listed is no shop"
+                self._result.add("[status.values]#shop", quoted(name), "sale", comment)
         franchise = self._answers.get("shop.franchiseId", FRANCHISE) if len(names) > 1 else None
         ids = shop_ids(names)
         for number, (name, shop) in enumerate(ids.items(), start=1):
             self._shop_section(f"[[shop]]#{number}", shop, name, franchise)
         for name, shop in ids.items():
-            self._result.add("[shopIds]", quoted(name), quoted(shop))
-        self._result.add("[bill]", "shopId", quoted(column.name))
+            self._result.add("[shopIds]", quoted(name), shop)
+        self._result.add("[bill]", "shopId", column.name)
         if franchise and "shop.franchiseId" not in self._answers:
             self._check(
                 f"the name of the group. The {len(names):,} shops get the franchise {franchise}, so that one key can "
@@ -281,25 +252,23 @@ class _Inference:
             )
 
     def _shop_section(self, section: str, shop: str, name: str, franchise: str | None = None) -> None:
-        self._result.add(section, "id", quoted(shop))
-        self._result.add(section, "name", quoted(name))
+        self._result.add(section, "id", shop)
+        self._result.add(section, "name", name)
         if franchise:
-            self._result.add(section, "franchiseId", quoted(franchise))
-        self._shop_zone(section, name)
-        self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
-
-    def _shop_zone(self, section: str, name: str) -> None:
-        """Propose the time zone of a shop: the one that was given, or the one that its rows name."""
-        column = next((one for one in self._sheet.with_role("timezone") if one.filled), None)
-        if self._timezone or column is None:
-            comment = "" if self._timezone else "assumed"
-            self._result.add(section, "timezone", quoted(self._timezone or DEFAULT_ZONE), comment)
-            return
-        if zone := zone_of_shop(self._sample, column, name):
-            self._result.add(section, "timezone", quoted(zone))
+            self._result.add(section, "franchiseId", franchise)
+        column = None if self._timezone else self._zone_column
+        if column is None:
+            self._result.add(section, "timezone", self._timezone or DEFAULT_ZONE, "" if self._timezone else "assumed")
+        elif zone := zone_of_shop(self._sample, column, name):
+            self._result.add(section, "timezone", zone)
         else:
             text = f"{column.name} of {name} does not name one known time zone. Use --timezone."
-            self._result.ask(Question("shop.timezone", text))
+            self._result.ask("shop.timezone", text)
+        self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
+
+    @property
+    def _zone_column(self) -> SampleColumn | None:
+        return next((column for column in self._sheet.with_role("timezone") if column.filled), None)
 
     def _bill_id(self) -> None:
         key, number = self._sample.key, self._sample.number
@@ -308,133 +277,126 @@ class _Inference:
                 "No column with the number of a bill was found. Which column, or columns together, identify a bill? "
                 f"The export has {', '.join(self._sheet.columns)}."
             )
-            self._result.ask(Question("bill.id", text))
+            self._result.ask("bill.id", text)
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
-        self._used.update(key.columns)
         if not key.is_proved:
             joined = " and ".join(key.columns[:-1])
-            what = (
-                f"so bill.id joins {joined} to it" if joined else "but the export has no day that could be joined to it"
-            )
+            what = f"bill.id joins {joined} to it" if joined else "the export has no day that could be joined to it"
             self._check(
-                f"whether {number.name} is unique. {key.reason}, {what}. If it never starts again, use "
-                f"--set 'bill.id={number.name}'."
+                f"whether {number.name} starts again every day. The sample does not show it, so {what}. If it never "
+                f"does, use --set 'bill.id={number.name}'."
             )
-        self._result.add("[bill]", "id", toml(key.columns if len(key.columns) > 1 else number.name), key.reason)
+        self._result.add("[bill]", "id", key.columns if len(key.columns) > 1 else number.name, key.reason)
         if any(match.role == "receiptNumber" for match in number.matches):
-            self._result.add("[bill]", "receiptNumber", quoted(number.name))
+            self._result.add("[bill]", "receiptNumber", number.name)
 
     def _statuses(self) -> None:
         for number, (name, meanings) in enumerate(self._sample.statuses.items(), start=1):
-            self._used.add(name)
             unknown = [value for value, meaning in meanings.items() if not meaning]
             values = ", ".join(value or "an empty cell" for value in unknown)
             advice = f"sale, void, refund or skip, as with --set 'status.{(unknown or [''])[0]}=...'."
             if any(map(is_refunded_state, (name, *unknown))):
                 advice += " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if len(unknown) == len(meanings):
-                self._result.ask(Question("status", f"What do these values of {name} mean: {values}? Say {advice}"))
+                self._result.ask("status", f"What do these values of {name} mean: {values}? Say {advice}")
                 continue
             if unknown:
                 self._check(
                     f"what these values of {name} mean: {values}. Their bills are rejected until [status.values] says "
                     f"{advice}"
                 )
-            self._result.add(f"[[status]]#{number}", "column", quoted(name))
+            self._result.add(f"[[status]]#{number}", "column", name)
             section = f"[status.values]#{number}"
             for value, meaning in meanings.items():
                 if meaning:
-                    self._result.add(section, quoted(value), quoted(meaning))
+                    self._result.add(section, quoted(value), meaning)
                 else:
                     self._result.comment(section, f'{quoted(value)} = "..."  # "sale", "void", "refund" or "skip"?')
         if skipped := self._sample.first_void_that_is_skipped():
             self._check(
                 f"whether bills that are void by one of {' and '.join(self._sample.statuses)} and not finished by "
-                f"another are void, as on line {self._sheet.rows[skipped.rows[0]].line}. They are skipped."
+                f"another are void, as on line {self._sheet.rows[skipped[0]].line}. They are skipped."
             )
         cancelled = self._sample.cancelled
         if cancelled and cancelled.unknown:
-            values = ", ".join(cancelled.unknown)
             text = (
-                f"What do these values of {cancelled.column.name} mean for a line: {values}? Say sale, or void if it "
-                f"does not count, as with --set 'status.{cancelled.unknown[0]}=void'."
+                f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}? Say "
+                f"sale, or void if it does not count, as with --set 'status.{cancelled.unknown[0]}=void'."
             )
-            self._result.ask(Question("line.cancelled", text))
+            self._result.ask("line.cancelled", text)
 
     # --- amounts -----------------------------------------------------------------------------
 
     def _total_entry(self) -> None:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
-        finding = self._answered_total()
-        if finding is None:
-            finding = self._amounts.find_total(bills)
-            self._doubt(finding, bills)
-        cell = self._cell_of(finding.chosen) if finding.chosen else None
-        if finding.chosen and cell is not None:
-            self._total, self._parts_of_total = finding.chosen, finding.parts
+        finding = self._answered_total() or self._doubted(self._amounts.find_total(bills), bills)
+        chosen, text = finding.chosen, finding.question
+        if chosen and (cell := self._cell_of(chosen)) is not None:
+            self._total, self._parts_of_total = chosen, finding.parts
             for line in finding.evidence:
                 self._result.comment("[bill]", line)
-            self._result.add("[bill]", "amounts.net", toml(cell))
+            self._result.add("[bill]", "amounts.net", cell)
             if NET not in self._answers:
-                self._reject_unseen(finding.chosen, bills)
-            names = [name for one in (self._total.base, *self._total.added) for name in one.columns]
-            self._used.update(name.removeprefix("-") if name not in self._sheet.columns else name for name in names)
+                self._reject_unseen(chosen, bills)
             return
-        text = finding.question
-        if finding.chosen and not finding.chosen.base.columns:
+        if chosen and not chosen.columns:
             text = (
                 "The export has a row for each payment, but no column with the total of a bill. Export the total too."
             )
-        elif finding.chosen:
-            text = f"{finding.chosen.text} cannot be added, because its columns write numbers differently."
-        elif (place := example_bill(finding.choices, bills)) is not None and finding.choices:
-            row = self._sheet.rows[self._sample.bills[place].rows[0]]
-            values = ", ".join(f"{total.text} is {_money(total.value(place))}" for total in finding.choices)
-            text += f" On line {row.line} of {row.sheet.name}, {values}."
-        choices = tuple(total.text for total in finding.choices if self._cell_of(total) is not None)
-        self._result.ask(Question(NET, f"What did the customer pay, tip included? {text}", choices))
-        for total in finding.choices:
-            if (choice := self._cell_of(total)) is not None:
-                self._result.comment("[bill]", f"amounts.net = {toml(choice)}  # Choose one and remove the first #")
+        elif chosen:
+            text = f"{chosen.name} cannot be added, because its columns write numbers differently."
+        cells = {total: self._cell_of(total) for total in finding.choices}
+        choices = {total: cell for total, cell in cells.items() if cell is not None}
+        examples = self._examples(list(choices), bills)
+        self._result.ask(
+            NET, f"What did the customer pay, tip included? {text}", [one.name for one in choices], examples
+        )
+        for cell in choices.values():
+            self._result.comment("[bill]", f"amounts.net = {toml(cell)}  # Choose one and remove the first #")
 
-    def _doubt(self, finding: TotalFinding, bills: Sequence[int]) -> None:
+    def _examples(self, totals: Sequence[AmountSeries], bills: Sequence[int]) -> list[str]:
+        """Return what each total gives on a bill on which they differ, and on all bills of the sample."""
+        place = example_bill(totals, bills)
+        if place is None:
+            return []
+        line = self._sheet.rows[self._sample.bills[place][0]].line
+        sums = [sum(total.values[bill] or 0 for bill in bills) for total in totals]
+        return [
+            f"{_money(total.values[place])} on line {line}, {_money(amount)} in all"
+            for total, amount in zip(totals, sums, strict=True)
+        ]
+
+    def _doubted(self, finding: TotalFinding, bills: Sequence[int]) -> TotalFinding:
         """Turn a finding into a question if some bills were paid back in part."""
         total = finding.chosen
-        if total is None:
-            return
         for column in self._sheet.with_role("refunded"):
-            amounts = self._amounts.of(column, "discount")
-            if any(amounts.values[bill] for bill in bills):
-                back = AmountSeries(
-                    f"- {column.name}",
-                    "discount",
-                    BILL,
-                    tuple(-abs(value or 0) for value in amounts.values),
-                    (f"-{column.name}",),
-                )
-                finding.question = f"{column.name} has an amount on some bills. Is {total.text} before or after it?"
-                finding.choices = [total, Total(total.base, (*total.added, back))]
-                finding.chosen = None
+            back = self._amounts.of(column, "discount")
+            if total and any(back.values[bill] for bill in bills):
+                if any((value or 0) > 0 for value in back.values):
+                    back = back.minus()
+                text = f"{column.name} has an amount on some bills. Is {total.name} before or after it?"
+                return TotalFinding(choices=[total, total.plus(back)], question=text)
+        return finding
 
-    def _reject_unseen(self, total: Total, bills: Sequence[int]) -> None:
+    def _reject_unseen(self, total: AmountSeries, bills: Sequence[int]) -> None:
         """Propose to reject bills with amounts of which the sample has no example."""
-        roles = ["tip", "refunded"] if total.base.role == "paid" else ["tip", "refunded", *AMOUNT_ENTRIES, "fee"]
+        roles = ["tip", "refunded"] if total.role == "paid" else ["tip", "refunded", *AMOUNT_ENTRIES, "fee"]
         unseen = [
             column.name
             for column in self._sheet.with_role(*dict.fromkeys(roles))
-            if column.filled and column.name not in total.base.columns
+            if column.filled and column.name not in total.columns
             if not any(self._amounts.of(column, "").values[bill] for bill in bills)
         ]
         for number, name in enumerate(unseen, start=1):
-            reason = f"no bill of the sample had {name}, so it is not known whether {total.text} includes it"
-            self._result.add(f"[[reject]]#{number}", "column", quoted(name))
-            self._result.add(f"[[reject]]#{number}", "reason", quoted(reason))
+            reason = f"no bill of the sample had {name}, so it is not known whether {total.name} includes it"
+            self._result.add(f"[[reject]]#{number}", "column", name)
+            self._result.add(f"[[reject]]#{number}", "reason", reason)
         if unseen:
             self._check(
-                f"whether {total.text} includes {', '.join(unseen)}. No bill of the sample shows it, so bills with "
-                f"such an amount are rejected. If it does, use --set '{NET}={total.text}'."
+                f"whether {total.name} includes {', '.join(unseen)}. No bill of the sample shows it, so bills with "
+                f"such an amount are rejected. If it does, use --set '{NET}={total.name}'."
             )
 
     def _answered_total(self) -> TotalFinding | None:
@@ -442,33 +404,29 @@ class _Inference:
         answer = self._answers.get(NET)
         if answer is None:
             return None
-        evidence = ["as answered"]
-        product = next((one for one in self._amounts.candidates() if one.is_product), None)
-        if product and answer == product.name:
-            return TotalFinding(chosen=Total(product), evidence=evidence)
+        product = next((one for one in self._amounts.candidates() if one.is_product and one.name == answer), None)
+        if product:
+            return TotalFinding(chosen=product, evidence=["as answered"])
         terms = re.split(r" (?=[+-] )", answer.strip())
-        is_line = answer.startswith("sum of ")
         names = [re.sub(r"^([+-]) ", lambda sign: sign[1].strip("+"), term) for term in terms]
         names = [name if name in self._sheet.columns else name.replace("sum of ", "", 1) for name in names]
         plain = [name if name in self._sheet.columns else name.removeprefix("-") for name in names]
-        is_of_lines = bool(self._lines) and all(name in (self._lines.columns if self._lines else ()) for name in plain)
-        if is_of_lines and not all(name in self._sheet.columns for name in plain):
-            return TotalFinding(chosen=Total(AmountSeries(answer, "paid", LINE, (), tuple(names))), evidence=evidence)
-        self._sample.require_columns(plain, NET)
-        is_line = is_line or all(self._amounts.levels[name] == LINE for name in plain)
-        return TotalFinding(
-            chosen=Total(AmountSeries(answer, "paid", LINE if is_line else BILL, (), tuple(names))), evidence=evidence
-        )
+        lines = self._lines.columns if self._lines else {}
+        if all(name in lines for name in plain) and not all(name in self._sheet.columns for name in plain):
+            is_line = True
+        else:
+            self._sample.require_columns(plain, NET)
+            is_line = answer.startswith("sum of ") or all(self._amounts.levels[name] == LINE for name in plain)
+        total = AmountSeries(answer, "paid", LINE if is_line else BILL, (), tuple(names))
+        return TotalFinding(chosen=total, evidence=["as answered"])
 
-    def _cell_of(self, total: Total) -> Any:
+    def _cell_of(self, total: AmountSeries) -> Any:
         """Return the entry of a mapping that computes a total, or None if a mapping cannot."""
-        amounts = (total.base, *total.added)
-        if not all(one.columns for one in amounts):
+        if not total.columns or total.level == MIXED:
             return None
-        names = [name for one in amounts for name in one.columns]
-        is_line = total.base.level != BILL
+        is_line = total.level != BILL
         sheet = self._lines if self._lines and is_line else self._sheet
-        return self._cell(sheet, names, is_line=is_line, is_product=total.base.is_product)
+        return self._cell(sheet, total.columns, is_line=is_line, is_product=total.is_product)
 
     def _cell(
         self,
@@ -495,30 +453,22 @@ class _Inference:
 
     def _part_entries(self) -> None:
         """Propose the entries for the amounts beside the total."""
-        by_role: dict[str, list[AmountSeries]] = {}
-        for part in without_parts_of_sums(self._amounts.parts(), self._amounts.sales):
-            by_role.setdefault(part.role, []).append(part)
-        for role, parts in by_role.items():
-            # The same amounts under two headings count once, unless the total has both.
-            counted = [part for part in parts if part.name in self._parts_of_total] or parts
-            by_role[role] = (
-                list({part.values: part for part in reversed(counted)}.values())[::-1] if counted is parts else counted
-            )
-        net = self._total.base.columns if self._total else ()
+        net = self._total.columns if self._total else ()
         subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
-        by_role["gross"] = [self._amounts.of(column, "gross") for column in subtotals[:1]]
+        parts = without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
+        parts += [self._amounts.of(column, "gross") for column in subtotals[:1]]
         for role, entry in AMOUNT_ENTRIES.items():
-            found = by_role.get(role, [])
-            names = [name for part in found for name in part.columns]
+            found = [part for part in parts if part.role == role]
+            # The same amounts under two headings count once, unless the total has both.
+            first = {part.values: part for part in reversed(found)}
+            found = [part for part in found if part.name in self._parts_of_total] or list(first.values())[::-1]
             if len({part.level for part in found}) != 1:
                 continue
-            has_negative = any((value or 0) < 0 for part in found for value in part.values)
-            cell = self._cell(
-                self._sheet, names, is_line=found[0].level == LINE, is_absolute=role == "discount" and has_negative
-            )
+            names = [name for part in found for name in part.columns]
+            is_absolute = role == "discount" and any((value or 0) < 0 for part in found for value in part.values)
+            cell = self._cell(self._sheet, names, is_line=found[0].level == LINE, is_absolute=is_absolute)
             if cell is not None:
-                self._result.add("[bill]", entry, toml(cell))
-        self._used.update(column.name for column in self._sheet.with_role(*AMOUNT_ENTRIES))
+                self._result.add("[bill]", entry, cell)
 
     # --- texts, lines and payments -------------------------------------------------------------
 
@@ -527,12 +477,11 @@ class _Inference:
         for role, entry in TEXT_ENTRIES.items():
             column = next((one for one in self._sheet.with_role(role) if one.filled), None)
             if column and self._sample.is_of_bill(column):
-                self._used.add(column.name)
-                self._result.add("[bill]", entry, quoted(column.name))
+                self._result.add("[bill]", entry, column.name)
         self._channel()
         ask_about_currencies(self._sample, self._result)
         ask_about_exceptions(self._sample, self._result, self._answers)
-        propose_voids(self._sample, self._result, self._used)
+        propose_voids(self._sample, self._result)
 
     def _channel(self) -> None:
         for column in self._sheet.with_role("channel", "type"):
@@ -540,158 +489,118 @@ class _Inference:
             known = {value: code for value, code in codes.items() if code}
             unknown = [value for value, code in codes.items() if not code]
             is_channel = column.role == "channel" or not unknown
-            if column.name in self._used or not 0 < len(codes) <= MANY_VALUES or not is_channel:
-                continue
-            if not self._sample.is_of_bill(column):
-                continue
-            if unknown:
-                self._check(f"which sales channels these values of {column.name} stand for: {', '.join(unknown)}.")
-            self._used.add(column.name)
-            value = {"column": column.name, "values": known} if known else column.name
-            self._result.add("[bill]", "channel.id", toml(value))
-            return
+            is_free = column.name not in self._result.used and self._sample.is_of_bill(column)
+            if is_free and is_channel and 0 < len(codes) <= MANY_VALUES:
+                if unknown:
+                    self._check(f"which sales channels these values of {column.name} stand for: {', '.join(unknown)}.")
+                cell = {"column": column.name, "values": known} if known else column.name
+                self._result.add("[bill]", "channel.id", cell)
+                return
 
     def _line_entries(self) -> None:
         """Propose the mapping of bill lines."""
         sheet = self._sheet if self._sample.is_flat else self._lines
         if sheet is None or (sheet is self._lines and not self._key_entry("[line]", sheet, "line")):
             return
+        is_own = sheet is self._sheet
         for role, entry in LINE_ENTRIES.items():
-            column = next(
-                (one for one in sheet.with_role(role) if sheet is not self._sheet or one.name not in self._used), None
-            )
-            if column:
-                self._use(sheet, column.name)
-                is_number = role in ("qty", "unitPrice")
-                self._result.add("[line]", entry, toml(self._cell(sheet, [column.name]) if is_number else column.name))
-        total = self._line_total(sheet)
-        if total:
-            self._use(sheet, total)
-            self._result.add("[line]", "total", toml(self._cell(sheet, [total])))
+            columns = [one for one in sheet.with_role(role) if not is_own or one.name not in self._result.used]
+            if columns:
+                name = columns[0].name
+                self._result.add("[line]", entry, self._cell(sheet, [name]) if role in ("qty", "unitPrice") else name)
+        if total := self._line_total(sheet):
+            self._result.add("[line]", "total", self._cell(sheet, [total]))
         cancelled = self._sample.cancelled
         if cancelled and not cancelled.unknown:
-            self._used.add(cancelled.column.name)
-            value = {"column": cancelled.column.name, "values": cancelled.values}
-            self._result.add("[line]", "cancelled", toml(value))
+            self._result.add("[line]", "cancelled", {"column": cancelled.column.name, "values": cancelled.values})
 
     def _key_entry(self, section: str, sheet: SheetSample, what: str) -> bool:
         """Propose how the rows of another file are joined to their bills; return False if that is not known."""
         own, foreign = self._amounts.shared_key(sheet)
         if not own:
-            self._result.ask(
-                Question(f"{what}.key", f"No column of {sheet.file.sheet.name} says which bill a {what} belongs to.")
-            )
+            text = f"No column of {sheet.file.sheet.name} says which bill a {what} belongs to."
+            self._result.ask(f"{what}.key", text)
             return False
-        self._result.add(section, "key", toml(foreign if len(foreign) > 1 else foreign[0]))
+        self._result.add(section, "key", foreign if len(foreign) > 1 else foreign[0])
         key = self._sample.key
         if key and list(key.columns) != own and not self._result.has("[bill]", "key"):
-            comment = "what the other file has"
-            self._result.add("[bill]", "key", toml(own if len(own) > 1 else own[0]), comment)
+            self._result.add("[bill]", "key", own if len(own) > 1 else own[0], "what the other file has")
         return True
-
-    def _use(self, sheet: SheetSample, name: str) -> None:
-        if sheet is self._sheet:
-            self._used.add(name)
 
     def _line_total(self, sheet: SheetSample) -> str | None:
         """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
-        total = self._total
-        if total and total.base.level == LINE and not total.base.is_product:
-            return total.base.columns[0]
-        of_bill = total.base.columns if total else ()
+        total, is_own = self._total, sheet is self._sheet
+        if total and total.level == LINE and not total.is_product:
+            return total.columns[0]
         for column in sheet.with_role("amount", "total", "gross", "net", "paid"):
-            is_of_lines = sheet is not self._sheet or self._amounts.levels[column.name] in (LINE, EITHER)
-            if is_of_lines and (sheet is not self._sheet or column.name not in of_bill):
+            is_of_lines = not is_own or self._amounts.levels[column.name] in (LINE, EITHER)
+            if is_of_lines and not (is_own and total and column.name in total.columns):
                 return column.name
         return None
 
     def _payment_entries(self) -> None:
-        if self._payments:
-            self._payments_file(self._payments)
+        if self._payments and not self._key_entry("[[payment]]#1", self._payments, "payment"):
             return
-        ways = [column for column in self._sheet.with_role("wayOfPaying") if column.filled]
+        for number, payment in enumerate(self._found_payments(), start=1):
+            for entry, value in payment.items():
+                self._result.add(f"[[payment]]#{number}", entry, value)
+
+    def _found_payments(self) -> list[dict[str, Any]]:
+        """Return the entries of each payment: of a file, of each way of paying, or of the column with the method."""
+        sheet, total = self._sheet, self._total
+        if other := self._payments:
+            amounts = {"amount": other.with_role(*PAYMENT_AMOUNTS), "change": other.with_role("change")}
+            cells = {entry: self._cell(other, [columns[0].name]) for entry, columns in amounts.items() if columns}
+            methods = other.with_role("method")
+            return [({"name": methods[0].name} if methods else {}) | cells]
+        ways = [column.name for column in sheet.with_role("wayOfPaying") if column.filled]
         sums = [one for one in self._amounts.payments() if self._equals_total(one)]
-        if ways and sums:
-            self._payments_by_way(ways, sums[0])
-            return
-        if ways:
-            names = ", ".join(column.name for column in ways)
-            self._check(f"whether {names} are payments. They do not add up to the total, so they are not used.")
-        method = next((column for column in self._sheet.with_role("method") if column.filled), None)
-        if method is None:
-            return
-        self._used.add(method.name)
-        if not self._sample.is_of_bill(method):
-            self._split_payments(method)
-        elif self._total is None:
-            self._check(f"the payments. {method.name} is mapped once the bill's total is known.")
-        else:
-            self._single_payment(method, self._total, sums)
-
-    def _payments_by_way(self, ways: Sequence[SampleColumn], payments: AmountSeries) -> None:
-        """Propose a payment for each column that is a way of paying."""
-        change = next((name.removeprefix("-") for name in payments.columns if name not in self._sheet.columns), None)
-        for number, column in enumerate(ways, start=1):
-            self._used.add(column.name)
-            section = f"[[payment]]#{number}"
-            self._result.add(section, "name", toml({"constant": column.name}))
-            self._result.add(section, "amount", toml(self._cell(self._sheet, [column.name])))
-            if change and number == 1:
-                self._used.add(change)
-                self._result.add(section, "change", toml(self._cell(self._sheet, [change])))
-
-    def _single_payment(self, method: SampleColumn, total: Total, sums: Sequence[AmountSeries]) -> None:
-        section = "[[payment]]#1"
-        self._result.add(section, "name", quoted(method.name))
         given = next((one for one in sums if len(one.columns) > 1), None)
-        if given is None:
-            comment = "the export has one payment method per bill"
-            self._result.add(section, "amount", toml(self._cell_of(total)), comment)
-            return
-        received, change = given.columns[0], given.columns[1].removeprefix("-")
-        self._used.update((received, change))
-        self._result.add(section, "amount", toml(self._cell(self._sheet, [received])))
-        self._result.add(section, "change", toml(self._cell(self._sheet, [change])))
+        change = next((name[1:] for name in given.columns if name not in sheet.columns), None) if given else None
+        if ways and sums:
+            found = [{"name": {"constant": name}, "amount": self._cell(sheet, [name])} for name in ways]
+            return [found[0] | ({"change": self._cell(sheet, [change])} if change else {}), *found[1:]]
+        if ways:
+            names = ", ".join(ways)
+            self._check(f"whether {names} are payments. They do not add up to the total, so they are not used.")
+        method = next((column for column in sheet.with_role("method") if column.filled), None)
+        if method is None:
+            return []
+        if not self._sample.is_of_bill(method):
+            varying = [one for one in sheet.with_role(*PAYMENT_AMOUNTS) if not self._sample.is_of_bill(one)]
+            if varying and not self._sample.is_flat:
+                return [{"name": method.name, "amount": self._cell(sheet, [varying[0].name])}]
+            self._check(f"the payments. {method.name} differs between the rows of a bill, so it is not used.")
+        elif total is None:
+            self._check(f"the payments. {method.name} is mapped once the bill's total is known.")
+        elif given and change:
+            received = self._cell(sheet, given.columns[:1])
+            return [{"name": method.name, "amount": received, "change": self._cell(sheet, [change])}]
+        else:
+            return [{"name": method.name, "amount": self._cell_of(total)}]
+        return []
 
     def _equals_total(self, payments: AmountSeries) -> bool:
         """Return whether payments equal the chosen total on nearly all bills."""
-        if self._total is None or not self._total.base.values:
+        if self._total is None or not self._total.values:
             return self._total is not None
-        pairs = [(self._total.value(bill), payments.values[bill]) for bill in self._amounts.sales]
+        pairs = [(self._total.values[bill], payments.values[bill]) for bill in self._amounts.sales]
         equal = [one is not None and other is not None and abs(one - other) <= SCALE // 50 for one, other in pairs]
         return sum(equal) * 10 >= len(pairs) * 9
-
-    def _split_payments(self, method: SampleColumn) -> None:
-        """Propose payments for a file that has a row for each payment of a bill."""
-        varying = [one for one in self._sheet.with_role(*PAYMENT_AMOUNTS) if not self._sample.is_of_bill(one)]
-        if self._sample.is_flat or not varying:
-            self._check(f"the payments. {method.name} differs between the rows of a bill, so it is not used.")
-            return
-        self._used.add(varying[0].name)
-        self._result.add("[[payment]]#1", "name", quoted(method.name))
-        self._result.add("[[payment]]#1", "amount", toml(self._cell(self._sheet, [varying[0].name])))
-
-    def _payments_file(self, sheet: SheetSample) -> None:
-        section = "[[payment]]#1"
-        if not self._key_entry(section, sheet, "payment"):
-            return
-        for roles, entry in ((("method",), "name"), (PAYMENT_AMOUNTS, "amount"), (("change",), "change")):
-            column = next(iter(sheet.with_role(*roles)), None)
-            if column:
-                self._result.add(
-                    section, entry, toml(column.name if entry == "name" else self._cell(sheet, [column.name]))
-                )
 
     def _missing(self) -> None:
         missing = self._result.missing
         if "[line]" not in self._result.sections:
-            missing.append(f"the lines. If they are in another file, pass it with {LINES}.")
+            missing.append("the lines. If they are in another file, pass it with --lines.")
         if not any(name.startswith("[[payment]]") for name in self._result.sections):
-            missing.append(f"the payments. If they are in another file, pass it with {PAYMENTS}.")
+            missing.append("the payments. If they are in another file, pass it with --payments.")
         if not self._sample.statuses and not self._result.has("[bill]", "voidReason"):
             missing.append("whether a bill was voided. A bill that is voided after the import will stay completed.")
-        columns = self._sheet.columns.values()
-        self._result.unused = [column.name for column in columns if column.name not in self._used and column.filled]
+
+
+def _read_as(column: SampleColumn, order: str) -> str:
+    """Return how a date is read in an order of day and month."""
+    return next((f"{day:%d %b %Y}" for value in column.filled if (day := day_of(value, order))), "")
 
 
 def _money(value: int | None) -> str:

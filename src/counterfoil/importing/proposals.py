@@ -1,7 +1,10 @@
 """A proposed mapping: its entries, the evidence for them, and the questions that a person must answer."""
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from msgspec import Struct, field
@@ -9,7 +12,7 @@ from msgspec import Struct, field
 from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.text import UNSAFE, printable
 
-UNDECIDED = "[undecided]"
+COMMENT_WIDTH = 100
 
 
 class Question(Struct, frozen=True):
@@ -18,58 +21,82 @@ class Question(Struct, frozen=True):
     entry: str
     text: str
     choices: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    """What each choice gives, for example on one bill."""
 
     @property
-    def advice(self) -> str:
-        options = " or ".join(f"--set '{self.entry}={choice}'" for choice in self.choices)
-        return f"{self.text} Answer with {options}." if options else f"{self.text} Set {self.entry}."
+    def answers(self) -> list[str]:
+        """What can be typed to answer, with an example for each choice."""
+        typed = [f"--set {shlex.quote(f'{self.entry}={choice}')}" for choice in self.choices]
+        width = max(map(len, typed), default=0)
+        return [
+            f"{text:{width}}  {example}".rstrip() for text, example in zip_longest(typed, self.examples, fillvalue="")
+        ]
 
 
 class Proposal(Struct):
     """A proposed mapping, with open questions, assumptions to check, and the data that the export lacks."""
 
+    bills: SheetSample
+    lines: SheetSample | None = None
+    payments: SheetSample | None = None
     sections: dict[str, list[str]] = field(default_factory=dict)
+    """The lines of each section. What follows # in the name of a section tells sections with the same name apart."""
     questions: list[Question] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
-    bills: SheetSample | None = None
-    lines: SheetSample | None = None
-    payments: SheetSample | None = None
+    used: set[str] = field(default_factory=set)
+    """The names of columns, and other texts, that entries have."""
 
-    def add(self, section: str, entry: str, value: str, comment: str = "") -> None:
+    def add(self, section: str, entry: str, value: Any, comment: str = "") -> None:
+        if section != "[file]":
+            self.used.update(_texts(value))
         note = f"  # {printable(comment)}" if comment else ""
-        self.sections.setdefault(section, []).append(f"{entry} = {value}{note}")
+        self.sections.setdefault(section, []).append(f"{entry} = {toml(value)}{note}")
 
     def comment(self, section: str, text: str) -> None:
         self.sections.setdefault(section, []).append(f"# {printable(text)}")
 
-    def ask(self, question: Question) -> None:
-        self.questions.append(question)
+    def ask(self, entry: str, text: str, choices: Sequence[str] = (), examples: Sequence[str] = ()) -> None:
+        self.questions.append(Question(entry, text, tuple(choices), tuple(examples)))
 
     def has(self, section: str, entry: str) -> bool:
         return any(line.startswith(f"{entry} = ") for line in self.sections.get(section, []))
 
+    @property
+    def unused(self) -> list[str]:
+        return [name for name, column in self.bills.columns.items() if name not in self.used and column.filled]
+
+    def remarks(self) -> Iterator[tuple[str, str, list[str]]]:
+        """Yield what a person must know: the kind of a remark, its text, and what can be typed to answer."""
+        yield from (("Question", question.text, question.answers) for question in self.questions)
+        yield from (("To decide", text, []) for text in self.undecided)
+        yield from (("Missing", text, []) for text in self.missing)
+        if self.unused:
+            yield "Unused columns", ", ".join(self.unused), []
+
     def text(self) -> str:
         """Return the mapping as TOML."""
         head = ["# Proposed by `counterfoil import --infer`. Check it, then use it with --mapping."]
-        head += [f"# Question: {printable(question.advice)}" for question in self.questions]
-        head += [f"# To decide: {printable(text)}" for text in self.undecided]
-        head += [f"# Missing: {printable(text)}" for text in self.missing]
-        if self.unused:
-            head.append(f"# Columns that are not used: {printable(', '.join(self.unused))}")
-        parts = ["\n".join(head)]
-        if self.questions:
-            texts: dict[str, list[str]] = {}
-            for question in self.questions:
-                texts.setdefault(question.entry, []).append(question.text)
-            entries = [f"{quoted(entry)} = {quoted(' '.join(parts))}" for entry, parts in texts.items()]
+        for title, text, answers in self.remarks():
+            head += [f"# {line}" for line in wrapped(f"{title}: {text}", COMMENT_WIDTH)]
+            head += [f"#   {printable(answer)}" for answer in answers]
+        texts: dict[str, list[str]] = {}
+        for question in self.questions:
+            texts.setdefault(question.entry, []).append(question.text)
+        undecided = [f"{quoted(entry)} = {quoted(' '.join(parts))}" for entry, parts in texts.items()]
+        if undecided:
             note = "# The mapping can be used once these entries are set. Then this section has no effect."
-            parts.append("\n".join([UNDECIDED, note, *entries]))
-        for section, lines in self.sections.items():
-            name = section.partition("#")[0]
-            parts.append("\n".join([name, *lines]))
+            undecided.insert(0, note)
+        parts = ["\n".join(head)]
+        for section, lines in ({"[undecided]": undecided} | self.sections).items():
+            parts += ["\n".join([section.partition("#")[0], *lines])] if lines else []
         return "\n\n".join(parts) + "\n"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a text in lines of at most this width, without breaking words. All but the first are indented."""
+    return textwrap.wrap(printable(text), width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def quoted(text: str) -> str:
@@ -82,7 +109,7 @@ def quoted(text: str) -> str:
 
 def toml(value: Any) -> str:
     """Return a value as TOML, on one line."""
-    if isinstance(value, bool):
+    if isinstance(value, int):
         return str(value).lower()
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(name)} = {toml(one)}" for name, one in value.items()) + " }"
@@ -93,3 +120,12 @@ def toml(value: Any) -> str:
 
 def _key(name: str) -> str:
     return name if name.isascii() and name.isidentifier() else quoted(name)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, and without a minus sign what is subtracted."""
+    if isinstance(value, str):
+        yield from (value, value.removeprefix("-"))
+    elif isinstance(value, Mapping | Sequence):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
