@@ -88,11 +88,11 @@ def test_the_preview_has_a_void_and_a_refund_however_late_they_are(tmp_path: Pat
     shown = CliRunner().invoke(program, ["import", "--infer", str(export)]).stderr
     assert "5 of 12 bills in the sample, as the API would serve them" in shown
     assert [line.strip() for line in shown.splitlines() if line.startswith("  id: ")] == [
-        'id: "2026-11-14T18:05:00-A0"',
-        'id: "2026-11-14T18:05:00-A1"',
-        'id: "2026-11-14T18:05:00-A2"',
-        'id: "2026-11-14T18:06:00-V1"',
-        'id: "2026-11-14T18:07:00-R1"',
+        'id: "2026-11-14-A0"',
+        'id: "2026-11-14-A1"',
+        'id: "2026-11-14-A2"',
+        'id: "2026-11-14-V1"',
+        'id: "2026-11-14-R1"',
     ]
     assert 'status: "void"' in shown
     assert '"net":-80' in shown

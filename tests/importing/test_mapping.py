@@ -252,10 +252,19 @@ def test_an_id_only_on_the_first_row_rejects_the_bill_if_nothing_is_filled_down(
 
 
 @pytest.mark.parametrize("time", ["14/11/2026 18:05", "2026-11-14 18:05:00", "14 พ.ย. 2569 18:05"])
-def test_a_time_in_an_id_is_the_same_however_a_file_writes_it(tmp_path: Path, time: str) -> None:
+def test_of_a_time_in_an_id_only_the_day_counts_however_a_file_writes_it(tmp_path: Path, time: str) -> None:
     mapping = MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]')
     found = imported("csv", written(tmp_path, f"{HEADING}A1,{time},Khao soi,2,190,190\n"), mapping=mapping)
-    assert [bill["id"] for bill in found.bills] == ["2026-11-14T18:05:00-A1"]
+    assert [bill["id"] for bill in found.bills] == ["2026-11-14-A1"]
+
+
+@pytest.mark.parametrize("day", ["14/11/2026 ", "2026-11-14T", "20261114", "14 Nov 2026, "])
+def test_a_number_with_two_times_on_one_day_rejects_the_bill(tmp_path: Path, day: str) -> None:
+    mapping = MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]')
+    clocks = ("180500", "191000") if day.isdigit() else ("18:05", "19:10")
+    rows = "".join(f'A1,"{day}{clock}",Khao soi,2,190,190\n' for clock in clocks)
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
+    assert (found.bills, found.reasons) == ([], [("export.csv", 3, "different_rows")])
 
 
 def test_a_day_alone_is_not_the_id_of_a_bill(tmp_path: Path) -> None:

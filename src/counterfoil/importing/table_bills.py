@@ -64,6 +64,8 @@ from counterfoil.importing.values import (
 # positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "rounding"
+# The time of day in a cell that begins with a day, also in 20261114180512 and in 45975.75.
+_TIME_AFTER_DAY = re.compile(r"[T, ]+\d{1,2}[:.h]\d{2}.*$|(?<=^\d{8})\d{4,6}$|(?<=^\d{5})[.]\d+$", re.ASCII)
 _MIDNIGHT = re.compile(r"[T ]+(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)$", re.IGNORECASE)
 _NOT_WRITTEN = frozenset({"id", "shopId", "timezone", "void", "voidReason", "removed"})
 _TOO_LARGE = 10**15
@@ -118,6 +120,29 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
     return text or source.default
 
 
+def day_columns(mapping: ImportMapping) -> frozenset[str]:
+    """Return the columns with the day of a bill, which may be followed by a time of day."""
+    fields = [mapping.bill.fields.get(name) for name in ("closedAt", "tradingDay")]
+    return frozenset(name for source in fields if source for name in source.columns)
+
+
+def key_text(
+    source: CellSource, row: TableRow, days: frozenset[str], plain_day: Callable[[str], str] | None = None
+) -> str:
+    """Return what identifies a bill. Of a time that is joined to a number, only the day counts.
+
+    Otherwise a bill that was closed again, at another time of the same day, would be another bill.
+    """
+    if len(source.columns) > 1 and not days.isdisjoint(source.columns):
+        cells = list(row.cells)
+        for name in source.columns:
+            if name in days and name in row.sheet.columns:
+                position = row.sheet.columns[name]
+                cells[position] = plain_day(cells[position]) if plain_day else _TIME_AFTER_DAY.sub("", cells[position])
+        row = TableRow(row.sheet, row.line, cells)
+    return cell_text(source, row)
+
+
 def matches(rule: RowRule | None, row: TableRow) -> bool:
     if rule is None or rule.column not in row.sheet.columns:
         return False
@@ -133,11 +158,7 @@ class TableBillConverter:
         self._shop = shop
         self._is_flat = is_flat
         """True if each row of the bills file is a line of a bill."""
-        self._day_columns = {
-            name
-            for field in ("closedAt", "tradingDay")
-            for name in (mapping.bill.fields[field].columns if field in mapping.bill.fields else ())
-        }
+        self._day_columns = day_columns(mapping)
         self._zone: tzinfo | None = None
         self._readers: dict[str, Callable[[str], Any]] = {
             TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
@@ -233,13 +254,7 @@ class TableBillConverter:
         return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", FLAG, row))
 
     def _id(self, row: TableRow) -> str:
-        source = self._mapping.bill.fields["id"]
-        cells = list(row.cells)
-        for name in source.columns if len(source.columns) > 1 else ():
-            if name in self._day_columns and name in row.sheet.columns:
-                position = row.sheet.columns[name]
-                cells[position] = self._plain_day(cells[position])
-        text = cell_text(source, TableRow(row.sheet, row.line, cells))
+        text = key_text(self._mapping.bill.fields["id"], row, self._day_columns, self._plain_day)
         if record_id(text) is None:
             raise RowProblem(
                 NO_ID, f"has {shown(text)} as the bill ID, which is not a valid ID", row.line, row.sheet.name
@@ -247,11 +262,9 @@ class TableBillConverter:
         return text
 
     def _plain_day(self, cell: str) -> str:
-        """Return a day or a time as ISO-8601, so that a bill has the same ID in a CSV file and in a workbook."""
-        text = _MIDNIGHT.sub("", cell)
+        """Return a day as ISO-8601, so that a bill has the same ID in a CSV file and in a workbook."""
         try:
-            read = read_time if ":" in text else read_day
-            return read(text, self._mapping.dates, self._order)
+            return read_day(cell, self._mapping.dates, self._order)
         except UnreadableCell:
             return cell
 

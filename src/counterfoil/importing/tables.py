@@ -25,7 +25,15 @@ from counterfoil.importing.results import (
 )
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_table
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
-from counterfoil.importing.table_bills import TableBillConverter, cell_text, matches, missing_columns, positions_of
+from counterfoil.importing.table_bills import (
+    TableBillConverter,
+    cell_text,
+    day_columns,
+    key_text,
+    matches,
+    missing_columns,
+    positions_of,
+)
 from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_rounded_id, order_evidence, shown
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
@@ -223,7 +231,7 @@ class TableImport:
         has_several_rows = one.kind != BILL or self._is_flat
         cells = mapped_cells(self._mapping, one.kind, is_flat=self._is_flat)
         positions = list({at for _, source, _ in cells for at in positions_of(source, one.sheet)})
-        latest_key, unread = "", None
+        latest_key, unread, days = "", None, day_columns(self._mapping)
         for row in self._rows(one):
             if isinstance(row, SkippedRow):
                 yield row
@@ -239,7 +247,7 @@ class TableImport:
                 self._totals[id(one.sheet)].keep(row.row)
                 self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row.row)
                 continue
-            key = cell_text(key_source, row)
+            key = key_text(key_source, row, days)
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
