@@ -19,7 +19,7 @@ from counterfoil import key_issuing
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
 from counterfoil.checks import cluster, overview
-from counterfoil.checks.findings import Finding, FindingKind
+from counterfoil.checks.findings import KINDS, MESSAGES, Finding, finding
 from counterfoil.console.display import translated as translated_html
 from counterfoil.console.guards import RefusalReason
 from counterfoil.console.texts import TABLE, Texts
@@ -52,10 +52,6 @@ def _messages_in(values: Iterable[object]) -> Iterator[Message]:
     for value in values:
         if isinstance(value, Message) and value:
             yield value
-        elif isinstance(value, FindingKind):
-            yield from _messages_in((value.message, value.advice))
-            if value.check:
-                yield Message(f"check.{value.check}", value.check)
         elif isinstance(value, Mapping):
             yield from _messages_in(value.values())
 
@@ -72,6 +68,12 @@ def placeholders(text: str) -> set[str]:
 
 def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values() -> None:
     english = defined()
+    for code, kind in KINDS.items():
+        english[code] = [kind.text]
+        if kind.advice:
+            english[f"{code}.advice"] = [kind.advice]
+        if kind.check:
+            english[f"check.{kind.check}"] = [kind.check]
     for problem in PROBLEMS:
         for message in (explanation(problem.code), what_to_do(problem.code)):
             english[message.code] = [message.text]
@@ -83,14 +85,24 @@ def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values(
     assert {code: placeholders(texts[0]) for code, texts in english.items()} == thai
 
 
+def test_every_kind_of_finding_is_used_and_every_used_kind_exists() -> None:
+    package = Path(counterfoil.__file__).parent
+    sources = [file.read_text("utf-8") for file in (*(package / "checks").glob("*.py"), package / "cli" / "status.py")]
+    named = {name for source in sources for name in re.findall(r'"([a-z_]+)"', source)}
+    called = {name for source in sources for name in re.findall(r'(?:finding\(|MESSAGES\[)"([a-z_]+)"', source)}
+    shared = {kind.shared_advice for kind in KINDS.values() if kind.shared_advice}
+    assert {*KINDS, *MESSAGES} - named == shared
+    assert called <= {*KINDS, *MESSAGES}
+
+
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_warnings_about_watched_folders_are_translated(is_stopped: bool) -> None:
     hour = 3_600_000
     folder = WatchedFolder("deliveries", seen_at=0, delivered_at=0, is_stopped=is_stopped)
     seen = WatchedFolder("deliveries", seen_at=3 * hour, delivered_at=0)
-    for finding in (*overview.watched_folders([folder], hour, 0), *overview.watched_folders([seen], 3 * hour, 30)):
-        assert (finding.status, finding.subject) == ("warn", "deliveries")
-        assert not _ENGLISH_WORDS.findall(THAI.message(finding.message).replace("deliveries", ""))
+    for warning in (*overview.watched_folders([folder], hour, 0), *overview.watched_folders([seen], 3 * hour, 30)):
+        assert (warning.status, warning.subject) == ("warn", "deliveries")
+        assert not _ENGLISH_WORDS.findall(THAI.message(warning.message).replace("deliveries", ""))
 
 
 @pytest.mark.parametrize("measure", get_args(Measure))
@@ -105,17 +117,18 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
     ("finding", "english", "thai"),
     [
         (
-            overview.SERVICE_SILENT(address="127.0.0.1:8001", reason=overview.REFUSED),
+            finding("service_silent", address="127.0.0.1:8001", reason=MESSAGES["connection_refused"]),
             "No service responds at 127.0.0.1:8001 (connection refused).",
             "ไม่มีบริการตอบที่ 127.0.0.1:8001 (ปฏิเสธการเชื่อมต่อ)",
         ),
         (
-            overview.SHOPS_SILENT(
+            finding(
+                "shops_silent",
                 count=12,
                 silent=2,
                 names=[
-                    overview.SILENT_SHOP(name="Quiet", span=duration(3 * 86_400_000), usual="9"),
-                    overview.SILENT_SHOP(name="Riverside, Ari", span=duration(5 * 3_600_000), usual="5.5"),
+                    MESSAGES["silent_shop"](name="Quiet", span=duration(3 * 86_400_000), usual="9"),
+                    MESSAGES["silent_shop"](name="Riverside, Ari", span=duration(5 * 3_600_000), usual="5.5"),
                 ],
             ),
             (
@@ -128,19 +141,21 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
             ),
         ),
         (
-            overview.KEYS_NEAR(
-                count=1, names=first_of([overview.NEAR_QUOTA(name="ERP", count=9, quota=10)] * 5, most=1)
+            finding(
+                "keys_near",
+                count=1,
+                names=first_of([MESSAGES["near_quota"](name="ERP", count=9, quota=10)] * 5, most=1),
             ),
             "1 active key; near today's quota: ERP (9 of 10) and 4 more.",
             "คีย์ที่ใช้งานได้ 1 คีย์ ใกล้เต็มโควตาวันนี้: ERP (9 จาก 10) และอีก 4",
         ),
         (
-            overview.LOAD_FINISHED_AGO(span=duration(1_000), lines=1, changed=1, rejected=0),
+            finding("load_finished_ago", span=duration(1_000), lines=1, changed=1, rejected=0),
             "Finished 1 second ago: 1 line, 1 changed, 0 rejected.",
             "เสร็จเมื่อ 1 วินาทีที่แล้ว: 1 บรรทัด เปลี่ยน 1 ระเบียน ปฏิเสธ 0 บรรทัด",
         ),
         (
-            overview.LOAD_FINISHED_AGO(span=duration(7_200_000), lines=1_200, changed=30, rejected=0),
+            finding("load_finished_ago", span=duration(7_200_000), lines=1_200, changed=30, rejected=0),
             "Finished 2 hours ago: 1,200 lines, 30 changed, 0 rejected.",
             "เสร็จเมื่อ 2 ชั่วโมงที่แล้ว: 1,200 บรรทัด เปลี่ยน 30 ระเบียน ปฏิเสธ 0 บรรทัด",
         ),

@@ -11,23 +11,28 @@ from typing import Any
 import pytest
 
 from counterfoil import settings
-from counterfoil.checks.findings import Finding, fail, ok, warn
+from counterfoil.checks.findings import Finding
 from counterfoil.checks.overview import Overview
+from counterfoil.domain.messages import Message
 from counterfoil.observe import Event, ServiceChanged
 from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
+from counterfoil.text import counted
 from counterfoil.views.store import StoreValues
 from e2e.serve_process import SHOP, Deployment
 from waiting import until
 
-SILENT = warn("shops", "shops_silent", "{silent:shop} silent.", "Check their tills.")
-WELL = ok("shops", "shops_usual", "All shops are open.")
-DISK_LOW = warn("disk", "disk_low", "The disk is nearly full.")
-DISK_FULL = fail("disk", "disk_full", "The disk is full.")
+WELL = Finding("shops", "ok", Message("shops_usual", "All shops are open."), code="shops_usual")
+DISK_LOW = Finding("disk", "warn", Message("disk_low", "The disk is nearly full."), code="disk_low")
+DISK_FULL = Finding("disk", "fail", Message("disk_full", "The disk is full."), code="disk_full")
 NOW = 1_767_225_600_000
 
 
 def silent(count: int) -> Finding:
-    return SILENT(amount=count, silent=count)
+    message, advice = (
+        Message("shops_silent", f"{counted(count, 'shop')} silent."),
+        Message("shops_silent.advice", "Check their tills."),
+    )
+    return Finding("shops", "warn", message, advice, "shops_silent", amount=count)
 
 
 class Receiver(HTTPServer):
@@ -96,7 +101,7 @@ def sent(receiver: Receiver) -> list[list[tuple[str, str]]]:
 
 def test_a_finding_is_sent_when_it_appears_worsens_and_is_resolved(receiver: Receiver, tmp_path: Path) -> None:
     told = Told(tmp_path, notify_url=receiver.url)
-    for findings in ([WELL()], [silent(1)], [silent(1)], [silent(3)], [silent(2)], [silent(3)], [WELL()]):
+    for findings in ([WELL], [silent(1)], [silent(1)], [silent(3)], [silent(2)], [silent(3)], [WELL]):
         told.look(*findings)
     changes = ["appeared", "worsened", "worsened", "resolved"]
     assert sent(receiver) == [[(change, "shops_silent")] for change in changes]
@@ -117,7 +122,7 @@ def test_a_problem_that_becomes_another_of_the_same_check_gets_worse_or_is_repla
     receiver: Receiver, tmp_path: Path
 ) -> None:
     told = Told(tmp_path, notify_url=receiver.url)
-    for findings in ([DISK_LOW(), silent(1)], [silent(1), DISK_FULL()], [DISK_LOW(), silent(1)]):
+    for findings in ([DISK_LOW, silent(1)], [silent(1), DISK_FULL], [DISK_LOW, silent(1)]):
         told.look(*findings)
     assert sent(receiver)[1:] == [[("worsened", "disk_full")], [("appeared", "disk_low"), ("resolved", "disk_full")]]
 
@@ -125,7 +130,7 @@ def test_a_problem_that_becomes_another_of_the_same_check_gets_worse_or_is_repla
 def test_a_restart_repeats_nothing_and_forgets_nothing(receiver: Receiver, tmp_path: Path) -> None:
     Told(tmp_path, notify_url=receiver.url).look(silent(2))
     Told(tmp_path, notify_url=receiver.url).look(silent(2))
-    Told(tmp_path, notify_url=receiver.url).look(WELL())
+    Told(tmp_path, notify_url=receiver.url).look(WELL)
     assert sent(receiver) == [[("appeared", "shops_silent")], [("resolved", "shops_silent")]]
     assert (tmp_path / "notices.json").stat().st_mode & 0o077 == 0
 
@@ -137,7 +142,7 @@ def test_what_could_not_be_sent_is_sent_later_with_growing_pauses(receiver: Rece
         told.look(silent(1))
     assert receiver.refusals == 0
     assert sent(receiver) == []
-    told.look(silent(2), DISK_FULL())
+    told.look(silent(2), DISK_FULL)
     assert sent(receiver) == [[("appeared", "disk_full"), ("appeared", "shops_silent")]]
     assert told.logged() == ["notify_failing", "notify_recovered"]
     assert LONGEST_PAUSE * 60 == 1920
@@ -157,7 +162,7 @@ def test_a_receiver_that_does_not_answer_in_http_is_tried_again(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_answer_garbage, args=(listener,), daemon=True).start()
         told = Told(tmp_path, notify_url=f"http://127.0.0.1:{listener.getsockname()[1]}/")
-        told.look(DISK_FULL())
+        told.look(DISK_FULL)
         assert told.logged() == ["notify_failing"]
 
 
@@ -190,7 +195,7 @@ def test_a_template_and_a_header_serve_services_with_a_form_of_their_own(receive
     told = Told(
         tmp_path, notify_url=receiver.url, notify_template=template, notify_header="Authorization: Bearer channel-token"
     )
-    told.look(DISK_FULL())
+    told.look(DISK_FULL)
     ((_, headers, body),) = receiver.received
     assert headers["authorization"] == "Bearer channel-token"
     message = json.loads(body)
@@ -200,9 +205,9 @@ def test_a_template_and_a_header_serve_services_with_a_form_of_their_own(receive
 
 def test_a_heartbeat_is_sent_unless_something_fails(receiver: Receiver, tmp_path: Path) -> None:
     told = Told(tmp_path, heartbeat_url=receiver.url)
-    told.look(WELL())
+    told.look(WELL)
     told.look(silent(1))
-    told.look(DISK_FULL())
+    told.look(DISK_FULL)
     assert [body for _, _, body in receiver.received] == [b"", b""]
 
 

@@ -1,13 +1,15 @@
-"""The results of checks. A kind of finding is defined once: its check, severity, code, English text and advice.
+"""The results of checks. `findings.toml` has their kinds: check, severity, code, English text and advice.
 
 The Thai texts are in `console/texts.toml`.
 """
 
+import tomllib
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from importlib.resources import files
+from typing import Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, convert
 
 from counterfoil.domain.messages import NOTHING, Message, Value
 
@@ -32,44 +34,44 @@ class Finding(Struct, frozen=True):
     amount: int = 0
 
 
-class FindingKind(Struct, frozen=True):
-    """A finding without its values, which the message and the advice share. Call it to fill them in."""
+class FindingKind(Struct, frozen=True, forbid_unknown_fields=True):
+    """A finding without its values. If several checks have findings of this kind, `check` is empty.
 
-    check: str
+    `shared_advice` is the code of a message, if several kinds have the same advice.
+    """
+
     status: Status
-    message: Message
-    advice: Message
-
-    def __call__(
-        self,
-        *,
-        check: str = "",
-        subject: str | UnsetType = UNSET,
-        since: datetime | UnsetType = UNSET,
-        amount: int = 0,
-        **values: Value,
-    ) -> Finding:
-        """Return a finding. `check` is its check if several have findings of this kind."""
-        code, message, advice = self.message.code, self.message(**values), self.advice(**values)
-        return Finding(check or self.check, self.status, message, advice, code, subject, since, amount)
+    text: str
+    check: str = ""
+    advice: str = ""
+    shared_advice: str = ""
 
 
-def ok(check: str, code: str, text: str, advice: str | Message = NOTHING) -> FindingKind:
-    return _kind("ok", check, code, text, advice)
+_TABLES = tomllib.loads((files("counterfoil.checks") / "findings.toml").read_text("utf-8"))
+MESSAGES: Final = {code: Message(code, text) for code, text in _TABLES["messages"].items()}
+KINDS: Final = convert(_TABLES["kinds"], dict[str, FindingKind])
 
 
-def warn(check: str, code: str, text: str, advice: str | Message = NOTHING) -> FindingKind:
-    return _kind("warn", check, code, text, advice)
+def finding(
+    code: str,
+    /,
+    *,
+    check: str = "",
+    subject: str | UnsetType = UNSET,
+    since: datetime | UnsetType = UNSET,
+    amount: int = 0,
+    **values: Value,
+) -> Finding:
+    """Return a finding of the kind with this code. Its message and its advice share the values."""
+    kind = KINDS[code]
+    advice = MESSAGES[kind.shared_advice] if kind.shared_advice else advice_of(code)
+    message = Message(code, kind.text, values)
+    return Finding(check or kind.check, kind.status, message, advice(**values), code, subject, since, amount)
 
 
-def fail(check: str, code: str, text: str, advice: str | Message = NOTHING) -> FindingKind:
-    return _kind("fail", check, code, text, advice)
-
-
-def _kind(status: Status, check: str, code: str, text: str, advice: str | Message) -> FindingKind:
-    """Return a kind of finding. Advice that several kinds share is a message of its own."""
-    named = Message(f"{code}.advice", advice) if isinstance(advice, str) else advice
-    return FindingKind(check, status, Message(code, text), named)
+def advice_of(code: str) -> Message:
+    """Return the advice that only this kind has, without its values."""
+    return Message(f"{code}.advice", KINDS[code].advice) if KINDS[code].advice else NOTHING
 
 
 def failed(check: str, problem: Message, advice: Message = NOTHING) -> Finding:

@@ -9,21 +9,12 @@ from msgspec import DecodeError, Struct, field, json
 
 from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.checks import cluster, local
-from counterfoil.checks.findings import Finding, Status, fail, failed, ok, warn, worst_status
+from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding, worst_status
 from counterfoil.checks.local import PortUse
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.calendar import from_ms, iso_utc
-from counterfoil.domain.intake import (
-    FOLDER_SILENT,
-    WATCHER_STOPPED,
-    WATCHER_UNSEEN,
-    Intake,
-    LatestLoad,
-    WatchedFolder,
-    describe,
-    folder_warning,
-)
+from counterfoil.domain.intake import FOLDER_SILENT, Intake, LatestLoad, WatchedFolder, describe, folder_warning
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
@@ -118,53 +109,12 @@ def _port_use(settings: Settings, service: Finding, horizon: int | None, now: in
     if not settings.admin_port and (settings.database or not horizon):
         # Every node advances the horizon of a database, so it does not show whether a service is running on this one.
         return "unknown"
-    if service.code in (SERVICE_READY.message.code, SERVICE_NOT_READY.message.code, HORIZON_MOVING.message.code):
+    if service.code in ("service_ready", "service_not_ready", "horizon_moving"):
         return "service"
     return "unknown" if local.horizon_motion(horizon, now) == "ahead" else "other"
 
 
 # --- the service ----------------------------------------------------------------
-
-
-CHECK_NTP = Message("check_ntp", "Check the clock against NTP.")
-SERVE_OR_LOG = Message("serve_or_log", "Run `counterfoil serve`, or check its log.")
-SERVICE_READY = ok("service", "service_ready", "The service is ready at {address}.")
-SERVICE_NOT_READY = fail(
-    "service", "service_not_ready", "The service is running but not ready: {reasons}", "Check its log."
-)
-SERVICE_SILENT = fail(
-    "service",
-    "service_silent",
-    "No service responds at {address} ({reason}).",
-    "Run `counterfoil serve`, or check admin_host and admin_port.",
-)
-OTHER_STORE = fail(
-    "service",
-    "other_store",
-    "The service at {address} serves another store.",
-    "Check --store and admin_port. Each service on a machine needs its own admin_port.",
-)
-NOTHING_SERVED = warn(
-    "service",
-    "nothing_served",
-    "Nothing has been loaded into this store or served from it yet.",
-    "Run `counterfoil serve` to start the service.",
-)
-HORIZON_MOVING = ok(
-    "service",
-    "horizon_moving",
-    "The horizon is moving. The admin listener is off, so nothing else about the service was checked.",
-)
-HORIZON_STILL = fail("service", "horizon_still", "The horizon is not moving.", SERVE_OR_LOG)
-SERVICE_UNDECIDED = warn(
-    "service",
-    "service_undecided",
-    "The horizon is ahead of the clock, so it does not show whether the service is running.",
-    CHECK_NTP,
-)
-ANOTHER_PROGRAM = Message("another_program", "another program is using this port")
-REFUSED = Message("connection_refused", "connection refused")
-TIMED_OUT = Message("timed_out", "timed out")
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new: bool = False) -> Finding:
@@ -174,20 +124,21 @@ def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new
     """
     if not settings.admin_port:
         if is_new:
-            return NOTHING_SERVED()
+            return finding("nothing_served")
         motion = local.horizon_motion(horizon, now)
-        return {"ahead": SERVICE_UNDECIDED, "moving": HORIZON_MOVING, "still": HORIZON_STILL}[motion]()
+        return finding({"ahead": "service_undecided", "moving": "horizon_moving", "still": "horizon_still"}[motion])
     address = f"{settings.admin_host}:{settings.admin_port}"
     answer = ask_ready(settings)
     if isinstance(answer, Message):
         if is_new:
-            return NOTHING_SERVED()
-        return SERVICE_SILENT(address=address, reason=answer)
+            return finding("nothing_served")
+        return finding("service_silent", address=address, reason=answer)
     if serves_another_store(settings, answer):
-        return OTHER_STORE(address=address)
+        return finding("other_store", address=address)
     if answer.ready:
-        return SERVICE_READY(address=f"{settings.host}:{settings.port}")
-    return SERVICE_NOT_READY(reasons="; ".join(f"{name}: {problem}" for name, problem in answer.not_ready.items()))
+        return finding("service_ready", address=f"{settings.host}:{settings.port}")
+    reasons = "; ".join(f"{name}: {problem}" for name, problem in answer.not_ready.items())
+    return finding("service_not_ready", reasons=reasons)
 
 
 def serves_another_store(settings: Settings, answer: Ready) -> bool:
@@ -207,23 +158,18 @@ def ask_ready(settings: Settings) -> Ready | Message:
         answer = json.decode(response.read(), type=Ready)
         return Ready(answer.ready, answer.not_ready, response.getheader(STORE_HEADER))
     except ConnectionRefusedError:
-        return REFUSED
+        return MESSAGES["connection_refused"]
     except TimeoutError:
-        return TIMED_OUT
+        return MESSAGES["timed_out"]
     except OSError as error:
         return quoted((error.strerror or type(error).__name__).lower())
     except (http.client.HTTPException, DecodeError):
-        return ANOTHER_PROGRAM
+        return MESSAGES["another_program"]
     finally:
         connection.close()
 
 
 # --- the store --------------------------------------------------------------------
-
-
-STORE_WELL = ok("store", "store_well", "{store}, {size} MiB, schema {schema}, no problems.")
-STORE_REACHABLE = ok("store", "store_reachable", "{store} is reachable, and its schema is up to date.")
-STORE_UNUSABLE = fail("store", "store_unusable", "{store} cannot be used. The findings about {databases} say why.")
 
 
 def _check_store(
@@ -239,25 +185,26 @@ def _check_store(
         granted = inspection.permissions()
         if granted and not (granted.serves or granted.owns):
             # Only logins that serve or own the schema can read everything.
-            reachable, servers = STORE_REACHABLE(store=display_value(settings, "store")), inspection.servers()
+            reachable = finding("store_reachable", store=display_value(settings, "store"))
+            servers = inspection.servers()
             return [reachable, *cluster.servers(servers, settings.replica_lag_ms)], StoreValues(servers=servers)
         found = {"store": error.message}
     findings = [failed(name, problem, _advice(settings, problem)) for name, problem in found.items()]
     if "store" not in found:
-        findings.insert(0, STORE_UNUSABLE(store=display_value(settings, "store"), databases=list(found)))
+        findings.insert(0, finding("store_unusable", store=display_value(settings, "store"), databases=list(found)))
     return findings, StoreValues(horizon=inspection.horizon(), disk=inspection.disk_use())
 
 
 def _advice(settings: Settings, problem: Message) -> Message:
     if settings.database:
-        return cluster.SEE_POSTGRESQL
-    return local.CHECK_OWNER if problem.code in local.UNEXPLAINED else NOTHING
+        return MESSAGES["see_postgresql"]
+    return MESSAGES["check_owner"] if problem.code in local.UNEXPLAINED else NOTHING
 
 
 def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Finding]:
     if store.extent:
         size = f"{store.extent.size_bytes / (1 << 20):,.1f}"
-        yield STORE_WELL(store=display_value(settings, "store"), size=size, schema=store.extent.schema)
+        yield finding("store_well", store=display_value(settings, "store"), size=size, schema=store.extent.schema)
     yield from cluster.servers(store.servers, settings.replica_lag_ms)
     yield from horizon_findings(store.horizon, now)
     yield from _load(store.load, store.horizon, now)
@@ -267,99 +214,60 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
     yield _shops(store.shops, now)
 
 
-HORIZON_AHEAD = warn("horizon", "horizon_ahead", "{time} is {span} ahead of the clock.", CHECK_NTP)
-HORIZON_OLD = fail("horizon", "horizon_old", "{time}, {span} old: `serverTime` is not advancing.", SERVE_OR_LOG)
-HORIZON_AGE = ok("horizon", "horizon_age", "{time}, {seconds} s old.")
-
-
 def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVING_MS) -> Iterator[Finding]:
     """Check whether the horizon is advancing. Yield nothing for a store without a horizon."""
     if not horizon:
         return
     time, age = iso_utc(horizon), now - horizon
     if age < -local.CLOCK_BEHIND_MS:
-        yield HORIZON_AHEAD(time=time, span=duration(-age))
+        yield finding("horizon_ahead", time=time, span=duration(-age))
     elif age >= max_age_ms:
-        yield HORIZON_OLD(since=from_ms(horizon, UTC), time=time, span=duration(age))
+        yield finding("horizon_old", since=from_ms(horizon, UTC), time=time, span=duration(age))
     else:
-        yield HORIZON_AGE(time=time, seconds=f"{max(0, age) / 1000:.1f}")
-
-
-NOTHING_LOADED = warn("load", "nothing_loaded", "Nothing has been loaded yet.", "Run `counterfoil load`.")
-LOAD_REJECTED = warn(
-    "load",
-    "load_rejected",
-    "The latest load rejected lines ({lines:line}, {changed} changed, {rejected} rejected).",
-    "Read the reasons in its output, fix the cause, then load its rejects file or repeat the import.",
-)
-LOAD_FINISHED_AGO = ok(
-    "load", "load_finished_ago", "Finished {span} ago: {lines:line}, {changed} changed, {rejected} rejected."
-)
+        yield finding("horizon_age", time=time, seconds=f"{max(0, age) / 1000:.1f}")
 
 
 def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Finding]:
     if load is None:
-        yield NOTHING_LOADED()
+        yield finding("nothing_loaded")
         return
     if not load.finished:
         yield local.unfinished_load(load, local.horizon_motion(horizon, now))
     if load.rejected or load.finished:
-        kind = LOAD_REJECTED if load.rejected else LOAD_FINISHED_AGO
-        yield kind(span=duration(load.idle_ms), lines=load.lines, changed=load.changed, rejected=load.rejected)
-
-
-NO_KEYS = ok("keys", "no_keys", "There are no active keys. Run `counterfoil keys issue` to create one.")
-KEYS_BELOW = ok("keys", "keys_below", "{count:active key}, all below 80 % of today's quota.")
-KEYS_NEAR = warn(
-    "keys",
-    "keys_near",
-    "{count:active key}; near today's quota: {names}.",
-    "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.",
-)
-NEAR_QUOTA = Message("near_quota", "{name} ({count} of {quota})")
+        kind = "load_rejected" if load.rejected else "load_finished_ago"
+        yield finding(kind, span=duration(load.idle_ms), lines=load.lines, changed=load.changed, rejected=load.rejected)
 
 
 def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
     if not keys:
-        return NO_KEYS()
+        return finding("no_keys")
     if not near:
-        return KEYS_BELOW(count=len(keys))
+        return finding("keys_below", count=len(keys))
     named = [
-        NEAR_QUOTA(name=key.label or key.key_id, count=min(key.count, key.per_day), quota=key.per_day) for key in near
+        MESSAGES["near_quota"](name=key.label or key.key_id, count=min(key.count, key.per_day), quota=key.per_day)
+        for key in near
     ]
-    return KEYS_NEAR(amount=len(named), count=len(keys), names=first_of(named))
-
-
-SHOPS_USUAL = ok("shops", "shops_usual", "{count:shop}, none silent for longer than usual.")
-SHOPS_SILENT = warn(
-    "shops",
-    "shops_silent",
-    "{count:shop}, {silent} silent: {names}.",
-    "Check their tills and deliveries. Run `counterfoil shops` to see all shops.",
-)
-SILENT_SHOP = Message("silent_shop", "{name} (no bill for {span}; usually at least {usual} bills in that time)")
+    return finding("keys_near", amount=len(named), count=len(keys), names=first_of(named))
 
 
 def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
     silent = [shop for shop in shops if shop.is_silent]
     if not silent:
-        return SHOPS_USUAL(count=len(shops))
+        return finding("shops_usual", count=len(shops))
     named = [
-        SILENT_SHOP(
+        MESSAGES["silent_shop"](
             name=printable(shop.name or shop.shop_id),
             span=duration(now - (shop.last_bill_at or now)),
             usual=format_usual(shop.usual_since_last),
         )
         for shop in silent
     ]
-    return SHOPS_SILENT(amount=len(silent), count=len(shops), silent=len(silent), names=first_of(named))
-
-
-VERSIONS = ok("version", "versions", "Counterfoil {version} (API {api}), Python {python}{software}.")
+    return finding("shops_silent", amount=len(silent), count=len(shops), silent=len(silent), names=first_of(named))
 
 
 def _versions(extent: StoreExtent | None) -> Finding:
-    return VERSIONS(
+    return finding(
+        "versions",
         version=__version__,
         api=API_VERSION,
         python=platform.python_version(),
@@ -370,24 +278,6 @@ def _versions(extent: StoreExtent | None) -> Finding:
 # --- deliveries -----------------------------------------------------------------------
 
 
-INTAKE_USUAL = ok("intake", "intake_usual", "The latest loads look like earlier ones.")
-INTAKE_ALARM = warn(
-    "intake",
-    "intake_alarm",
-    "Sudden change, noticed {span} ago: {change}.",
-    "Check the POS export. If the change is intended, run `counterfoil load --accept-change`.",
-)
-FOLDER_WATCHED = ok(
-    "folders", "folder_watched", "{folder} is watched: {files:file} loaded, latest delivery {span} ago."
-)
-START_WATCHER = Message("start_watcher", "Start it again with `counterfoil load --watch {folder}`, or check its log.")
-CHECK_DELIVERY = Message(
-    "check_delivery",
-    "Check that the POS still delivers files. To change the limit, set silent_folder_min (in minutes).",
-)
-_ADVICE = {WATCHER_STOPPED.code: START_WATCHER, WATCHER_UNSEEN.code: START_WATCHER, FOLDER_SILENT.code: CHECK_DELIVERY}
-
-
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
     """Yield a warning for each active alarm, or one `ok` finding if there are none.
 
@@ -396,20 +286,19 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
     if not intake.judged:
         return
     if not intake.alarms:
-        yield INTAKE_USUAL()
+        yield finding("intake_usual")
     since = from_ms(intake.alarmed_at, UTC)
     for alarm in intake.alarms:
-        yield INTAKE_ALARM(since=since, span=duration(now - intake.alarmed_at), change=describe(alarm))
+        yield finding("intake_alarm", since=since, span=duration(now - intake.alarmed_at), change=describe(alarm))
 
 
 def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min: int) -> Iterator[Finding]:
     for folder in folders:
         warning = folder_warning(folder, now, silent_after_min)
         if warning is None:
-            yield FOLDER_WATCHED(
-                subject=folder.name, folder=folder.name, files=folder.files, span=duration(now - folder.delivered_at)
-            )
+            span = duration(now - folder.delivered_at)
+            yield finding("folder_watched", subject=folder.name, folder=folder.name, files=folder.files, span=span)
         else:
             since = from_ms(folder.seen_at if folder.is_stale(now) else folder.delivered_at, UTC)
-            advice = _ADVICE[warning.code](folder=folder.name)
-            yield Finding("folders", "warn", warning, advice, warning.code, folder.name, since)
+            advice = MESSAGES["check_delivery" if warning.code == FOLDER_SILENT.code else "start_watcher"]
+            yield Finding("folders", "warn", warning, advice(folder=folder.name), warning.code, folder.name, since)

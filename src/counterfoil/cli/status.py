@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import click
 
 from counterfoil import __version__
-from counterfoil.checks.findings import Finding, Status, failed, ok
+from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
 from counterfoil.cli.load_fields import alarm_view
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import echo, is_terminal, print_json, style
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.messages import Message, quoted
+from counterfoil.domain.messages import quoted
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, SettingsError, display_value, load
 from counterfoil.text import counted
@@ -24,10 +24,6 @@ from counterfoil.views.store import StoreValues, values_json
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 INDENT = 18
 SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
-
-SETTINGS_VALID = ok("settings", "settings_valid", "Settings are valid.")
-SETTINGS_VALID_WITH_FILE = ok("settings", "settings_valid_with_file", "Settings are valid, including those in {file}.")
-FIX_SETTINGS = Message("fix_settings", "Fix it, then run `counterfoil doctor` again.")
 
 
 @click.command()
@@ -59,17 +55,19 @@ def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: b
         try:
             settings = load({"store": store}, os.environ, ctx.obj)
         except SettingsError as error:
-            invalid = failed("settings", quoted(error, "settings_invalid"), FIX_SETTINGS)
+            invalid = failed("settings", quoted(error, "settings_invalid"), MESSAGES["fix_settings"])
             found = Overview(now, [invalid], StoreValues())
         else:
-            valid = SETTINGS_VALID() if ctx.obj is None else SETTINGS_VALID_WITH_FILE(file=str(ctx.obj))
+            valid = finding("settings_valid")
+            if ctx.obj is not None:
+                valid = finding("settings_valid_with_file", file=str(ctx.obj))
             checked = overview(settings, now, deep=True)
             found = Overview(now, [valid, *checked.findings], checked.store)
     if as_json:
         print_json(_as_json(found, settings))
     else:
-        for finding in found.findings:
-            _print_finding(finding)
+        for shown in found.findings:
+            _print_finding(shown)
         echo()
         echo(_summary(found.findings, deep=deep))
     return found
