@@ -12,7 +12,8 @@ import httpx
 import pytest
 import yaml
 
-from deploy.programs import DEPLOY, ROOT, needs_program, output_of
+from counterfoil.serving.admin import METRICS
+from deploy.programs import DEPLOY, needs_program, output_of
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from running_service import free_port
 from waiting import until
@@ -46,10 +47,7 @@ def queries() -> list[str]:
 
 def exported() -> set[str]:
     """Return the names of the metrics that the code exports, without suffixes such as `_total` and `_bucket`."""
-    counters = (ROOT / "src/counterfoil/serving/admin.py").read_text("utf-8")
-    gauges = (ROOT / "src/counterfoil/serving/admin.py").read_text("utf-8")
-    named = re.findall(r'MetricFamily\(\s*"(counterfoil_\w+)"', counters)
-    return set(named) | {f"counterfoil_{name}" for name in re.findall(r'gauges?\(\s*"(\w+)"', gauges)}
+    return {f"counterfoil_{name}" for name in METRICS}
 
 
 def test_alerts_and_dashboard_name_only_metrics_that_exist() -> None:

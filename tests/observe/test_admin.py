@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from counterfoil.serving.admin import Admin, Readiness, gauge
+from counterfoil.serving.admin import Admin, Readiness, metric
 
 READY = [Readiness("books", None), Readiness("api", None)]
 
@@ -65,7 +65,7 @@ def test_readiness_is_checked_on_each_request() -> None:
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
-    with listening(metrics=lambda: [gauge("horizon_age_seconds", "How old.", 0.5)]) as admin:
+    with listening(metrics=lambda: [metric("horizon_age_seconds", 0.5)]) as admin:
         answer = admin.get("/metrics?anything")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -23,7 +23,8 @@ from counterfoil.observe import (
     last_store_failure_ms,
     totals,
 )
-from counterfoil.serving.admin import gauge, request_metrics
+from counterfoil.serving import admin
+from counterfoil.serving.admin import METRICS, metric, request_metrics
 from new_processes import new_processes
 from observe.counting_workers import LAYOUT, count, served
 
@@ -198,8 +199,13 @@ def test_counters_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_every_metric_in_the_table_is_exported() -> None:
+    source = Path(admin.__file__).read_text("utf-8")
+    assert [name for name in METRICS if f'"{name}"' not in source] == []
+
+
 def test_a_gauge_has_the_name_of_the_service_as_prefix() -> None:
-    (sample,) = gauge("horizon_age_seconds", "How old.", 0.25).samples
+    (sample,) = metric("horizon_age_seconds", 0.25).samples
     assert (sample.name, sample.value) == ("counterfoil_horizon_age_seconds", 0.25)
 
 

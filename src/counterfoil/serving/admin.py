@@ -1,13 +1,16 @@
 """The admin listener: `/live`, `/ready` and `/metrics`, on a separate address and never on the public port."""
 
 import http.client
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, Final, Literal
 
-from msgspec import Struct, json
+from msgspec import Struct, convert, json
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -16,7 +19,7 @@ from counterfoil import API_VERSION, __version__
 from counterfoil.checks.local import MOVING_MS
 from counterfoil.checks.overview import horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
-from counterfoil.domain.intake import MEASURES, folder_warning
+from counterfoil.domain.intake import MEASURES, WatchedFolder, folder_warning
 from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
@@ -31,79 +34,70 @@ from counterfoil.settings import Settings
 # --- counters as Prometheus metrics -----------------------------------------
 
 
+class MetricHelp(Struct, frozen=True, forbid_unknown_fields=True):
+    """The type, the help text and the labels of a metric."""
+
+    help: str
+    labels: list[str] = []
+    type: Literal["gauge", "counter", "histogram"] = "gauge"
+
+
+METRICS: Final = convert(
+    tomllib.loads((files("counterfoil.serving") / "metrics.toml").read_text("utf-8")), dict[str, MetricHelp]
+)
+_FAMILIES: Final = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
+
+
+def metric(name: str, values: float | Mapping[str, float] | Mapping[tuple[str, ...], float]) -> Metric:
+    """Return the metric with this name in `metrics.toml`: one value, or a value for each label or labels."""
+    family = _family(name)
+    for labels, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+        family.add_metric([labels] if isinstance(labels, str) else labels, value)
+    return family
+
+
+def _family(name: str) -> Any:
+    about = METRICS[name]
+    return _FAMILIES[about.type](f"counterfoil_{name}", about.help, labels=about.labels)
+
+
 def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     """Yield the summed counters of all workers as Prometheus metrics."""
-    requests = CounterMetricFamily("counterfoil_requests", "Requests served.", labels=["route", "status", "error"])
-    latency = HistogramMetricFamily("counterfoil_request_seconds", "Time to serve a request.", labels=["route"])
-    sent = CounterMetricFamily(
-        "counterfoil_sent_bytes", "Bytes sent in response bodies, after compression.", labels=["route"]
-    )
-    admissions = CounterMetricFamily(
-        "counterfoil_admissions", "Requests with a valid key, by verdict.", labels=["verdict"]
-    )
+    requests = {
+        (route, status, error): sums[layout.outcome(route, int(status) if status != "other" else 0, error)]
+        for route in layout.routes
+        for status, error in OUTCOMES
+    }
     verdicts = {"admitted": 0, "rate_limited": 0, "quota_exceeded": 0}
-    for route in layout.routes:
-        for status, error in OUTCOMES:
-            count = sums[layout.outcome(route, int(status) if status != "other" else 0, error)]
-            if count:
-                requests.add_metric([route, status, error], count)
-                if route not in layout.public_routes:
-                    _count_verdict(verdicts, error, count)
-        _add_latency(latency, layout, sums, route)
-        sent.add_metric([route], sums[layout.sent(route)])
-    for verdict, count in verdicts.items():
-        admissions.add_metric([verdict], count)
-    yield requests
-    yield latency
-    yield sent
-    yield admissions
-    yield CounterMetricFamily(
-        "counterfoil_crashes", "Requests that failed with an unexpected error.", value=sums[layout.crashes]
-    )
-    yield CounterMetricFamily(
-        "counterfoil_store_failures", "Store reads or writes that failed.", value=sums[layout.store_failures]
-    )
-    yield CounterMetricFamily(
-        "counterfoil_counts_reseeded",
-        "Daily counts that the shared meter lost and restored from the store. Each may lack up to 1 s of requests.",
-        value=sums[layout.reseeded],
-    )
-    yield CounterMetricFamily(
-        "counterfoil_server_changes",
-        "Role changes of the store's servers as seen by the workers, including the first role of each server.",
-        value=sums[layout.server_changes],
-    )
-
-
-def gauge(name: str, help_text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"counterfoil_{name}", help_text, value=value)
-
-
-def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[list[str], float]]) -> Metric:
-    """Return a gauge with several values, each with its labels."""
-    family = GaugeMetricFamily(f"counterfoil_{name}", help_text, labels=labels)
-    for label_values, value in values:
-        family.add_metric(label_values, value)
-    return family
+    for (route, _, error), count in requests.items():
+        if route not in layout.public_routes:
+            if error in verdicts:
+                verdicts[error] += count
+            elif error not in _BEFORE_ADMISSION:
+                verdicts["admitted"] += count
+    yield metric("requests", {labels: count for labels, count in requests.items() if count})
+    yield _latency(layout, sums)
+    yield metric("sent_bytes", {route: sums[layout.sent(route)] for route in layout.routes})
+    yield metric("admissions", verdicts)
+    yield metric("crashes", sums[layout.crashes])
+    yield metric("store_failures", sums[layout.store_failures])
+    yield metric("counts_reseeded", sums[layout.reseeded])
+    yield metric("server_changes", sums[layout.server_changes])
 
 
 _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
 
 
-def _count_verdict(verdicts: dict[str, int], error: str, count: int) -> None:
-    if error in ("rate_limited", "quota_exceeded"):
-        verdicts[error] += count
-    elif error not in _BEFORE_ADMISSION:
-        verdicts["admitted"] += count
-
-
-def _add_latency(latency: HistogramMetricFamily, layout: Layout, sums: list[int], route: str) -> None:
-    first = layout.bucket(route, 0)
-    cumulative, buckets = 0, []
-    for offset, bound in enumerate((*BUCKETS_US, None)):
-        cumulative += sums[first + offset]
-        buckets.append(("+Inf" if bound is None else str(bound / 1e6), float(cumulative)))
-    latency.add_metric([route], buckets, sums[layout.took(route)] / 1e6)
+def _latency(layout: Layout, sums: list[int]) -> Metric:
+    family = _family("request_seconds")
+    for route in layout.routes:
+        first = layout.bucket(route, 0)
+        cumulative, buckets = 0, []
+        for offset, bound in enumerate((*BUCKETS_US, None)):
+            cumulative += sums[first + offset]
+            buckets.append(("+Inf" if bound is None else str(bound / 1e6), float(cumulative)))
+        family.add_metric([route], buckets, sums[layout.took(route)] / 1e6)
+    return family
 
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -265,130 +259,64 @@ def _recent_store_failure(counters: Path) -> str | None:
 
 
 def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> Iterator[Metric]:
-    yield gauges(
-        "build_info",
-        "Always 1. The labels are the versions of the package and of the API.",
-        ["version", "api_version"],
-        [([__version__, API_VERSION], 1)],
-    )
+    yield metric("build_info", {(__version__, API_VERSION): 1})
     yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
     checks, age = _store_checks(counters, inspection)
     # This check only connects, because a scrape must not wait for a worker.
-    listening = None if is_listening(settings.host, settings.port) else "no worker accepts connections"
-    yield gauges(
-        "ready",
-        "1 if this check passes, 0 if it does not.",
-        ["check"],
-        (([check.name], float(not check.problem)) for check in [*checks, Readiness("listening", listening)]),
-    )
-    yield from _disk_gauges(inspection)
-    yield from _server_gauges(inspection)
+    listening = is_listening(settings.host, settings.port)
+    yield metric("ready", {**{check.name: not check.problem for check in checks}, "listening": listening})
+    disk = inspection.disk_use()
+    if disk:
+        yield metric("disk_free_bytes", disk.free_bytes)
+        yield metric("wal_bytes", disk.log_bytes)
+    yield from _server_metrics(inspection)
     if age is None:
         # If the database server does not respond, each further query would take seconds, and scrapes have a time limit.
         return
-    yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
+    yield metric("horizon_age_seconds", age / 1000)
     with suppress(StoreUnavailable, StoreMismatch):
-        yield gauge("store_bytes", "Size of the store on disk.", inspection.extent().size_bytes)
-    with suppress(StoreUnavailable, StoreMismatch):
-        yield from _quota_gauges(inspection)
-    yield from _load_gauges(inspection)
-    yield from _intake_gauges(settings, inspection)
-
-
-def _disk_gauges(inspection: OperatorReads) -> Iterator[Metric]:
-    disk = inspection.disk_use()
-    if not disk:
-        return
-    yield gauge("disk_free_bytes", "Free bytes on the disk of the store.", disk.free_bytes)
-    yield gauges(
-        "wal_bytes",
-        "Size of the write-ahead log of each database.",
-        ["database"],
-        (([name], size) for name, size in disk.log_bytes.items()),
-    )
-
-
-def _quota_gauges(inspection: OperatorReads) -> Iterator[Metric]:
-    """Yield gauges that count keys. Metrics contain no key IDs; `counterfoil usage` shows the IDs."""
-    used = inspection.quota_use(SystemClock().now_ms())
-    yield gauge("active_keys", "Keys that are not revoked.", len(used))
-    yield gauges(
-        "keys_at_quota",
-        "Active keys that have used at least this percentage of today's quota (Thailand time).",
-        ["percent"],
-        (([f"{share:.0%}".rstrip("%")], sum(fraction >= share for fraction in used)) for share in (NEARLY_USED_UP, 1)),
-    )
-
-
-def _load_gauges(inspection: OperatorReads) -> Iterator[Metric]:
-    load = inspection.latest_load(SystemClock().now_ms())
-    if load:
-        running = 0 if load.finished else 1
-        yield gauge("load_running", "1 while the latest load has not finished.", running)
-        yield gauge("load_lines", "Lines read by the latest load.", load.lines)
-        yield gauge("load_changed", "Records that the latest load added, changed or removed.", load.changed)
-        yield gauge("load_rejected", "Lines that the latest load rejected.", load.rejected)
-        yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
-
-
-def _intake_gauges(settings: Settings, inspection: OperatorReads) -> Iterator[Metric]:
-    measures = Counter(alarm.measure for alarm in inspection.intake().alarms)
-    yield gauges(
-        "load_alarms",
-        "Sudden changes in the loaded records that have not been accepted yet, by measure.",
-        ["measure"],
-        (([measure], float(measures[measure])) for measure in MEASURES),
-    )
+        yield metric("store_bytes", inspection.extent().size_bytes)
     now = SystemClock().now_ms()
-    folders = inspection.watched_folders(now)
-    if not folders:
-        return
-    ages = [
-        (folder, max(0, now - folder.seen_at) / 1000, max(0, now - folder.delivered_at) / 1000) for folder in folders
-    ]
-    yield gauges(
-        "watched_folder_heartbeat_age_seconds",
-        "Seconds since the watcher of a folder last reported to the store.",
-        ["folder"],
-        (([folder.name], heartbeat) for folder, heartbeat, _ in ages),
-    )
-    yield gauges(
-        "watched_folder_delivery_age_seconds",
-        "Seconds since a file was last delivered to a watched folder.",
-        ["folder"],
-        (([folder.name], delivered) for folder, _, delivered in ages),
-    )
-    yield gauges(
-        "watched_folder_silent",
-        "1 if nothing has been delivered to a watched folder for silent_folder_min minutes, otherwise 0.",
-        ["folder"],
-        (([folder.name], float(folder.is_silent(now, settings.silent_folder_min))) for folder in folders),
-    )
-    yield gauges(
-        "watched_folder_quarantined_files",
-        "Number of files that were moved from a watched folder to quarantine.",
-        ["folder"],
-        (([folder.name], float(folder.quarantined)) for folder in folders),
-    )
+    with suppress(StoreUnavailable, StoreMismatch):
+        # Metrics contain no key IDs; `counterfoil usage` shows the IDs.
+        used = inspection.quota_use(now)
+        yield metric("active_keys", len(used))
+        shares = (NEARLY_USED_UP, 1)
+        yield metric("keys_at_quota", {f"{share * 100:.0f}": sum(part >= share for part in used) for share in shares})
+    load = inspection.latest_load(now)
+    if load:
+        yield metric("load_running", not load.finished)
+        yield metric("load_lines", load.lines)
+        yield metric("load_changed", load.changed)
+        yield metric("load_rejected", load.rejected)
+        yield metric("load_idle_seconds", load.idle_ms / 1000)
+    yield from _intake_metrics(settings, inspection, now)
 
 
-def _server_gauges(inspection: OperatorReads) -> Iterator[Metric]:
+def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
     servers = inspection.servers()
     if not servers:
         return
-    latest = max((server.horizon or 0) for server in servers)
-    yield gauges(
-        "server_up",
-        "1 if this server of the store responds, 0 if it does not.",
-        ["server", "role"],
-        (([server.name, server.role.value], float(server.horizon is not None)) for server in servers),
-    )
-    yield gauges(
-        "server_lag_seconds",
-        "Seconds that a server is behind the most up-to-date server.",
-        ["server"],
-        (([server.name], (latest - server.horizon) / 1000) for server in servers if server.horizon is not None),
-    )
+    yield metric("server_up", {(server.name, server.role.value): server.horizon is not None for server in servers})
+    horizons = {server.name: server.horizon for server in servers if server.horizon is not None}
+    latest = max(horizons.values(), default=0)
+    yield metric("server_lag_seconds", {name: (latest - horizon) / 1000 for name, horizon in horizons.items()})
+
+
+def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
+    alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)
+    yield metric("load_alarms", {measure: alarms[measure] for measure in MEASURES})
+    folders = {folder.name: folder for folder in inspection.watched_folders(now)}
+    if not folders:
+        return
+    of_folders: dict[str, Callable[[WatchedFolder], float]] = {
+        "watched_folder_heartbeat_age_seconds": lambda folder: max(0, now - folder.seen_at) / 1000,
+        "watched_folder_delivery_age_seconds": lambda folder: max(0, now - folder.delivered_at) / 1000,
+        "watched_folder_silent": lambda folder: folder.is_silent(now, settings.silent_folder_min),
+        "watched_folder_quarantined_files": lambda folder: folder.quarantined,
+    }
+    for name, value in of_folders.items():
+        yield metric(name, {folder: value(found) for folder, found in folders.items()})
 
 
 def probe(settings: Settings) -> str | None:
