@@ -13,8 +13,10 @@ from counterfoil.domain.audit import Act
 
 PACKAGE = Path(__file__).parents[2] / "src" / "counterfoil"
 SOURCES = [*(PACKAGE / "console").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")]
+TEMPLATES = [*(PACKAGE / "console" / "templates").glob("*.html")]
 # The headings of columns on pages are named in views.
 _USE = re.compile(r"""(?:\bt\(f?|\bpage=)["']([a-z0-9_.{}A-Z-]+)["']""")
+_USE_IN_TEMPLATE = re.compile(r"\{t\[([a-z0-9_.]+)\]")
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 # Texts that need no translation, because they are technical terms.
 SAME = {"store.horizon"}
@@ -25,7 +27,8 @@ def placeholders(text: str) -> set[str]:
 
 
 def uses() -> set[str]:
-    return {name for file in SOURCES for name in _USE.findall(file.read_text("utf-8"))}
+    in_code = {name for file in SOURCES for name in _USE.findall(file.read_text("utf-8"))}
+    return in_code | {name for file in TEMPLATES for name in _USE_IN_TEMPLATE.findall(file.read_text("utf-8"))}
 
 
 @pytest.mark.parametrize("name", TABLE)

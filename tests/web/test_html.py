@@ -1,12 +1,13 @@
 """The HTML builder escapes text and refuses markup that a strict Content-Security-Policy would block."""
 
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.web.html import Html, element, markup, style_element
+from counterfoil.web.html import Html, element, fill, markup, style_element
 
 
 class Reader(HTMLParser):
@@ -77,3 +78,29 @@ def test_a_style_sheet_cannot_end_its_element() -> None:
 
 def test_markup_is_inserted_unchanged() -> None:
     assert element("p", Html("<b>x</b>")) == "<p><b>x</b></p>"
+
+
+@pytest.fixture
+def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a package that contains templates."""
+    folder = tmp_path / tmp_path.name
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+def test_a_template_escapes_text_and_attributes_and_leaves_out_what_is_none(templates: Path) -> None:
+    (templates / "a.html").write_text("<p{title:title}{off:hidden}>\n  {text}{nothing}{child}\n</p>\n", "utf-8")
+    values = {"title": '<"', "off": False, "text": "<", "nothing": None, "child": element("b", "x")}
+    filled = fill(templates.name, "a.html", **values)
+    assert filled == '<p title="&lt;&quot;">&lt;<b>x</b></p>'
+
+
+def test_a_template_cannot_have_a_placeholder_in_quotes_or_an_address_that_runs_code(templates: Path) -> None:
+    (templates / "b.html").write_text('<p title="a {text}"></p>', "utf-8")
+    with pytest.raises(ValueError, match="quotes"):
+        fill(templates.name, "b.html", text="x")
+    (templates / "c.html").write_text("<a{address:href}></a>", "utf-8")
+    with pytest.raises(ValueError, match="scheme"):
+        fill(templates.name, "c.html", address="javascript:alert(1)")

@@ -9,7 +9,7 @@ from counterfoil import bootstrap
 from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, Guard, refusal_response
-from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_form, signed_out_page
+from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_page
 from counterfoil.console.sessions import (
     LONGEST_SEC,
     SIGN_IN_PATH,
@@ -150,9 +150,7 @@ class ConsoleApp:
         session: Session | None = None,
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
-        form = sign_in_form(t, self._link_command(request), message, operator)
-        body = signed_out_page(t, request, t("sign_in.title"), form)
-        return ConsoleResponse(status=status, body=body)
+        return ConsoleResponse(status=status, body=sign_in_page(t, self._link_command(request), message, operator))
 
     def _link_command(self, request: ListenerRequest) -> str:
         """Return the command that makes a link.

@@ -13,10 +13,15 @@ from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
 from counterfoil.domain.messages import Message
 from counterfoil.text import printable
 from counterfoil.views.columns import ListColumn, Row, arranged
-from counterfoil.web.html import Child, Html, element, inline, markup
+from counterfoil.web.html import Child, Html, element, fill, inline, markup
 
 # The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
 _UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))
+
+
+def template(name: str, t: Texts, **values: object) -> Html:
+    """Return a template of the console with its texts and these values filled in."""
+    return fill("counterfoil.console", f"templates/{name}.html", t=t, **values)
 
 
 class PageColumn(Struct, frozen=True):
@@ -100,6 +105,20 @@ def name_of(text: str | None) -> str:
 def key_link(key_id: str, label: str | None = None) -> Html:
     named = element("span", printable(label), class_="label") if label else None
     return markup([named, " "] if named else None, element("a", element("code", key_id), href=f"/keys/{key_id}"))
+
+
+def button_link(text: str, address: str, rel: str | None = None) -> Html:
+    return element("a", text, href=address, rel=rel, class_="button")
+
+
+def button_row(*buttons: Html | None) -> Html | None:
+    """Return buttons beside each other, or None if there are none."""
+    shown = [button for button in buttons if button]
+    return (
+        element("p", [[" " if position else None, button] for position, button in enumerate(shown)], class_="buttons")
+        if shown
+        else None
+    )
 
 
 def command_line(text: str) -> Html:

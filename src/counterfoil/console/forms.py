@@ -1,10 +1,12 @@
 """Renders the fields of forms, and parses the values that the operator entered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
+from counterfoil.key_issuing import MAX_LIMIT
 from counterfoil.web.html import Child, Html, element, markup
 
 FORM_FIELD = "form"
@@ -20,11 +22,16 @@ class FormChoice(Struct, frozen=True):
     label: str
 
 
+def token_field(visit: Visit) -> Html:
+    """Return the hidden field because of which a form can be sent only once."""
+    return element("input", type="hidden", name=FORM_FIELD, value=visit.new_form())
+
+
 def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str) -> Html:
     """Return a form that can be sent only once."""
     return element(
         "form",
-        element("input", type="hidden", name=FORM_FIELD, value=visit.new_form()),
+        token_field(visit),
         *children,
         element("p", element("button", button, class_="danger" if is_dangerous else None), class_="buttons"),
         method="post",
@@ -37,34 +44,50 @@ def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous:
 def text_field(
     label: str, name: str, value: str = "", *, hint: str = "", **attributes: str | int | bool | None
 ) -> Html:
+    settings = {"type": "text", "autocomplete": "off", **attributes}
+    return _field(label, name, hint, lambda common: element("input", **common, **settings), value=value)
+
+
+def _field(label: str, name: str, hint: str, control: Callable[[dict[str, str | None]], Html], **more: str) -> Html:
+    """Return a label and a control. `control` gets the attributes that connect it with its label and its hint."""
     identifier = f"field-{name}"
+    hint_id = f"{identifier}-hint" if hint else None
     return element(
         "div",
         element("label", label, for_=identifier),
-        element(
-            "input",
-            id=identifier,
-            name=name,
-            value=value,
-            aria_describedby=f"{identifier}-hint" if hint else None,
-            **{"type": "text", "autocomplete": "off", **attributes},
-        ),
-        element("p", hint, id=f"{identifier}-hint", class_="hint") if hint else None,
+        control({"id": identifier, "name": name, **more, "aria_describedby": hint_id}),
+        element("p", hint, id=hint_id, class_="hint") if hint else None,
         class_="field",
     )
 
 
-def number_field(label: str, name: str, value: int, most: int, hint: str = "") -> Html:
-    return text_field(label, name, str(value), hint=hint, type="number", min=1, max=most, required=True)
+def number_field(label: str, name: str, value: int, most: int) -> Html:
+    return text_field(label, name, str(value), type="number", min=1, max=most, required=True)
 
 
-def checkbox(label: str, name: str, *, checked: bool = False, required: bool = False) -> Html:
+def checkbox(label: str, name: str, *, checked: bool) -> Html:
     identifier = f"field-{name}"
     return element(
         "div",
-        element("input", id=identifier, name=name, type="checkbox", checked=checked, required=required),
+        element("input", id=identifier, name=name, type="checkbox", checked=checked),
         element("label", label, for_=identifier),
         class_="field check",
+    )
+
+
+def limits_and_permissions(
+    t: Texts, per_min: int, per_day: int, *, personal_data: bool, messaging_lookup: bool
+) -> Html:
+    """Return the fields of a key that both forms have: the one that issues a key and the one that changes it."""
+    return markup(
+        element(
+            "div",
+            number_field(t("key.per_min"), "per_min", per_min, MAX_LIMIT),
+            number_field(t("key.per_day"), "per_day", per_day, MAX_LIMIT),
+            class_="pair",
+        ),
+        checkbox(t("issue.personal_data"), "personal_data", checked=personal_data),
+        checkbox(t("issue.messaging_lookup"), "messaging_lookup", checked=messaging_lookup),
     )
 
 
@@ -72,7 +95,6 @@ def select(
     label: str, name: str, groups: Mapping[str, Sequence[FormChoice]], chosen: str = "", *, hint: str = ""
 ) -> Html:
     """Return a drop-down list. A group with an empty name has no heading, and an empty group is left out."""
-    identifier = f"field-{name}"
     drawn = [
         element("optgroup", [_option(choice, chosen) for choice in choices], label=group)
         if group
@@ -80,13 +102,7 @@ def select(
         for group, choices in groups.items()
         if choices
     ]
-    return element(
-        "div",
-        element("label", label, for_=identifier),
-        element("select", drawn, id=identifier, name=name, aria_describedby=f"{identifier}-hint" if hint else None),
-        element("p", hint, id=f"{identifier}-hint", class_="hint") if hint else None,
-        class_="field",
-    )
+    return _field(label, name, hint, lambda common: element("select", drawn, **common))
 
 
 def _option(choice: FormChoice, chosen: str) -> Html:

@@ -92,6 +92,16 @@ def franchise_text(t: Texts, identifier: str, shops: list[str]) -> str:
     return t("issue.franchise", name=name_of(identifier), count=shop_count(t, len(shops)), shops=some)
 
 
+def key_facts(visit: Visit, key: Key) -> list[tuple[str, Child]]:
+    """Return what a key may read and how often, with the names of these facts."""
+    t = visit.t
+    return [
+        (t("scope"), scope_label(t, scope_names(visit), key.scope)),
+        (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
+        (t("key.permissions"), permission_names(t, key)),
+    ]
+
+
 # --- copies --------------------------------------------------------------------------
 
 

@@ -33,6 +33,9 @@ class Texts:
         text = TABLE[text_name][self._index]
         return text.format(**values) if values else text
 
+    # A template names a text in brackets.
+    __getitem__ = __call__
+
     @property
     def catalogue(self) -> Catalogue:
         """The texts of messages in this language. English texts are part of the messages."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, convert, json
 from prometheus_client import CollectorRegistry, generate_latest
@@ -45,20 +45,20 @@ class MetricHelp(Struct, frozen=True, forbid_unknown_fields=True):
 METRICS: Final = convert(
     tomllib.loads((files("counterfoil.serving") / "metrics.toml").read_text("utf-8")), dict[str, MetricHelp]
 )
-_FAMILIES: Final = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
+_FAMILIES: Final[dict[str, type[GaugeMetricFamily | CounterMetricFamily]]] = {
+    "gauge": GaugeMetricFamily,
+    "counter": CounterMetricFamily,
+}
+Labels = TypeVar("Labels", bound=str | tuple[str, ...])
 
 
-def metric(name: str, values: float | Mapping[str, float] | Mapping[tuple[str, ...], float]) -> Metric:
+def metric(name: str, values: float | Mapping[Labels, float]) -> Metric:
     """Return the metric with this name in `metrics.toml`: one value, or a value for each label or labels."""
-    family = _family(name)
+    about = METRICS[name]
+    family = _FAMILIES[about.type](f"counterfoil_{name}", about.help, labels=about.labels)
     for labels, value in values.items() if isinstance(values, Mapping) else [((), values)]:
         family.add_metric([labels] if isinstance(labels, str) else labels, value)
     return family
-
-
-def _family(name: str) -> Any:
-    about = METRICS[name]
-    return _FAMILIES[about.type](f"counterfoil_{name}", about.help, labels=about.labels)
 
 
 def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
@@ -89,7 +89,8 @@ _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage
 
 
 def _latency(layout: Layout, sums: list[int]) -> Metric:
-    family = _family("request_seconds")
+    about = METRICS["request_seconds"]
+    family = HistogramMetricFamily("counterfoil_request_seconds", about.help, labels=about.labels)
     for route in layout.routes:
         first = layout.bucket(route, 0)
         cumulative, buckets = 0, []

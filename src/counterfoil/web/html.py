@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from html import escape as escape_text
 from importlib import resources
-from typing import TypeAlias
+from string import Formatter
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -98,6 +99,30 @@ def style_element(style_sheet: str) -> Html:
     if "</" in style_sheet:
         raise ValueError("a style sheet in a page cannot contain </")
     return Html(f"<style>{style_sheet}</style>")
+
+
+# --- templates: markup in files of a package ---------------------------------
+
+
+class _Filler(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return _attribute(format_spec, value) if format_spec else markup(value)
+
+
+def fill(package: str, name: str, **values: object) -> Html:
+    """Return a template with its placeholders filled: `{name}` is a child, and `{name:href}` is the attribute `href`.
+
+    As in `element`, text is escaped, and an attribute that is None or False is left out.
+    """
+    return Html(_Filler().vformat(_template(package, name), (), values))
+
+
+@cache
+def _template(package: str, name: str) -> str:
+    text = text_file(package, name)
+    if re.search(r'="[^"]*\{', text):
+        raise ValueError(f"an attribute in {name} has a placeholder in quotes, where text would not be escaped")
+    return re.sub(r"\n\s*", "", text)
 
 
 # --- prose: a subset of Markdown (paragraphs, numbered lists, code, bold and links) --

@@ -6,7 +6,7 @@ from typing import get_args
 
 from msgspec import Struct
 
-from counterfoil.console.display import badge, key_link, list_table, name_of
+from counterfoil.console.display import badge, button_link, button_row, key_link, list_table, name_of
 from counterfoil.console.key_parts import ScopeNames, scope_names, scope_text
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
@@ -49,20 +49,8 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
         if view.key_id
         else None
     )
-    more = (
-        element(
-            "p",
-            element(
-                "a",
-                t("audit.more"),
-                href=visit.address("/audit", limit=str(min(view.limit * 2, MOST))),
-                class_="button",
-            ),
-            class_="buttons",
-        )
-        if view.has_more and view.limit < MOST
-        else None
-    )
+    longer = visit.address("/audit", limit=str(min(view.limit * 2, MOST)))
+    more = button_row(button_link(t("audit.more"), longer)) if view.has_more and view.limit < MOST else None
     return PageContent(
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),

@@ -22,14 +22,12 @@ from counterfoil.console.display import (
     tiles,
     translated,
 )
-from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
+from counterfoil.console.forms import FormChoice, form, limits_and_permissions, select, text_field
 from counterfoil.console.key_parts import (
     copies_section,
     copy_tile,
+    key_facts,
     loaded_shops,
-    permission_names,
-    scope_label,
-    scope_names,
     state_badge,
 )
 from counterfoil.console.pages.audit import audit_table
@@ -49,7 +47,7 @@ from counterfoil.domain.calendar import (
 )
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import what_to_do
-from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
+from counterfoil.key_issuing import MAX_LABEL_LENGTH
 from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
 from counterfoil.views.audit import COLUMNS as AUDIT
 from counterfoil.views.columns import ListColumn, console_json
@@ -178,11 +176,9 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageCon
 def _facts(visit: Visit, view: OneKeyView) -> Html:
     t, key = visit.t, view.key
     ended_at = revoked_at(key, visit.now)
-    pairs: list[tuple[str, Html | str | list[Html | str]]] = [
+    pairs: list[tuple[str, Child]] = [
         (t("key.id"), element("code", key.key_id)),
-        (t("scope"), scope_label(t, scope_names(visit), key.scope)),
-        (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
-        (t("key.permissions"), permission_names(t, key)),
+        *key_facts(visit, key),
         (t("key.issued"), moment(key.created_at)),
         (t("state"), state_badge(t, key, visit.now)),
     ]
@@ -300,74 +296,45 @@ def _forms(visit: Visit, view: OneKeyView) -> Html:
     based_on = element("input", type="hidden", name="version", value=key_version(key, successors))
     known = element("input", type="hidden", name="successors", value=" ".join(successors))
     overlaps = {"": [FormChoice(name, t(f"rotate.{name}")) for name in OVERLAPS]}
+    fields_to_change = limits_and_permissions(
+        t, key.per_min, key.per_day, personal_data=key.personal_data, messaging_lookup=key.messaging_lookup
+    )
+    last_used = markup(t("keys.last_used"), ": ", ago(t, view.last_used, visit.now))
+    confirm = text_field(
+        t("revoke.confirm", key_id=key.key_id),
+        "confirm",
+        required=True,
+        maxlength=ID_LENGTH,
+        pattern=key.key_id,
+        title=t("revoke.pattern", key_id=key.key_id),
+        spellcheck="false",
+    )
+    parts: dict[str, Sequence[Child]] = {
+        "change": (
+            based_on,
+            text_field(t("key.label"), "label", key.label, maxlength=MAX_LABEL_LENGTH),
+            fields_to_change,
+        ),
+        "rotate": (
+            based_on,
+            known,
+            element("p", t("rotate.text")),
+            select(t("rotate.overlap"), "overlap", overlaps, "7d"),
+        ),
+        "revoke": (element("p", t("revoke.text", today=number(view.today.requests)), " ", last_used), confirm),
+    }
     return section(
         t("key.actions"),
-        element(
-            "details",
-            element("summary", t("change.title")),
-            form(
-                visit,
-                f"{path}/change",
-                based_on,
-                text_field(t("key.label"), "label", key.label, maxlength=MAX_LABEL_LENGTH),
-                element(
-                    "div",
-                    number_field(t("key.per_min"), "per_min", key.per_min, MAX_LIMIT),
-                    number_field(t("key.per_day"), "per_day", key.per_day, MAX_LIMIT),
-                    class_="pair",
-                ),
-                checkbox(t("issue.personal_data"), "personal_data", checked=key.personal_data),
-                checkbox(t("issue.messaging_lookup"), "messaging_lookup", checked=key.messaging_lookup),
-                button=t("change.button"),
-                id_="change",
-            ),
-        ),
-        element(
-            "details",
-            element("summary", t("rotate.title")),
-            form(
-                visit,
-                f"{path}/rotate",
-                based_on,
-                known,
-                element("p", t("rotate.text")),
-                select(t("rotate.overlap"), "overlap", overlaps, "7d"),
-                button=t("rotate.button"),
-                id_="rotate",
-            ),
-        ),
-        element(
-            "details",
-            element("summary", t("revoke.title")),
-            form(
-                visit,
-                f"{path}/revoke",
-                element(
-                    "p",
-                    markup(
-                        t("revoke.text", today=number(view.today.requests)),
-                        " ",
-                        t("keys.last_used"),
-                        ": ",
-                        ago(t, view.last_used, visit.now),
-                    ),
-                ),
-                text_field(
-                    t("revoke.confirm", key_id=key.key_id),
-                    "confirm",
-                    required=True,
-                    maxlength=ID_LENGTH,
-                    pattern=key.key_id,
-                    title=t("revoke.pattern", key_id=key.key_id),
-                    spellcheck="false",
-                ),
-                button=t("revoke.button"),
-                is_dangerous=True,
-                id_="revoke",
-            ),
-        ),
+        [_action(visit, f"{path}/{name}", name, drawn) for name, drawn in parts.items()],
         anchor="actions",
     )
+
+
+def _action(visit: Visit, address: str, name: str, children: Sequence[Child]) -> Html:
+    """Return a form that is collapsed at first."""
+    t = visit.t
+    drawn = form(visit, address, *children, button=t(f"{name}.button"), is_dangerous=name == "revoke", id_=name)
+    return element("details", element("summary", t(f"{name}.title")), drawn)
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw, as_json=as_json)

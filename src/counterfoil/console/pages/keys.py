@@ -6,15 +6,28 @@ from typing import Final
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import ago, badge, duration, fields, key_link, list_table, name_of, number, percent
-from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
+from counterfoil.console.display import (
+    ago,
+    badge,
+    button_link,
+    button_row,
+    duration,
+    fields,
+    key_link,
+    list_table,
+    name_of,
+    number,
+    percent,
+    template,
+)
+from counterfoil.console.forms import FormChoice, limits_and_permissions, select, text_field, token_field
 from counterfoil.console.key_parts import (
     ScopeNames,
     copy_badge,
     franchise_text,
+    key_facts,
     key_name,
     loaded_shops,
-    permission_names,
     scope_label,
     scope_names,
     state_badge,
@@ -23,7 +36,7 @@ from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
 from counterfoil.http.reference import example_base_url
-from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT, Issued
+from counterfoil.key_issuing import MAX_LABEL_LENGTH, Issued
 from counterfoil.views.columns import console_json, csv_lines
 from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
 from counterfoil.web.html import Child, Html, element, markup
@@ -68,10 +81,9 @@ def as_json(visit: Visit, view: KeysView) -> dict[str, object]:
 
 def draw(visit: Visit, view: KeysView) -> PageContent:
     t = visit.t
-    issue = element("p", element("a", t("keys.issue"), href="/keys/new", class_="button"), class_="buttons")
     return PageContent(
         title=t("keys.title"),
-        lead=issue,
+        lead=button_row(button_link(t("keys.issue"), "/keys/new")),
         main=markup(_cards(visit, view), _table(visit, view)),
         command=f"counterfoil keys list{' --active' if view.show == 'active' else ''}",
         more_commands=("counterfoil usage",),
@@ -184,48 +196,31 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
         t("issue.other"): [FormChoice("other", t("issue.other_choice"))],
     }
     kinds = {"": [FormChoice("shop", t("scope.shop")), FormChoice("franchise", t("scope.franchise"))]}
-    other = element(
-        "details",
-        element("summary", t("issue.other_title")),
-        select(t("issue.other_kind"), "other_kind", kinds, entered.get("other_kind", "shop")),
-        text_field(t("issue.other_id"), "other_id", entered.get("other_id", ""), hint=t("issue.other_hint")),
-        open=entered.get("scope") == "other",
+    label, other_id = entered.get("label", ""), entered.get("other_id", "")
+    chosen = entered.get("scope", visit.query.get("scope", ""))
+    main = template(
+        "issue",
+        t,
+        problem=notice(problem, "bad") if problem else None,
+        token=token_field(visit),
+        label=text_field(
+            t("key.label"), "label", label, hint=t("issue.label_hint"), maxlength=MAX_LABEL_LENGTH, required=True
+        ),
+        scope=select(t("scope"), "scope", groups, chosen, hint=t("issue.scope_hint")),
+        is_other=entered.get("scope") == "other",
+        other_kind=select(t("issue.other_kind"), "other_kind", kinds, entered.get("other_kind", "shop")),
+        other_id=text_field(t("issue.other_id"), "other_id", other_id, hint=t("issue.other_hint")),
+        limits=limits_and_permissions(
+            t,
+            _number(entered.get("per_min"), view.per_min),
+            _number(entered.get("per_day"), view.per_day),
+            personal_data="personal_data" in entered,
+            messaging_lookup="messaging_lookup" in entered,
+        ),
     )
     return PageContent(
         title=t("issue.title"),
-        main=markup(
-            notice(problem, "bad") if problem else None,
-            form(
-                visit,
-                "/keys/new",
-                text_field(
-                    t("key.label"),
-                    "label",
-                    entered.get("label", ""),
-                    hint=t("issue.label_hint"),
-                    maxlength=MAX_LABEL_LENGTH,
-                    required=True,
-                ),
-                select(
-                    t("scope"),
-                    "scope",
-                    groups,
-                    entered.get("scope", visit.query.get("scope", "")),
-                    hint=t("issue.scope_hint"),
-                ),
-                other,
-                element(
-                    "div",
-                    number_field(t("key.per_min"), "per_min", _number(entered.get("per_min"), view.per_min), MAX_LIMIT),
-                    number_field(t("key.per_day"), "per_day", _number(entered.get("per_day"), view.per_day), MAX_LIMIT),
-                    class_="pair",
-                ),
-                checkbox(t("issue.personal_data"), "personal_data", checked="personal_data" in entered),
-                checkbox(t("issue.messaging_lookup"), "messaging_lookup", checked="messaging_lookup" in entered),
-                button=t("issue.button"),
-                id_="issue",
-            ),
-        ),
+        main=main,
         command="counterfoil keys issue --franchise ID --label TEXT",
         command_text=t("issue.command"),
     )
@@ -241,40 +236,22 @@ def _number(text: str | None, default: int) -> int:
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:
     """Return the page. The console does not keep the key, and a script removes it when the operator leaves the page."""
     t, key = visit.t, issued.key
-    return PageContent(
-        title=t("revealed.title"),
-        main=markup(
-            notice(t("revealed.once"), "warn"),
-            element("p", element("code", issued.text, id="revealed", class_="secret"), class_="reveal"),
-            element(
-                "p",
-                element(
-                    "button", t("revealed.copy"), type="button", data_done=t("revealed.copied"), id="copy", hidden=True
-                ),
-                " ",
-                element("span", role="status", id="copy-status", class_="muted"),
-                class_="buttons",
-            ),
-            None if is_loaded else notice(t("revealed.not_loaded", scope=name_of(key.scope.id)), "warn"),
-            _old_key(visit, old) if old else None,
-            fields(
-                [
-                    (t("key.id"), key_link(key.key_id, key.label)),
-                    (t("scope"), scope_label(t, scope_names(visit), key.scope)),
-                    (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
-                    (t("key.permissions"), permission_names(t, key)),
-                ]
-            ),
-            element("h2", t("revealed.next")),
-            element("p", t("revealed.next_text")),
-            element("pre", _first_call(visit), class_="code"),
-            None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
-            element(
-                "p", element("a", t("revealed.done"), href=f"/keys/{key.key_id}", class_="button"), class_="buttons"
-            ),
-        ),
-        command=None,
+    notices = [
+        None if is_loaded else notice(t("revealed.not_loaded", scope=name_of(key.scope.id)), "warn"),
+        _old_key(visit, old) if old else None,
+    ]
+    main = template(
+        "issued",
+        t,
+        once=notice(t("revealed.once"), "warn"),
+        issued=issued,
+        notices=notices,
+        facts=fields([(t("key.id"), key_link(key.key_id, key.label)), *key_facts(visit, key)]),
+        first_call=_first_call(visit),
+        placeholder=None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
+        page=f"/keys/{key.key_id}",
     )
+    return PageContent(title=t("revealed.title"), main=main)
 
 
 def _old_key(visit: Visit, old: Key) -> Html:

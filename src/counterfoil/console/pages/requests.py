@@ -13,6 +13,8 @@ from counterfoil.console.display import (
     PageColumn,
     ago,
     badge,
+    button_link,
+    button_row,
     fields,
     key_link,
     list_table,
@@ -22,6 +24,7 @@ from counterfoil.console.display import (
     section,
     status_badge,
     table,
+    template,
     translated,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
@@ -173,53 +176,26 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     anything = FormChoice("", t("requests.any"))
     routes = [anything, *(FormChoice(route.path, route.path) for route in ROUTES if route.handler)]
     errors = [anything, *(FormChoice(problem.code, problem.code) for problem in TABLE)]
-    more = element(
-        "details",
-        element("summary", t("requests.more")),
-        element(
-            "div",
-            select(t("key"), "key", {"": [anything, *keys]}, query.get("key", "")),
-            select(t("route"), "route", {"": routes}, query.get("route", "")),
-            text_field(
-                t("status"),
-                "status",
-                query.get("status", ""),
-                inputmode="numeric",
-                pattern="[0-9]{3}",
-                title=t("requests.status_pattern"),
-            ),
-            select(t("error"), "error", {"": errors}, query.get("error", "")),
-            text_field(t("requests.slower"), "slower", query.get("slower", ""), type="number", min=0),
-            text_field(t("requests.since"), "since", query.get("since", ""), type="datetime-local"),
-            text_field(t("requests.until"), "until", query.get("until", ""), type="datetime-local"),
-            class_="filters",
-        ),
-        open=any(name in view.wanted for name in PARAMETERS[1:]),
+    request_id = text_field(
+        t("requests.request_id"),
+        "request",
+        query.get("request", ""),
+        hint=t("requests.request_id_hint"),
+        spellcheck="false",
+        maxlength=200,
     )
-    return element(
-        "form",
-        text_field(
-            t("requests.request_id"),
-            "request",
-            query.get("request", ""),
-            hint=t("requests.request_id_hint"),
-            spellcheck="false",
-            maxlength=200,
-        ),
-        more,
-        element(
-            "p",
-            element("button", t("requests.search")),
-            " ",
-            element("a", t("requests.reset"), href="/requests"),
-            class_="buttons",
-        ),
-        method="get",
-        action="/requests",
-        class_="stack card",
-        role="search",
-        aria_label=t("requests.search_label"),
-    )
+    numeric = {"inputmode": "numeric", "pattern": "[0-9]{3}", "title": t("requests.status_pattern")}
+    filters = [
+        select(t("key"), "key", {"": [anything, *keys]}, query.get("key", "")),
+        select(t("route"), "route", {"": routes}, query.get("route", "")),
+        text_field(t("status"), "status", query.get("status", ""), **numeric),
+        select(t("error"), "error", {"": errors}, query.get("error", "")),
+        text_field(t("requests.slower"), "slower", query.get("slower", ""), type="number", min=0),
+        text_field(t("requests.since"), "since", query.get("since", ""), type="datetime-local"),
+        text_field(t("requests.until"), "until", query.get("until", ""), type="datetime-local"),
+    ]
+    is_open = any(name in view.wanted for name in PARAMETERS[1:])
+    return template("search", t, request=request_id, filters=filters, is_open=is_open)
 
 
 def _one_request(visit: Visit, request: RecordedRequest, labels: dict[str, str]) -> Html:
@@ -277,44 +253,21 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         "requests.request_id": lambda request: request_link(request.request_id),
     }
     newest = "before" not in visit.query
-    following = (
-        element(
-            "a", t("requests.older"), href=visit.address("/requests", before=view.next), rel="next", class_="button"
-        )
+    buttons = [
+        None if newest else button_link(t("requests.newest"), visit.address("/requests", before=None)),
+        button_link(t("requests.older"), visit.address("/requests", before=view.next), rel="next")
         if view.next
-        else None
-    )
-    first = (
-        None
-        if newest
-        else element("a", t("requests.newest"), href=visit.address("/requests", before=None), class_="button")
-    )
-    live = element(
-        "p",
-        element(
-            "button", t("requests.follow"), type="button", data_stop=t("requests.stop"), id="follow", class_="plain"
-        ),
-        " ",
-        element(
-            "span",
-            role="status",
-            data_text=t("requests.following"),
-            data_lost=t("requests.lost"),
-            id="follow-status",
-            class_="muted",
-        ),
-        class_="live",
-        hidden=True,
-    )
+        else None,
+    ]
     listed = (
         list_table(t, t("requests.caption"), columns(view.labels), view.requests, cells, first=_FIRST, body_id="rows")
         if view.requests
         else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
     )
     return markup(
-        live if newest and "request" not in view.wanted else None,
+        template("follow", t) if newest and "request" not in view.wanted else None,
         element("div", listed, id="list"),
-        element("p", first, " ", following, class_="buttons") if following or first else None,
+        button_row(*buttons),
     )
 
 
@@ -463,20 +416,9 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
         "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
         "requests.request_id": lambda request: request_link(request.request_id),
     }
-    older = (
-        element(
-            "p",
-            element("a", t("requests.older"), href=visit.address("/personal-data", before=view.next), class_="button"),
-            class_="buttons",
-        )
-        if view.next
-        else None
-    )
-    return section(
-        t("personal.list"),
-        list_table(t, t("personal.caption"), disclosures(view.labels), view.disclosures, cells),
-        older,
-    )
+    older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
+    listed = list_table(t, t("personal.caption"), disclosures(view.labels), view.disclosures, cells)
+    return section(t("personal.list"), listed, button_row(older))
 
 
 def personal_csv(visit: Visit, view: PersonalView) -> CsvExport:

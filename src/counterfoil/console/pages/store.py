@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from counterfoil.checks.findings import Finding, worst_first
 from counterfoil.console.display import badge, fields, finding_list, list_table, number, section
-from counterfoil.console.layout import notice
+from counterfoil.console.layout import notice, sign_out_form
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.ports import ServerState
 from counterfoil.settings import display_value
@@ -99,14 +99,8 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
 
 def _sessions(visit: Visit, view: StoreView) -> Html:
     t = visit.t
-    everywhere = element(
-        "form",
-        element("input", type="hidden", name="everywhere", value="on"),
-        element("button", t("store.sign_out_all"), class_="plain"),
-        method="post",
-        action="/sign-out",
-        class_="inline",
-    )
+    hidden = element("input", type="hidden", name="everywhere", value="on")
+    everywhere = sign_out_form(t("store.sign_out_all"), hidden)
     return section(t("store.sessions"), element("p", t("store.sessions_text", count=number(view.sessions))), everywhere)
 
 
