@@ -9,10 +9,19 @@ from records import NEW_YEAR, base, bills, branch, member
 
 
 @pytest.fixture
-def console(tmp_path: Path) -> Iterator[RunningConsole]:
-    running = RunningConsole(tmp_path)
+def console(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningConsole]:
+    """A console, with the settings that a test passes as a parameter."""
+    running = RunningConsole(tmp_path, **getattr(request, "param", {}))
     yield running
     running.close()
+
+
+@pytest.fixture
+def shop(console: RunningConsole) -> str:
+    """Load a shop; return its ID."""
+    loaded = branch(name="Riverside")
+    console.service.load(loaded)
+    return str(loaded["id"])
 
 
 @pytest.fixture

@@ -128,6 +128,13 @@ class Operator:
         """Open a page and return the fields of one of its forms, with these values entered."""
         return {**self.hidden(self.page(path), action), **fields}
 
+    def act(self, key_id: str, action: str, **fields: str) -> httpx.Response:
+        """Fill in and send a form of a key's page: `change`, `rotate` or `revoke`."""
+        return self.send(f"/keys/{key_id}/{action}", self.form_of(key_id, action, **fields))
+
+    def form_of(self, key_id: str, action: str, **fields: str) -> dict[str, str]:
+        return self.fill_in(f"/keys/{key_id}", f"/keys/{key_id}/{action}", **fields)
+
     def issue(self, scope: str, **fields: str) -> httpx.Response:
         """Issue a key for a scope such as `shop:ID`."""
         entered = {"label": "ERP", "scope": scope, "per_min": "60", "per_day": "1000", **fields}

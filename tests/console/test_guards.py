@@ -2,8 +2,6 @@
 
 import re
 import socket
-from contextlib import closing
-from pathlib import Path
 
 import httpx
 import pytest
@@ -68,12 +66,12 @@ def test_the_name_of_a_console_is_its_own_and_stays_the_same(console: RunningCon
     assert console.operator().get("/audit", host=f"{httpx.URL(earlier).host.upper()}:9").status_code == 200
 
 
-def test_a_name_in_the_settings_has_sessions_even_if_it_is_a_loopback_name(tmp_path: Path) -> None:
-    with closing(RunningConsole(tmp_path, console_names="localhost, console.example")) as console:
-        for host in ("localhost:1", "console.example"):
-            answer = console.stranger().sign_in(console.token(), host=host, origin=f"http://{host}")
-            assert answer.status_code == 303
-        assert console.stranger().get("/sign-in", host="127.0.0.1").status_code == 421
+@pytest.mark.parametrize("console", [{"console_names": "localhost, console.example"}], indirect=True)
+def test_a_name_in_the_settings_has_sessions_even_if_it_is_a_loopback_name(console: RunningConsole) -> None:
+    for host in ("localhost:1", "console.example"):
+        answer = console.stranger().sign_in(console.token(), host=host, origin=f"http://{host}")
+        assert answer.status_code == 303
+    assert console.stranger().get("/sign-in", host="127.0.0.1").status_code == 421
 
 
 @pytest.mark.parametrize(
@@ -90,11 +88,9 @@ def test_a_name_in_the_settings_has_sessions_even_if_it_is_a_loopback_name(tmp_p
     ],
 )
 def test_a_form_from_another_site_changes_nothing(
-    console: RunningConsole, alice: Operator, headers: dict[str, str]
+    console: RunningConsole, alice: Operator, headers: dict[str, str], shop: str
 ) -> None:
-    shop = branch()
-    console.service.load(shop)
-    scope = f"shop:{shop['id']}"
+    scope = f"shop:{shop}"
     fields = alice.fill_in("/keys/new", "/keys/new", label="x", scope=scope, per_min="1", per_day="1")
     assert alice.send("/keys/new", fields, **headers).status_code == 403
     assert console.service.key_store.all() == []

@@ -15,13 +15,6 @@ from records import branch
 
 
 @pytest.fixture
-def shop(console: RunningConsole) -> str:
-    loaded = branch(name="Riverside")
-    console.service.load(loaded)
-    return str(loaded["id"])
-
-
-@pytest.fixture
 def key_id(console: RunningConsole, shop: str) -> str:
     return console.service.key(shop=shop, label="Warehouse").split("_")[2]
 
@@ -120,16 +113,8 @@ def test_scripts_in_labels_and_shop_names_are_shown_as_text(console: RunningCons
     console.service.load(loaded)
     console.service.key(franchise=attack, label=attack, personal_data=True)
     (key,) = console.service.key_store.all()
-    for path in (
-        "/",
-        "/keys",
-        "/keys/new",
-        f"/keys/{key.key_id}",
-        "/shops",
-        "/audit",
-        "/requests",
-        f"/requests?request={attack}",
-    ):
+    paths = ("/", "/keys", "/keys/new", f"/keys/{key.key_id}", "/shops", "/audit", "/requests")
+    for path in (*paths, f"/requests?request={attack}"):
         page = alice.page(path)
         assert "<script>alert" not in page
         assert "<img" not in page
@@ -137,9 +122,7 @@ def test_scripts_in_labels_and_shop_names_are_shown_as_text(console: RunningCons
 
 
 def test_limits_and_permissions_are_changed(console: RunningConsole, alice: Operator, key_id: str) -> None:
-    path = f"/keys/{key_id}"
-    fields = alice.fill_in(path, f"{path}/change", label="New", per_min="7", per_day="70", messaging_lookup="on")
-    answer = alice.send(f"{path}/change", fields)
+    answer = alice.act(key_id, "change", label="New", per_min="7", per_day="70", messaging_lookup="on")
     assert message(answer).startswith("The change is saved.")
     changed = console.service.key_store.find(key_id)
     assert changed
@@ -151,7 +134,7 @@ def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
     console: RunningConsole, alice: Operator, key_id: str
 ) -> None:
     path = f"/keys/{key_id}"
-    fields = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    fields = alice.form_of(key_id, "change", label="Alice", per_min="1", per_day="1")
     changes = key_issuing.KeyChanges(per_day=77)
     key_issuing.update(
         console.service.key_store, key_id, changes, console.clock.now_ms(), Actor("bob", "cli", "back-office")
@@ -179,7 +162,7 @@ def test_a_change_is_refused_if_the_scheduled_revocation_came_into_effect_first(
     alice = console.operator("alice", **{"accept-language": language})
     key_store, now = console.service.key_store, console.clock.now_ms()
     key_issuing.schedule_revocation(key_store, key_id, now + 5_000, now, Actor("bob", "cli", "back-office"))
-    fields = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    fields = alice.form_of(key_id, "change", label="Alice", per_min="1", per_day="1")
     console.clock.advance(10)
     refused = alice.send(f"{path}/change", fields)
     assert refused.status_code == 409
@@ -200,7 +183,7 @@ def test_a_conflict_message_is_a_whole_sentence_if_the_latest_change_is_a_revoca
 ) -> None:
     path = f"/keys/{key_id}"
     alice = console.operator("alice", **{"accept-language": language})
-    fields = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    fields = alice.form_of(key_id, "change", label="Alice", per_min="1", per_day="1")
     bob = Actor("bob", "console", "back-office")
     key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), bob)
     refused = alice.send(f"{path}/change", fields)
@@ -253,7 +236,7 @@ def test_the_command_line_changes_other_fields_than_somebody_else_without_a_ques
 
 def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Operator, key_id: str) -> None:
     path = f"/keys/{key_id}"
-    fields = alice.fill_in(path, f"{path}/rotate", overlap="1d")
+    fields = alice.form_of(key_id, "rotate", overlap="1d")
     answer = alice.send(f"{path}/rotate", fields)
     successor = revealed(answer.text)
     assert successor
@@ -273,7 +256,7 @@ def test_two_operators_who_rotate_at_once_make_one_successor(
 ) -> None:
     path = f"/keys/{key_id}"
     bob = console.operator("bob")
-    forms = [browser.fill_in(path, f"{path}/rotate", overlap=overlap) for browser in (alice, bob)]
+    forms = [browser.form_of(key_id, "rotate", overlap=overlap) for browser in (alice, bob)]
     made = alice.send(f"{path}/rotate", forms[0])
     assert made.status_code == 200
     successor = str(revealed(made.text)).split("_")[2]
@@ -288,10 +271,8 @@ def test_two_operators_who_rotate_at_once_make_one_successor(
 def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(
     console: RunningConsole, alice: Operator, key_id: str
 ) -> None:
-    path = f"/keys/{key_id}"
     for _ in range(2):
-        answer = alice.send(f"{path}/rotate", alice.fill_in(path, f"{path}/rotate", overlap="keep"))
-        assert answer.status_code == 200
+        assert alice.act(key_id, "rotate", overlap="keep").status_code == 200
     assert sorted(key.successor_of or "" for key in console.service.key_store.all()) == ["", key_id, key_id]
 
 
@@ -303,7 +284,7 @@ def test_of_forms_that_are_sent_at_the_same_moment_one_is_accepted(
     browsers = [console.operator(name) for name in ("alice", "bob", "carol", "dave")]
     entered = {"confirm": key_id, "overlap": "keep", "per_min": "5", "per_day": "50"}
     forms = [
-        browser.fill_in(path, f"{path}/{action}", label=f"Changed {position}", **entered)
+        browser.form_of(key_id, action, label=f"Changed {position}", **entered)
         for position, browser in enumerate(browsers)
     ]
     with ThreadPoolExecutor(len(browsers)) as threads:
@@ -326,7 +307,7 @@ def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alic
     key_id = key.split("_")[2]
     assert console.service.get("shops", key).status_code == 200
     path = f"/keys/{key_id}"
-    answer = alice.send(f"{path}/revoke", alice.fill_in(path, f"{path}/revoke", confirm=key_id))
+    answer = alice.act(key_id, "revoke", confirm=key_id)
     assert message(answer).startswith("The key is revoked.")
     console.clock.advance(1)
     assert console.service.error("shops", key) == "key_revoked"
@@ -334,8 +315,7 @@ def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alic
 
 
 def test_revoking_needs_the_id_of_the_key(console: RunningConsole, alice: Operator, key_id: str) -> None:
-    path = f"/keys/{key_id}"
-    answer = alice.send(f"{path}/revoke", alice.fill_in(path, f"{path}/revoke", confirm="another"))
+    answer = alice.act(key_id, "revoke", confirm="another")
     assert answer.status_code == 422
     stored = console.service.key_store.find(key_id)
     assert stored
@@ -345,7 +325,7 @@ def test_revoking_needs_the_id_of_the_key(console: RunningConsole, alice: Operat
 def test_two_operators_who_revoke_at_once_are_both_told(console: RunningConsole, alice: Operator, key_id: str) -> None:
     path = f"/keys/{key_id}"
     bob = console.operator("bob")
-    forms = [browser.fill_in(path, f"{path}/revoke", confirm=key_id) for browser in (alice, bob)]
+    forms = [browser.form_of(key_id, "revoke", confirm=key_id) for browser in (alice, bob)]
     assert alice.send(f"{path}/revoke", forms[0]).status_code == 200
     assert message(bob.send(f"{path}/revoke", forms[1])) == "This key was already revoked."
     revocations = [entry for entry in alice.json("/audit.json")["entries"] if entry["act"] == "key_revoked"]

@@ -2,7 +2,6 @@
 
 import shlex
 from html import unescape
-from pathlib import Path
 
 import pytest
 
@@ -43,36 +42,29 @@ def test_a_franchise_is_listed_with_the_number_and_names_of_its_shops(console: R
     assert "Franchise <span>with 3 shops</span> <code>noodles</code>" in alice.page("/keys")
 
 
-def test_permissions_in_the_audit_are_translated(console: RunningConsole) -> None:
-    shop = branch()
-    console.service.load(shop)
+def test_permissions_in_the_audit_are_translated(console: RunningConsole, shop: str) -> None:
     alice = console.operator("alice", **{"accept-language": "th"})
-    alice.issue(f"shop:{shop['id']}", personal_data="on", messaging_lookup="on")
+    alice.issue(f"shop:{shop}", personal_data="on", messaging_lookup="on")
     page = alice.page("/audit")
     assert "สิทธิ์: ข้อมูลส่วนบุคคล, ค้นหาจากบัญชีแชต" in page
     assert "messaging-lookup" not in page
 
 
-def test_a_placeholder_in_the_first_call_is_called_a_placeholder(console: RunningConsole, alice: Operator) -> None:
-    shop = branch()
-    console.service.load(shop)
-    page = alice.issue(f"shop:{shop['id']}").text
+def test_a_placeholder_in_the_first_call_is_called_a_placeholder(
+    console: RunningConsole, alice: Operator, shop: str
+) -> None:
+    page = alice.issue(f"shop:{shop}").text
     assert f"{FIRST_CALL}https://api.example.com/ext/v1/shops" in unescape(page)
     assert "api.example.com is a placeholder." in page
 
 
-def test_the_first_call_uses_the_address_that_integrators_use(tmp_path: Path) -> None:
-    console = RunningConsole(tmp_path, api_url="https://api.noodles.example/ext/v1/")
-    try:
-        shop = branch()
-        console.service.load(shop)
-        alice = console.operator()
-        page = alice.issue(f"shop:{shop['id']}").text
-        assert f"{FIRST_CALL}https://api.noodles.example/ext/v1/shops" in unescape(page)
-        assert "placeholder" not in page
-        assert "https://api.noodles.example/ext/v1" in alice.get("/reference").text
-    finally:
-        console.close()
+@pytest.mark.parametrize("console", [{"api_url": "https://api.noodles.example/ext/v1/"}], indirect=True)
+def test_the_first_call_uses_the_address_that_integrators_use(console: RunningConsole, shop: str) -> None:
+    alice = console.operator()
+    page = alice.issue(f"shop:{shop}").text
+    assert f"{FIRST_CALL}https://api.noodles.example/ext/v1/shops" in unescape(page)
+    assert "placeholder" not in page
+    assert "https://api.noodles.example/ext/v1" in alice.get("/reference").text
 
 
 @pytest.mark.parametrize("value", ["api.example.com", "ftp://api.example.com", "https://a.example/'; rm -r x", "x"])
@@ -95,14 +87,11 @@ def test_the_sign_in_page_does_not_name_the_store_behind_a_proxy(console: Runnin
     assert str(console.settings.store) not in page
 
 
-def test_the_sign_in_page_does_not_name_the_store_to_other_machines(tmp_path: Path) -> None:
-    console = RunningConsole(tmp_path, console_names="console.example.com")
-    try:
-        page = console.stranger().page("/sign-in")
-        assert '<code class="command">counterfoil console link</code>' in page
-        assert str(console.settings.store) not in page
-    finally:
-        console.close()
+@pytest.mark.parametrize("console", [{"console_names": "console.example.com"}], indirect=True)
+def test_the_sign_in_page_does_not_name_the_store_to_other_machines(console: RunningConsole) -> None:
+    page = console.stranger().page("/sign-in")
+    assert '<code class="command">counterfoil console link</code>' in page
+    assert str(console.settings.store) not in page
 
 
 def test_the_command_of_a_page_has_the_filter_of_the_page_or_says_that_it_has_none(alice: Operator) -> None:
@@ -142,11 +131,9 @@ def test_thai_reasons_for_rejected_lines_have_no_space_after_the_word_line(conso
 
 
 def test_a_key_without_requests_has_no_charts_and_charts_begin_with_the_first_requests(
-    console: RunningConsole, alice: Operator
+    console: RunningConsole, alice: Operator, shop: str
 ) -> None:
-    shop = branch()
-    console.service.load(shop)
-    used, unused = (console.service.key(shop=shop["id"]) for _ in range(2))
+    used, unused = (console.service.key(shop=shop) for _ in range(2))
     unused_page = alice.page(f"/keys/{unused.split('_')[2]}")
     assert "There have been no requests with this key yet." in unused_page
     assert "<figure" not in unused_page
@@ -161,10 +148,8 @@ def test_a_key_without_requests_has_no_charts_and_charts_begin_with_the_first_re
     assert len(console.operator("carol").json(f"{path}.json")["days"]) == 400
 
 
-def test_a_field_with_a_pattern_says_what_it_expects(console: RunningConsole, alice: Operator) -> None:
-    shop = branch()
-    console.service.load(shop)
-    key_id = console.service.key(shop=shop["id"]).split("_")[2]
+def test_a_field_with_a_pattern_says_what_it_expects(console: RunningConsole, alice: Operator, shop: str) -> None:
+    key_id = console.service.key(shop=shop).split("_")[2]
     assert f'pattern="{key_id}" title="Enter exactly {key_id}."' in alice.page(f"/keys/{key_id}")
     assert 'title="An HTTP status has three digits, such as 404."' in alice.page("/requests")
 

@@ -1,8 +1,5 @@
 """No page is shown without a session. A sign-in link works only once, and sessions end at sign-out or time out."""
 
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 
 from console.running_console import SAME_ORIGIN, Operator, RunningConsole
@@ -118,16 +115,15 @@ def test_a_page_that_refreshes_itself_does_not_keep_a_session_alive(console: Run
     assert alice.get("/requests").status_code == 303
 
 
-def test_a_refresh_does_not_keep_the_session_of_a_proxy_alive(tmp_path: Path) -> None:
-    console = RunningConsole(tmp_path, **PROXY)
-    with closing(console):
-        browser = Operator(console, **{"x-remote-user": "dana"})
-        browser.get("/audit")
-        console.clock.advance(IDLE_SEC - 1)
-        browser.get("/requests", **{"x-background-refresh": "1"})
-        console.clock.advance(1)
-        signed_in = [entry["act"] for entry in browser.json("/audit.json")["entries"]]
-        assert signed_in == ["console_signed_in"] * 2
+@pytest.mark.parametrize("console", [PROXY], indirect=True)
+def test_a_refresh_does_not_keep_the_session_of_a_proxy_alive(console: RunningConsole) -> None:
+    browser = Operator(console, **{"x-remote-user": "dana"})
+    browser.get("/audit")
+    console.clock.advance(IDLE_SEC - 1)
+    browser.get("/requests", **{"x-background-refresh": "1"})
+    console.clock.advance(1)
+    signed_in = [entry["act"] for entry in browser.json("/audit.json")["entries"]]
+    assert signed_in == ["console_signed_in"] * 2
 
 
 def test_a_session_ends_after_a_working_day_even_if_it_is_used(console: RunningConsole, alice: Operator) -> None:
@@ -181,37 +177,28 @@ def test_a_guessed_session_is_not_accepted(console: RunningConsole, alice: Opera
         assert thief.get("/").status_code == 303
 
 
-def test_the_proxy_names_the_operator(tmp_path: Path) -> None:
-    console = RunningConsole(tmp_path, **PROXY)
-    try:
-        proxied = console.stranger()
-        assert "Signed in as carol" in proxied.get("/audit", **{"x-remote-user": "carol"}).text
-        assert proxied.get("/audit").status_code == 303
-        assert proxied.get("/audit", **{"x-remote-user": ""}).status_code == 303
-        two = [("x-remote-user", "carol"), ("x-remote-user", "mallory"), ("accept", "text/html")]
-        assert proxied.client.get("/audit", headers=two).status_code == 400
-    finally:
-        console.close()
+@pytest.mark.parametrize("console", [PROXY], indirect=True)
+def test_the_proxy_names_the_operator(console: RunningConsole) -> None:
+    proxied = console.stranger()
+    assert "Signed in as carol" in proxied.get("/audit", **{"x-remote-user": "carol"}).text
+    assert proxied.get("/audit").status_code == 303
+    assert proxied.get("/audit", **{"x-remote-user": ""}).status_code == 303
+    two = [("x-remote-user", "carol"), ("x-remote-user", "mallory"), ("accept", "text/html")]
+    assert proxied.client.get("/audit", headers=two).status_code == 400
 
 
-def test_a_sign_in_through_the_proxy_is_audited_once(tmp_path: Path) -> None:
-    console = RunningConsole(tmp_path, **PROXY)
-    try:
-        carol = {"x-remote-user": "carol"}
-        browser = console.stranger()
-        assert browser.get("/keys", **carol).status_code == 200
-        entries = browser.get("/audit.json", **carol).json()["entries"]
-        assert [(entry["act"], entry["actor"]) for entry in entries] == [("console_signed_in", "carol")]
-    finally:
-        console.close()
+@pytest.mark.parametrize("console", [PROXY], indirect=True)
+def test_a_sign_in_through_the_proxy_is_audited_once(console: RunningConsole) -> None:
+    carol = {"x-remote-user": "carol"}
+    browser = console.stranger()
+    assert browser.get("/keys", **carol).status_code == 200
+    entries = browser.get("/audit.json", **carol).json()["entries"]
+    assert [(entry["act"], entry["actor"]) for entry in entries] == [("console_signed_in", "carol")]
 
 
-def test_the_header_of_a_proxy_is_ignored_from_another_address(tmp_path: Path) -> None:
-    console = RunningConsole(tmp_path, **{**PROXY, "console_proxy": "192.0.2.7"})
-    try:
-        assert console.stranger().get("/audit", **{"x-remote-user": "mallory"}).status_code == 303
-    finally:
-        console.close()
+@pytest.mark.parametrize("console", [{**PROXY, "console_proxy": "192.0.2.7"}], indirect=True)
+def test_the_header_of_a_proxy_is_ignored_from_another_address(console: RunningConsole) -> None:
+    assert console.stranger().get("/audit", **{"x-remote-user": "mallory"}).status_code == 303
 
 
 def test_the_header_of_a_proxy_is_ignored_without_the_settings(console: RunningConsole) -> None:

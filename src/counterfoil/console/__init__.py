@@ -4,7 +4,8 @@
 - `guards` refuses cross-site requests; `sessions` makes and accepts sign-in links, and stores who is signed in.
 - `visit` has what pages work with, and reads the store; `actions` performs the audited actions.
 - `pages/` has one module per page. A page first reads its data (the view, also served as JSON) and then renders it.
-- `texts` has all strings in English and Thai; `layout`, `display`, `key_parts`, `charts` and `forms` build HTML.
+- `texts` has all strings in English and Thai; `layout`, `display`, `key_parts`, `charts` and `forms` build HTML, and
+  `templates/` has the markup that never changes.
 
 The console runs in its own process. The service does not depend on the console.
 """

@@ -23,7 +23,7 @@ from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
-from counterfoil.console.visit import ConsoleResponse, PageContent, Visit, is_checked
+from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.key_issuing import (
@@ -65,33 +65,27 @@ def _key_store(visit: Visit) -> Iterator[KeyStore]:
         yield key_store
 
 
-def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
-    """Run `act`, unless this form was already sent or does not belong to the session.
+class AlreadyAnswered(Exception):
+    """A form was sent before, or does not belong to the session. `response` says so."""
 
-    A form is sent again if, for example, the operator reloads the page.
-    """
-    token = visit.request.form.get(FORM_FIELD, "")
-    before = visit.sessions.use_form(visit.session, token)
-    if before is not None:
-        return _already_sent(visit, before)
-    return act()
+    def __init__(self, response: ConsoleResponse) -> None:
+        super().__init__()
+        self.response = response
 
 
-def _already_sent(visit: Visit, result: str) -> ConsoleResponse:
+def _use_form(visit: Visit) -> None:
+    """Mark the form as sent. Raise if it was already sent, for example because the operator reloaded the page."""
     t = visit.t
-    if result == "unknown":
-        text: Html | str = t("form.unknown")
-    elif result == "sent":
-        text = t("form.sent")
-    else:
-        text = markup(
-            t("form.sent"), " ", t("form.result"), " ", element("a", element("code", result), href=f"/keys/{result}")
-        )
-    content = PageContent(
-        title=t("form.again"),
-        main=markup(notice(text, "warn"), element("p", element("a", t("keys.back"), href="/keys"))),
-    )
-    return ConsoleResponse(status=409, body=page(visit, "keys", content, None))
+    result = visit.sessions.use_form(visit.session, visit.request.form.get(FORM_FIELD, ""))
+    if result is None:
+        return
+    text = markup(t("form.unknown") if result == "unknown" else t("form.sent"))
+    if result not in ("unknown", "sent"):
+        link = element("a", element("code", result), href=f"/keys/{result}")
+        text = markup(text, " ", t("form.result"), " ", link)
+    back = element("p", element("a", t("keys.back"), href="/keys"))
+    content = PageContent(title=t("form.again"), main=markup(notice(text, "warn"), back))
+    raise AlreadyAnswered(ConsoleResponse(status=409, body=page(visit, "keys", content, None)))
 
 
 def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
@@ -110,35 +104,33 @@ def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
 def issue(visit: Visit) -> ConsoleResponse:
     try:
         grant = _grant(visit)
-    except InvalidForm as error:
-        content = keys_page.draw_form(visit, keys_page.read_scopes(visit), str(error))
+        _use_form(visit)
+        with _key_store(visit) as key_store:
+            issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
+    except (InvalidForm, KeyIssuingError) as error:
+        problem = str(error) if isinstance(error, InvalidForm) else _refusal(visit, error)
+        content = keys_page.draw_form(visit, keys_page.read_scopes(visit), problem)
         return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
-
-    def act() -> ConsoleResponse:
-        try:
-            with _key_store(visit) as key_store:
-                issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
-        except KeyIssuingError as error:
-            content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
-            return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
-        return _reveal(visit, issued, None)
-
-    return _once(visit, act)
+    return _reveal(visit, issued, None)
 
 
 def _grant(visit: Visit) -> Grant:
     form = visit.request.form
-    label = form.get("label", "").strip()
-    if not label:
+    if not form.get("label", "").strip():
         raise InvalidForm(visit.t("issue.no_label"))
-    return Grant(
-        scope=_scope(visit),
-        label=label,
-        per_min=whole_number(visit, "per_min", MAX_LIMIT),
-        per_day=whole_number(visit, "per_day", MAX_LIMIT),
-        personal_data=is_checked(form, "personal_data"),
-        messaging_lookup=is_checked(form, "messaging_lookup"),
-    )
+    return convert({"scope": _scope(visit), **_entered(visit)}, Grant)
+
+
+def _entered(visit: Visit) -> dict[str, object]:
+    """Return the fields that both forms have: the one that issues a key and the one that changes it."""
+    form = visit.request.form
+    return {
+        "label": form.get("label", "").strip(),
+        "per_min": whole_number(visit, "per_min", MAX_LIMIT),
+        "per_day": whole_number(visit, "per_day", MAX_LIMIT),
+        "personal_data": form.get("personal_data") == "on",
+        "messaging_lookup": form.get("messaging_lookup") == "on",
+    }
 
 
 def _scope(visit: Visit) -> Scope:
@@ -146,13 +138,9 @@ def _scope(visit: Visit) -> Scope:
     kind, _, identifier = form.get("scope", "").partition(":")
     if kind == "other":
         kind, identifier = form.get("other_kind", ""), form.get("other_id", "").strip()
-    if not identifier:
+    if not identifier or kind not in ("shop", "franchise"):
         raise InvalidForm(visit.t("issue.no_scope"))
-    if kind == "shop":
-        return Scope("shop", identifier)
-    if kind == "franchise":
-        return Scope("franchise", identifier)
-    raise InvalidForm(visit.t("issue.no_scope"))
+    return Scope("shop" if kind == "shop" else "franchise", identifier)
 
 
 def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
@@ -172,34 +160,23 @@ def change(visit: Visit) -> ConsoleResponse:
     if form.get("version") != key_version(key, successors):
         return _conflict(visit)
     try:
-        entered = KeyChanges(
-            label=form.get("label", "").strip(),
-            per_min=whole_number(visit, "per_min", MAX_LIMIT),
-            per_day=whole_number(visit, "per_day", MAX_LIMIT),
-            personal_data=is_checked(form, "personal_data"),
-            messaging_lookup=is_checked(form, "messaging_lookup"),
-        )
+        entered = _entered(visit)
     except InvalidForm as error:
         return _key_page(visit, 422, str(error), "bad")
     # Only fields that differ are written. If there are none, the page says that nothing was saved.
-    differing = {name: value for name, value in entered.changed_fields().items() if getattr(key, name) != value}
-    changes = convert(differing, KeyChanges)
-
-    def act() -> ConsoleResponse:
-        if not differing:
-            return _key_page(visit, 200, visit.t("change.nothing"), "")
-        try:
-            with _key_store(visit) as key_store:
-                key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor, seen=key)
-        except KeyConflict:
-            return _conflict(visit)
-        except KeyRevoked as error:
-            return _key_page(visit, 409, _refusal(visit, error), "bad")
-        except KeyIssuingError as error:
-            return _key_page(visit, 422, _refusal(visit, error), "bad")
-        return _key_page(visit, 200, visit.t("change.done"), "good")
-
-    return _once(visit, act)
+    changes = {name: value for name, value in entered.items() if getattr(key, name) != value}
+    _use_form(visit)
+    if not changes:
+        return _key_page(visit, 200, visit.t("change.nothing"), "")
+    try:
+        with _key_store(visit) as key_store:
+            wanted = convert(changes, KeyChanges)
+            key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
+    except KeyConflict:
+        return _conflict(visit)
+    except KeyIssuingError as error:
+        return _key_page(visit, 409 if isinstance(error, KeyRevoked) else 422, _refusal(visit, error), "bad")
+    return _key_page(visit, 200, visit.t("change.done"), "good")
 
 
 @_one_at_a_time
@@ -208,34 +185,31 @@ def rotate(visit: Visit) -> ConsoleResponse:
     form = visit.request.form
     known = form.get("successors", "").split()
     overlap = OVERLAPS.get(form.get("overlap", ""))
-
-    def act() -> ConsoleResponse:
-        if form.get("version") != key_version(key, successors):
-            unknown = [successor for successor in successors if successor not in known]
-            return _already_rotated(visit, unknown) if unknown else _conflict(visit)
-        until = None if overlap is None else visit.now + overlap
-        try:
-            with _key_store(visit) as key_store:
-                issued = key_issuing.rotate(
-                    key_store,
-                    key.key_id,
-                    secrets.token_bytes,
-                    visit.now,
-                    visit.session.actor,
-                    until,
-                    seen=key,
-                    known_successors=known,
-                )
-                old = key_issuing.find(key_store, key.key_id)
-        except AlreadyRotated as error:
-            return _already_rotated(visit, error.successors)
-        except KeyConflict:
-            return _conflict(visit)
-        except KeyIssuingError as error:
-            return _key_page(visit, 409, _refusal(visit, error), "bad")
-        return _reveal(visit, issued, old)
-
-    return _once(visit, act)
+    _use_form(visit)
+    if form.get("version") != key_version(key, successors):
+        unknown = [successor for successor in successors if successor not in known]
+        return _already_rotated(visit, unknown) if unknown else _conflict(visit)
+    until = None if overlap is None else visit.now + overlap
+    try:
+        with _key_store(visit) as key_store:
+            issued = key_issuing.rotate(
+                key_store,
+                key.key_id,
+                secrets.token_bytes,
+                visit.now,
+                visit.session.actor,
+                until,
+                seen=key,
+                known_successors=known,
+            )
+            old = key_issuing.find(key_store, key.key_id)
+    except AlreadyRotated as error:
+        return _already_rotated(visit, error.successors)
+    except KeyConflict:
+        return _conflict(visit)
+    except KeyIssuingError as error:
+        return _key_page(visit, 409, _refusal(visit, error), "bad")
+    return _reveal(visit, issued, old)
 
 
 @_one_at_a_time
@@ -246,13 +220,10 @@ def revoke(visit: Visit) -> ConsoleResponse:
         return _key_page(visit, 409, t("revoke.already"), "warn")
     if visit.request.form.get("confirm", "").strip() != key.key_id:
         return _key_page(visit, 422, t("revoke.wrong_id"), "bad")
-
-    def act() -> ConsoleResponse:
-        with _key_store(visit) as key_store:
-            key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
-        return _key_page(visit, 200, t("revoke.done"), "good")
-
-    return _once(visit, act)
+    _use_form(visit)
+    with _key_store(visit) as key_store:
+        key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
+    return _key_page(visit, 200, t("revoke.done"), "good")
 
 
 def _refusal(visit: Visit, error: KeyIssuingError) -> Html:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from counterfoil import bootstrap
 from counterfoil.console import routes
 from counterfoil.console.actions import record_sign_in
-from counterfoil.console.guards import SINGLE_HEADERS, Guard, refusal_response
+from counterfoil.console.guards import SINGLE_HEADERS, Guard, RefusalReason, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_page
 from counterfoil.console.sessions import (
     LONGEST_SEC,
@@ -59,7 +59,7 @@ class ConsoleApp:
     def answer(self, request: ListenerRequest) -> ConsoleResponse:
         refusal = self._guard.refusal(request)
         if refusal:
-            return refusal_response(request.header("accept-language"), refusal.status, refusal.reason)
+            return refusal_response(request.header("accept-language"), *refusal)
         if request.path in self._files:
             kind, content = self._files[request.path]
             return ConsoleResponse(content_type=kind, body=content.encode())
@@ -247,9 +247,8 @@ def listener_of(settings: Settings, app: ConsoleApp) -> PrivateListener:
             return refusal_response(request.header("accept-language"), 500, "failed").complete()
 
     def refuse(status: int, accept_language: str) -> ListenerResponse:
-        if status == 413:
-            return refusal_response(accept_language, status, "body_too_large").complete()
-        return refusal_response(accept_language, status, "malformed").complete()
+        reason: RefusalReason = "body_too_large" if status == 413 else "malformed"
+        return refusal_response(accept_language, status, reason).complete()
 
     single = (*SINGLE_HEADERS, settings.console_proxy_header) if settings.console_proxy_header else SINGLE_HEADERS
     return PrivateListener(settings.console_host, settings.console_port, answer, refuse, single)

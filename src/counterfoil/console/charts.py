@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, table
+from counterfoil.console.display import PageColumn, table, template
 from counterfoil.console.texts import Texts
 from counterfoil.web.html import Html, element
 
@@ -45,25 +45,8 @@ def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
     if words.failed:
         columns.append(PageColumn(words.failed, is_number=True))
     rows = [(bar.label, f"{bar.value:,}", *([f"{bar.failed:,}"] if words.failed else [])) for bar in reversed(bars)]
-    return element(
-        "figure",
-        element("figcaption", words.caption),
-        _legend(words),
-        _svg(t, words, bars),
-        element(
-            "details",
-            element("summary", t("chart.table")),
-            element(
-                "div",
-                table(words.caption, columns, rows),
-                class_="scroll",
-                tabindex=0,
-                role="group",
-                aria_label=words.caption,
-            ),
-        ),
-        class_="chart",
-    )
+    shown = table(words.caption, columns, rows)
+    return template("chart", t, words=words, legend=_legend(words), svg=_svg(t, words, bars), table=shown)
 
 
 def _legend(words: ChartWords) -> Html | None:
@@ -76,11 +59,12 @@ def _legend(words: ChartWords) -> Html | None:
 
 
 def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
-    most = _round_up(max((bar.value for bar in bars), default=0))
+    highest = max((bar.value for bar in bars), default=0)
+    most = _round_up(highest)
     span, room = (WIDTH - LEFT) / max(1, len(bars)), HEIGHT - TOP - BOTTOM
     width = max(1.0, span * (0.7 if len(bars) < 60 else 0.8))
     total, failed = sum(bar.value for bar in bars), sum(bar.failed for bar in bars)
-    summary = t("chart.summary", caption=words.caption, total=f"{total:,}", most=f"{max_value(bars):,}")
+    summary = t("chart.summary", caption=words.caption, total=f"{total:,}", most=f"{highest:,}")
     if words.failed:
         summary += " " + t("chart.failed", failed=f"{failed:,}")
     drawn = []
@@ -111,10 +95,6 @@ def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
 def _tooltip(words: ChartWords, bar: Bar) -> str:
     counts = [(words.value, bar.value), *([(words.failed, bar.failed)] if words.failed else [])]
     return ", ".join([bar.label, *(f"{name}: {count:,}" for name, count in counts)])
-
-
-def max_value(bars: Sequence[Bar]) -> int:
-    return max((bar.value for bar in bars), default=0)
 
 
 def _grid(most: int, room: float) -> list[Html]:

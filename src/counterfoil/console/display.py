@@ -113,12 +113,8 @@ def button_link(text: str, address: str, rel: str | None = None) -> Html:
 
 def button_row(*buttons: Html | None) -> Html | None:
     """Return buttons beside each other, or None if there are none."""
-    shown = [button for button in buttons if button]
-    return (
-        element("p", [[" " if position else None, button] for position, button in enumerate(shown)], class_="buttons")
-        if shown
-        else None
-    )
+    shown = Html(" ").join(filter(None, buttons))
+    return element("p", Html(shown), class_="buttons") if shown else None
 
 
 def command_line(text: str) -> Html:

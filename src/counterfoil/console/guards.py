@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from msgspec import Struct
-
 from counterfoil.console.texts import Texts, preferred
 from counterfoil.console.visit import FORM, ConsoleResponse
 from counterfoil.machine.addresses import HostNames
@@ -30,11 +28,8 @@ RefusalReason = Literal[
 ]
 
 
-class ConsoleRefusal(Struct, frozen=True):
-    """The status and the reason of a refusal. The message for a reason is the text `guard.<reason>`."""
-
-    status: int
-    reason: RefusalReason
+# The status and the reason of a refusal. The message for a reason is the text `guard.<reason>`.
+ConsoleRefusal = tuple[int, RefusalReason]
 
 
 def refusal_response(accept_language: str, status: int, reason: RefusalReason) -> ConsoleResponse:
@@ -65,13 +60,13 @@ class Guard:
         host = request.headers.get("host")
         problem = "malformed" if host is None else self._names.problem(host)
         if problem == "malformed":
-            return ConsoleRefusal(400, "one_host")
+            return 400, "one_host"
         if problem == "loopback":
-            return ConsoleRefusal(421, "loopback_host")
+            return 421, "loopback_host"
         if problem:
-            return ConsoleRefusal(421, "unknown_host")
+            return 421, "unknown_host"
         if request.method not in METHODS:
-            return ConsoleRefusal(405, "method")
+            return 405, "method"
         if request.method in SAFE_METHODS:
             return self._of_read(request)
         return self._of_form(request)
@@ -80,13 +75,13 @@ class Guard:
         site = request.header("sec-fetch-site") or "none"
         if site in OWN_SITES or request.header("sec-fetch-mode") == "navigate":
             return None
-        return ConsoleRefusal(403, "foreign_read")
+        return 403, "foreign_read"
 
     def _of_form(self, request: ListenerRequest) -> ConsoleRefusal | None:
         if not _is_from_own_page(request):
-            return ConsoleRefusal(403, "foreign_form")
+            return 403, "foreign_form"
         if request.header("content-type").partition(";")[0].strip().lower() != FORM:
-            return ConsoleRefusal(415, "not_url_encoded")
+            return 415, "not_url_encoded"
         return None
 
 

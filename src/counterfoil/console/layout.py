@@ -38,7 +38,7 @@ def page(
         t,
         store=display_value(visit.settings, "store"),
         operator=t("signed_in_as", name=visit.session.actor.name),
-        languages=_languages(t, lambda language: visit_language(language, back)),
+        languages=_languages(t, lambda language: f"/language?{urlencode({'to': language, 'back': back})}"),
         sign_out=None if visit.session.is_proxied else sign_out_form(t("sign_out")),
         navigation=_navigation(t, name),
         current=f": {t(f'nav.{name}')}" if name in NAVIGATION else None,
@@ -105,17 +105,12 @@ def _document(t: Texts, title: str, body: Html) -> bytes:
     return template("document", t, title=title, icon=ICON, body=body).encode()
 
 
-def visit_language(language: str, back: str) -> str:
-    return f"/language?{urlencode({'to': language, 'back': back})}"
-
-
 def _navigation(t: Texts, current: str) -> Html:
     return element(
         "ul",
         [
             element(
-                "li",
-                element("a", t(f"nav.{name}"), href=address, aria_current="page" if name == current else None),
+                "li", element("a", t(f"nav.{name}"), href=address, aria_current="page" if name == current else None)
             )
             for name, address in NAVIGATION.items()
         ],

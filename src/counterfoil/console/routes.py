@@ -26,6 +26,7 @@ from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import csv_text
+from counterfoil.views.columns import csv_lines
 from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
@@ -58,6 +59,8 @@ def answer(visit: Visit) -> ConsoleResponse:
     """Return the response to a request: a page, its data as JSON or CSV, or the result of an action."""
     try:
         return _act(visit) if visit.request.method == "POST" else _show(visit)
+    except actions.AlreadyAnswered as error:
+        return error.response
     except NotFound as error:
         return problem(visit, 404, visit.t("missing.title"), str(error))
     except (StoreUnavailable, StoreMismatch) as error:
@@ -103,7 +106,7 @@ def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> Consol
 
 
 def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
-    text = csv_text(file.lines, "\r\n")
+    text = csv_text(csv_lines(file.columns, file.rows), "\r\n")
     name = f"{file.name}-{iso_utc(visit.now)[:10]}.csv"
     headers = (("content-disposition", f'attachment; filename="{name}"'),)
     # The byte order mark tells spreadsheets that the file is UTF-8.

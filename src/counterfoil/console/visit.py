@@ -1,8 +1,8 @@
 """The types that pages work with: the operator's request, the content of a page, and the response."""
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from counterfoil.machine.private_listener import ListenerRequest, ListenerRespon
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.views.columns import ListColumn
 from counterfoil.web.html import Html
 
 # --- the store ------------------------------------------------------------------------
@@ -158,10 +159,11 @@ class PageContent(Struct, frozen=True, kw_only=True):
 
 
 class CsvExport(Struct, frozen=True):
-    """A file to download. The first of its lines are the headings."""
+    """A file to download, with these columns of the rows."""
 
     name: str
-    lines: list[list[object]]
+    columns: Sequence[ListColumn[Any]]
+    rows: Sequence[Any]
 
 
 class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
@@ -197,7 +199,3 @@ def redirect(address: str, *headers: tuple[str, str]) -> ConsoleResponse:
     """Return a redirect. Headers are ASCII, so other characters in the address are encoded."""
     encoded = quote(address, safe="/?&=#%+,:;@!$'()*~")
     return ConsoleResponse(status=303, headers=(("location", encoded), *headers))
-
-
-def is_checked(form: Mapping[str, str], name: str) -> bool:
-    return form.get(name) == "on"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, convert, json
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -131,8 +131,7 @@ class Admin:
         self._ready = ready
         self._store_id = store_id
         self._names = HostNames(host, names)
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_MetricsCollector(metrics))
+        self._metrics = _MetricsCollector(metrics)
         self._listener = PrivateListener(host, port, self.respond, _malformed)
         self.port, self.start, self.stop = self._listener.port, self._listener.start, self._listener.stop
 
@@ -187,7 +186,7 @@ class Admin:
                 body = {"ready": not problems, "notReady": problems, "warnings": warnings, "checked": names}
                 return _json(503 if problems else 200, body)
             case "/metrics":
-                return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self._registry))
+                return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self._metrics))
             case _:
                 return _json(404, {"paths": ["/live", "/ready", "/metrics"]})
 
@@ -226,10 +225,7 @@ def _store_checks(counters: Path, inspection: OperatorReads) -> tuple[list[Readi
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else MOVING_MS
     stale = [str(finding.message) for finding in horizon_findings(horizon, now, max_age) if finding.status == "fail"]
-    checks += [
-        Readiness("horizon", next(iter(stale), None)),
-        Readiness("admissions", _recent_store_failure(counters)),
-    ]
+    checks += [Readiness("horizon", next(iter(stale), None)), Readiness("admissions", _recent_store_failure(counters))]
     return checks, None if horizon is None else max(0, now - horizon)
 
 

@@ -105,11 +105,7 @@ class Workers:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
         try:
             process = subprocess.Popen(
-                COMMAND,
-                stdin=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=self._inherited,
-                env=self._environment,
+                COMMAND, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=self._inherited, env=self._environment
             )
         except OSError as error:
             self._log(ServerMessage(level="error", message=f"Cannot start worker-{worker}: {error.strerror}"))

@@ -12,7 +12,7 @@ from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, Via
 from counterfoil.views.audit import COLUMNS, page_changes
-from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.columns import console_json
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
@@ -126,7 +126,7 @@ def act_name(visit: Visit, act: str) -> str:
 
 
 def csv(visit: Visit, view: AuditView) -> CsvExport:
-    return CsvExport("audit", csv_lines(COLUMNS, visit.store.reads.audit(MOST, view.key_id)))
+    return CsvExport("audit", COLUMNS, visit.store.reads.audit(MOST, view.key_id))
 
 
 PAGE = ConsolePage(name="audit", read=read, draw=draw, as_json=as_json, csv=csv)

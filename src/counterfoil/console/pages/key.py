@@ -23,28 +23,13 @@ from counterfoil.console.display import (
     translated,
 )
 from counterfoil.console.forms import FormChoice, form, limits_and_permissions, select, text_field
-from counterfoil.console.key_parts import (
-    copies_section,
-    copy_tile,
-    key_facts,
-    loaded_shops,
-    state_badge,
-)
+from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import (
-    DAY_MS,
-    HOUR_MS,
-    THAI_OFFSET,
-    THAI_TIME,
-    days_until,
-    from_ms,
-    iso_utc,
-    thai_day,
-)
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, THAI_TIME, days_until, from_ms, iso_utc, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH

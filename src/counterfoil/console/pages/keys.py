@@ -37,7 +37,7 @@ from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, Issued
-from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.columns import console_json
 from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -134,7 +134,7 @@ def _table(visit: Visit, view: KeysView) -> Html:
 
 
 def csv(visit: Visit, view: KeysView) -> CsvExport:
-    return CsvExport("keys", csv_lines(columns_with_usage(visit.now), view.keys))
+    return CsvExport("keys", columns_with_usage(visit.now), view.keys)
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw, as_json=as_json, csv=csv)

@@ -19,6 +19,7 @@ from counterfoil.console.display import (
     number,
     section,
     table,
+    template,
     translated,
 )
 from counterfoil.console.forms import FORM_FIELD
@@ -30,7 +31,7 @@ from counterfoil.domain.messages import NOTHING
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.operator_reads import LoadRow, load_state
-from counterfoil.views.columns import ListColumn, console_json, csv_lines
+from counterfoil.views.columns import ListColumn, console_json
 from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, find, rejects
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -190,25 +191,20 @@ def _advice(visit: Visit, load: LoadRow) -> Html:
 
 def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine, form_token: str) -> Html:
     t = visit.t
-    hidden = {FORM_FIELD: form_token, "source": reject.source, "line": str(reject.line)}
-    return element(
-        "form",
-        [element("input", type="hidden", name=name, value=value) for name, value in hidden.items()],
-        element("button", t("load.reveal"), class_="plain", aria_label=t("load.reveal_line", line=reject.line)),
-        method="post",
-        action=f"/loads/{load.number}/reveal",
-        class_="inline",
-    )
+    values = {FORM_FIELD: form_token, "source": reject.source, "line": str(reject.line)}
+    hidden = [element("input", type="hidden", name=name, value=value) for name, value in values.items()]
+    label, action = t("load.reveal_line", line=reject.line), f"/loads/{load.number}/reveal"
+    return template("reveal", t, action=action, hidden=hidden, label=label)
 
 
 def csv(visit: Visit, view: list[LoadRow]) -> CsvExport:
-    return CsvExport("loads", csv_lines(columns(visit.now), view))
+    return CsvExport("loads", columns(visit.now), view)
 
 
 def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:
     """Return the rejected lines of a load as CSV, without their values."""
     found = visit.store.reads.rejects(view.load.number, MOST_REJECTS)
-    return CsvExport(f"load-{view.load.number}-rejects", csv_lines(REJECTS, found))
+    return CsvExport(f"load-{view.load.number}-rejects", REJECTS, found)
 
 
 PAGE = ConsolePage(name="loads", read=read, draw=draw, as_json=as_json, csv=csv)

@@ -3,14 +3,13 @@
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from counterfoil.console.display import (
-    PageColumn,
     ago,
     badge,
     button_link,
@@ -20,10 +19,8 @@ from counterfoil.console.display import (
     list_table,
     moment,
     name_of,
-    number,
     section,
     status_badge,
-    table,
     template,
     translated,
 )
@@ -35,26 +32,17 @@ from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
-from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.columns import ListColumn, console_json
 from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
 _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
-# The search conditions, which are parameters in the page's address.
+# The search conditions: parameters in the page's address and, except for the request ID, options of the command.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
+_FLAGS = {name: "--slower-than" if name == "slower" else f"--{name}" for name in PARAMETERS[1:]}
 _TIMES = ("since", "until")
 _FIRST = ("time", "status", "route", "key", "took")
-# The options of `counterfoil requests` for these parameters, except for the request ID, which is an argument.
-_FLAGS = {
-    "key": "--key",
-    "route": "--route",
-    "status": "--status",
-    "error": "--error",
-    "slower": "--slower-than",
-    "since": "--since",
-    "until": "--until",
-}
 
 
 class RequestsView(Struct, frozen=True, kw_only=True):
@@ -289,7 +277,7 @@ def request_link(request_id: str | None) -> Html | str:
 def csv(visit: Visit, view: RequestsView) -> CsvExport:
     """Return request records as CSV: those on this page and on older pages, up to a limit."""
     found, _ = find(visit.store.reads, request_filter(visit.query)[0], MOST_EXPORTED)
-    return CsvExport("requests", csv_lines(columns(view.labels), found))
+    return CsvExport("requests", columns(view.labels), found)
 
 
 PAGE = ConsolePage(name="requests", read=read, draw=draw, as_json=as_json, csv=csv)
@@ -353,23 +341,23 @@ def _disclosures(
 
 def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
     recorded = columns(view.labels)
-    by_key = [
-        {
-            "keyId": of_key.key_id,
-            "label": view.labels.get(of_key.key_id, ""),
-            "requests": of_key.requests,
-            "members": of_key.members,
-            "last": console_json(recorded, of_key.last),
-        }
-        for of_key in view.by_key
-    ]
     return {
         "keyId": view.key_id,
-        "byKey": by_key,
+        "byKey": [console_json(_columns_by_key(view), of_key) for of_key in view.by_key],
         "isPartial": view.is_partial,
         "disclosures": [console_json(recorded, request) for request in view.disclosures],
         "next": view.next,
     }
+
+
+def _columns_by_key(view: PersonalView) -> Sequence[ListColumn[KeyDisclosures]]:
+    return (
+        ListColumn("keyId", page="key"),
+        ListColumn("label", lambda of_key: view.labels.get(of_key.key_id, "")),
+        ListColumn("requests", kind="number", page="requests"),
+        ListColumn("members", kind="number", page="personal.members_sum"),
+        ListColumn("last", lambda of_key: console_json(columns(view.labels), of_key.last), page="last"),
+    )
 
 
 def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
@@ -384,26 +372,16 @@ def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
 
 def _by_key(visit: Visit, view: PersonalView) -> Html:
     t = visit.t
-    headings = (
-        PageColumn(t("key")),
-        PageColumn(t("requests"), is_number=True),
-        PageColumn(t("personal.members_sum"), is_number=True),
-        PageColumn(t("last")),
-    )
-    rows = [
-        (
-            key_link(of_key.key_id, view.labels.get(of_key.key_id)),
-            number(of_key.requests),
-            number(of_key.members),
-            ago(t, of_key.last.at, visit.now),
-        )
-        for of_key in view.by_key
-    ]
+    cells: dict[str, Callable[[KeyDisclosures], Child]] = {
+        "key": lambda of_key: key_link(of_key.key_id, view.labels.get(of_key.key_id)),
+        "last": lambda of_key: ago(t, of_key.last.at, visit.now),
+    }
+    caption, none = t("personal.by_key_caption", days=DAYS), t("personal.none")
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
     return section(
         t("personal.by_key"),
-        table(t("personal.by_key_caption", days=DAYS), headings, rows, empty=t("personal.none")),
-        element("p", t("personal.counted"), class_="muted") if rows else None,
+        list_table(t, caption, _columns_by_key(view), view.by_key, cells, empty=none),
+        element("p", t("personal.counted"), class_="muted") if view.by_key else None,
         partial,
     )
 
@@ -423,7 +401,7 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
 
 def personal_csv(visit: Visit, view: PersonalView) -> CsvExport:
     found, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
-    return CsvExport("personal-data", csv_lines(disclosures(view.labels), found))
+    return CsvExport("personal-data", disclosures(view.labels), found)
 
 
 PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, as_json=personal_json, csv=personal_csv)

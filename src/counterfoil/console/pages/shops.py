@@ -11,7 +11,7 @@ from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
-from counterfoil.views.columns import console_json, csv_lines
+from counterfoil.views.columns import console_json
 from counterfoil.views.shops import Days, bills_per_day, columns
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -85,7 +85,7 @@ def _or_dash(value: str | None) -> Html:
 
 
 def csv(_: Visit, view: ShopsView) -> CsvExport:
-    return CsvExport("shops", csv_lines(columns(view.days), view.shops))
+    return CsvExport("shops", columns(view.days), view.shops)
 
 
 PAGE = ConsolePage(name="shops", read=read, draw=draw, as_json=as_json, csv=csv)

@@ -10,7 +10,6 @@ from counterfoil.checks.findings import Finding, Status, worst_first, worst_stat
 from counterfoil.console.charts import Bar, ChartWords, bar_chart
 from counterfoil.console.display import (
     LATEST_LOAD,
-    PageColumn,
     ago,
     day_name,
     duration,
@@ -22,7 +21,6 @@ from counterfoil.console.display import (
     number,
     percent,
     section,
-    table,
     tile,
     tiles,
 )
@@ -35,7 +33,7 @@ from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import size
-from counterfoil.views.columns import console_json
+from counterfoil.views.columns import ListColumn, console_json
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
 from counterfoil.web.html import Child, Html, element, markup
@@ -59,6 +57,14 @@ class BusyKey(Struct, frozen=True, rename="camel"):
     today: int
     yesterday: int
     errors_today: int
+
+
+BUSY_KEYS: Sequence[ListColumn[BusyKey]] = (
+    ListColumn("keyId", page="key"),
+    ListColumn("yesterday", kind="number", page="yesterday"),
+    ListColumn("today", kind="number", page="today.title"),
+    ListColumn("errorsToday", kind="number", page="today.errors_today"),
+)
 
 
 class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -173,21 +179,11 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
         return notice(t("today.well"), "good")
     first, *others = wrong
     kind = "bad" if view.status == "fail" else "warn"
+    summary = element("summary", t("today.others", count=len(others)))
     return element(
         "div",
-        element(
-            "p",
-            element("strong", t(f"today.{view.status}")),
-            " ",
-            finding_text(t, first),
-        ),
-        element(
-            "details",
-            element("summary", t("today.others", count=len(others))),
-            finding_list(t, others),
-        )
-        if others
-        else None,
+        element("p", element("strong", t(f"today.{view.status}")), " ", finding_text(t, first)),
+        element("details", summary, finding_list(t, others)) if others else None,
         class_=f"notice {kind}",
         role="status",
     )
@@ -219,12 +215,7 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
             t("today.horizon_note"),
             "bad" if view.horizon_age_ms is None or view.horizon_age_ms > 5_000 else "",
         ),
-        tile(
-            t("today.load"),
-            load,
-            rejected,
-            "warn" if view.last_load_rejected else "",
-        ),
+        tile(t("today.load"), load, rejected, "warn" if view.last_load_rejected else ""),
         tile(
             t("today.near_quota"),
             number(len(view.near_quota)),
@@ -259,17 +250,9 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
 
 def _keys(visit: Visit, view: TodayView) -> Html:
     t = visit.t
-    columns = (
-        PageColumn(t("key")),
-        PageColumn(t("yesterday"), is_number=True),
-        PageColumn(t("today.title"), is_number=True),
-        PageColumn(t("today.errors_today"), is_number=True),
-    )
-    rows = [
-        (key_link(busy.key_id, busy.label), number(busy.yesterday), number(busy.today), number(busy.errors_today))
-        for busy in view.keys
-    ]
-    return section(t("today.keys"), table(t("today.keys_caption"), columns, rows, empty=t("today.no_keys")))
+    cells: dict[str, Callable[[BusyKey], Child]] = {"key": lambda busy: key_link(busy.key_id, busy.label)}
+    listed = list_table(t, t("today.keys_caption"), BUSY_KEYS, view.keys, cells, empty=t("today.no_keys"))
+    return section(t("today.keys"), listed)
 
 
 PAGE = ConsolePage(name="today", read=read, draw=draw, as_json=as_json)
