@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from counterfoil.client.sinks.sql import SqlSink
+from counterfoil.client.sinks.sql import Sink
 from counterfoil.client.tables import (
     BILL_ITEMS,
     BILLS,
@@ -66,7 +66,7 @@ def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
 # --- the copy ------------------------------------------------------------------------
 
 
-def shops(sink: SqlSink) -> dict[str, Json]:
+def shops(sink: Sink) -> dict[str, Json]:
     """Return the shops that are not marked as removed in the copy."""
     categories = _lists(sink, CATEGORIES, "shop_id", "position")
     found = {}
@@ -76,7 +76,7 @@ def shops(sink: SqlSink) -> dict[str, Json]:
     return found
 
 
-def bills(sink: SqlSink) -> dict[tuple[str, str], Json]:
+def bills(sink: Sink) -> dict[tuple[str, str], Json]:
     """Return every bill in the copy, keyed by shop and ID."""
     items = _lists(sink, BILL_ITEMS, "shop_id, bill_id", "line", options=[])
     for row in _rows(sink, ITEM_OPTIONS, "ORDER BY line, position"):
@@ -101,7 +101,7 @@ def bills(sink: SqlSink) -> dict[tuple[str, str], Json]:
     return found
 
 
-def members(sink: SqlSink, *, personal: bool = False) -> dict[tuple[str, str], Json]:
+def members(sink: Sink, *, personal: bool = False) -> dict[tuple[str, str], Json]:
     """Return the members that are not marked as removed in the copy, keyed by base and token."""
     coupons = _lists(sink, COUPONS, "member_id", "position")
     found = {}
@@ -115,14 +115,14 @@ def members(sink: SqlSink, *, personal: bool = False) -> dict[tuple[str, str], J
     return found
 
 
-def _rows(sink: SqlSink, table: Table, condition: str = "") -> list[Json]:
+def _rows(sink: Sink, table: Table, condition: str = "") -> list[Json]:
     columns = ", ".join(_selected(sink, column) for column in table.columns)
     names = [column.name for column in table.columns]
     rows = sink.run(f"SELECT {columns} FROM {table.name} {condition}")  # noqa: S608 - names of our own tables
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _selected(sink: SqlSink, column: Column) -> str:
+def _selected(sink: Sink, column: Column) -> str:
     quoted = f'"{column.name}"'
     if column.kind is Kind.INSTANT:
         return f"{sink.microseconds(quoted)} / 1000"
@@ -158,7 +158,7 @@ def _as_served(value: Any, kind: Kind) -> Any:
     return value
 
 
-def _lists(sink: SqlSink, table: Table, owner: str, number: str, **extra: Any) -> dict[Any, list[Json]]:
+def _lists(sink: Sink, table: Table, owner: str, number: str, **extra: Any) -> dict[Any, list[Json]]:
     """Return the rows of a table as lists, keyed by owner. The rows of each list must be numbered 1, 2, 3 and so on."""
     found: dict[Any, list[Json]] = {}
     names = owner.split(", ")

@@ -11,7 +11,7 @@ from counterfoil.client import Client
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler
-from counterfoil.client.sinks.sql import SqlSink
+from counterfoil.client.sinks.sql import Sink
 from running_service import RunningService
 
 PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
@@ -21,7 +21,7 @@ class Copy:
     """A copy of everything that one key can read. Its target is opened for every run."""
 
     def __init__(
-        self, service: RunningService, key: str, target: Callable[[], SqlSink], *, personal: bool = False
+        self, service: RunningService, key: str, target: Callable[[], Sink], *, personal: bool = False
     ) -> None:
         self.service = service
         self.key = key

@@ -6,12 +6,12 @@ from pathlib import Path
 import servers
 from counterfoil.client.sinks.duckdb import DuckDBSink, ParquetSink
 from counterfoil.client.sinks.postgres import PostgresSink
-from counterfoil.client.sinks.sql import SqlSink
+from counterfoil.client.sinks.sql import Sink
 from counterfoil.client.sinks.sqlite import SQLiteSink
 from empty_copy import with_empty_copy
 from records import fresh
 
-Target = Callable[[], SqlSink]
+Target = Callable[[], Sink]
 
 
 def duckdb_target(folder: Path) -> Target:

@@ -11,7 +11,8 @@ import pytest
 from backports import zstd
 
 from client.scripted_service import Answer, scripted_service
-from counterfoil.client.connection import Call, Connection, HttpResponse, NoResponse
+from counterfoil.client.connection import Call, Connection, HttpResponse
+from counterfoil.client.errors import Unreachable
 from waiting import until
 
 CALL = Call("changes")
@@ -76,7 +77,7 @@ def test_compressed_responses_are_decompressed(encoding: str, compress: object) 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_a_damaged_body_counts_as_no_response(encoding: str) -> None:
     with scripted_service(lambda *_: (200, {"content-encoding": encoding}, b"{}")) as url, connected(url) as connection:
-        assert isinstance(connection.get(CALL), NoResponse)
+        assert isinstance(connection.get(CALL), Unreachable)
 
 
 def test_requests_share_a_connection() -> None:
@@ -111,13 +112,13 @@ def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
     with raw_service(answer) as (url, accepted), connected(url) as connection:
         hang_up = threading.Timer(0.05, lambda: accepted[0].shutdown(socket.SHUT_RDWR))
         hang_up.start()
-        assert isinstance(connection.get(CALL), NoResponse)
+        assert isinstance(connection.get(CALL), Unreachable)
         hang_up.join()
 
 
 def test_a_service_that_does_not_respond_in_time_counts_as_no_response() -> None:
     with raw_service(b"") as (url, _), connected(url, timeout_sec=0.05) as connection:
-        assert connection.get(CALL) == NoResponse("ReadTimeout: timed out")
+        assert "ReadTimeout: timed out" in str(connection.get(CALL))
 
 
 def test_closing_ends_a_request_that_another_thread_waits_for() -> None:
@@ -129,8 +130,8 @@ def test_closing_ends_a_request_that_another_thread_waits_for() -> None:
             waiting.join(0.01)
         connection.close()
         waiting.join(10)
-        assert isinstance(outcomes[0], NoResponse)
-        assert connection.get(CALL) == NoResponse("the client is closed")
+        assert isinstance(outcomes[0], Unreachable)
+        assert "the client is closed" in str(connection.get(CALL))
 
 
 def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +145,7 @@ def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.M
             return opened
 
         monkeypatch.setattr(socket, "create_connection", connect_and_close)
-        assert isinstance(connection.get(CALL), NoResponse)
+        assert isinstance(connection.get(CALL), Unreachable)
 
 
 def test_closing_ends_a_request_whose_response_is_the_last_of_its_connection() -> None:
@@ -156,4 +157,4 @@ def test_closing_ends_a_request_whose_response_is_the_last_of_its_connection() -
         until(lambda: bool(accepted), "the service has the request")
         connection.close()
         waiting.join(10)
-        assert isinstance(outcomes[0], NoResponse)
+        assert isinstance(outcomes[0], Unreachable)

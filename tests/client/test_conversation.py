@@ -1,21 +1,21 @@
 """Tests for a single call from the first attempt to the final response, simulated without a network or a clock."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 import pytest
 
 from counterfoil.client.connection import (
+    FAILED_REQUEST,
     MAX_TRIES,
     RATE_LIMIT,
     Call,
     Environment,
     HttpResponse,
-    NoResponse,
     Outcome,
     Pace,
-    Send,
     Sleep,
     Step,
     conversation,
@@ -32,13 +32,15 @@ def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **
     return HttpResponse(status, {"x-request-id": "r-1", **(headers or {})}, msgspec.json.encode(body))
 
 
-def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], HttpResponse | CounterfoilError]:
+def held(
+    *outcomes: Outcome, pace: Pace | None = None, environment: Environment = AROUND
+) -> tuple[list[Step], HttpResponse | CounterfoilError]:
     """Run a conversation whose requests have these outcomes in turn; return its steps and its final result."""
     coming = iter(outcomes)
-    talk = conversation(CALL, pace or Pace(1000), AROUND)
+    talk = conversation(CALL, pace or Pace(1000), environment)
     steps: list[Step] = [next(talk)]
     while True:
-        outcome = next(coming) if isinstance(steps[-1], Send) else None
+        outcome = next(coming) if isinstance(steps[-1], Call) else None
         try:
             steps.append(talk.send(outcome))
         except StopIteration as end:
@@ -49,14 +51,27 @@ def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], Http
 
 
 def test_an_answer_ends_the_conversation() -> None:
-    assert held(OK) == ([Send(CALL)], OK)
+    assert held(OK) == ([CALL], OK)
 
 
 def test_when_the_minute_is_full_the_client_waits_and_never_gives_up() -> None:
     full = refused(429, "rate_limited", {"retry-after": "7"})
     steps, end = held(*[full] * 50, OK)
     assert end == OK
-    assert steps == [Send(CALL), Sleep(7.0, RATE_LIMIT)] * 50 + [Send(CALL)]
+    assert steps == [CALL, Sleep(7.0, RATE_LIMIT)] * 50 + [CALL]
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("17", 17), ("1", 1), ("0", 1), ("", 1), ("soon", 1), ("-5", 1)])
+def test_when_the_minute_is_full_the_wait_is_what_the_service_says(header: str, seconds: float) -> None:
+    steps, _ = held(refused(429, "rate_limited", {"retry-after": header}), OK)
+    assert steps[1] == Sleep(seconds, RATE_LIMIT)
+
+
+@pytest.mark.parametrize("nonsense", ["Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "1e9"])
+def test_an_implausible_retry_after_is_replaced_by_a_short_wait(nonsense: str) -> None:
+    steps, _ = held(refused(429, "rate_limited", {"retry-after": nonsense}), OK)
+    assert isinstance(steps[1], Sleep)
+    assert 1 <= steps[1].seconds <= 60
 
 
 def test_the_wait_is_taken_from_the_body_if_a_proxy_removed_the_header() -> None:
@@ -71,35 +86,48 @@ def test_the_limit_is_learned_from_a_refusal() -> None:
 
 
 def test_a_temporary_failure_only_costs_time() -> None:
-    steps, end = held(NoResponse("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
+    steps, end = held(Unreachable("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
     assert end == OK
     assert [step.seconds for step in steps if isinstance(step, Sleep)] == [0.5, 1.0, 2.0]
 
 
-def test_a_permanent_failure_is_raised_after_eight_attempts() -> None:
-    steps, end = held(*[NoResponse("ConnectError: refused")] * MAX_TRIES)
+def test_pauses_grow_and_the_last_failure_is_raised() -> None:
+    steps, end = held(*[Unreachable("ConnectError: refused")] * MAX_TRIES)
     assert isinstance(end, Unreachable)
     assert "ConnectError: refused" in str(end)
-    assert steps.count(Send(CALL)) == MAX_TRIES
+    pauses = [Sleep(seconds, FAILED_REQUEST) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
+    assert steps == [CALL, *(step for pause in pauses for step in (pause, CALL))]
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.3, 1.0])
+def test_two_clients_that_failed_together_retry_at_different_times(luck: float) -> None:
+    lucky = Environment(monotonic=lambda: 0.0, now=lambda: 0.0, random_number=lambda: luck)
+    steps, _ = held(*[Unreachable("reset")] * 4, OK, environment=lucky)
+    assert isinstance(steps[-2], Sleep)
+    assert steps[-2].seconds == pytest.approx(4 * (0.5 + luck / 2))
 
 
 def test_full_minutes_do_not_count_as_failed_attempts() -> None:
     full = refused(429, "rate_limited", {"retry-after": "1"})
-    outcomes = [outcome for _ in range(MAX_TRIES - 1) for outcome in (NoResponse("reset"), full)]
+    outcomes = [outcome for _ in range(MAX_TRIES - 1) for outcome in (Unreachable("reset"), full)]
     assert held(*outcomes, OK)[1] == OK
 
 
-def test_a_spent_quota_says_when_to_retry() -> None:
-    _, end = held(refused(429, "quota_exceeded"))
+@pytest.mark.parametrize("hour", ["2026-01-01T00:00:00+07:00", "2026-01-01T23:59:59.9+07:00", "2025-12-31T17:00:00Z"])
+def test_a_spent_quota_ends_at_thai_midnight_wherever_the_client_is(hour: str) -> None:
+    moment = datetime.fromisoformat(hour).timestamp()
+    _, end = held(refused(429, "quota_exceeded"), environment=Environment(lambda: 0.0, lambda: moment, lambda: 1.0))
     assert isinstance(end, QuotaSpent)
-    assert end.resumes_at.isoformat() == "1970-01-02T00:00:00+07:00"
-    assert "1970-01-02T00:00:00+07:00" in str(end)
+    assert end.resumes_at.isoformat() == "2026-01-02T00:00:00+07:00"
+    assert "2026-01-02T00:00:00+07:00" in str(end)
 
 
-def test_any_other_refusal_is_raised_with_its_code_and_request_id() -> None:
-    _, end = held(refused(403, "shop_not_in_scope"))
+@pytest.mark.parametrize(("code", "status"), [("bad_cursor", 400), ("key_revoked", 401), ("something_new", 409)])
+def test_any_other_refusal_is_raised_at_once_with_its_code_and_request_id(code: str, status: int) -> None:
+    steps, end = held(refused(status, code))
+    assert steps == [CALL]
     assert isinstance(end, Refusal)
-    assert (end.status, end.code, end.message, end.request_id) == (403, "shop_not_in_scope", "because", "r-1")
+    assert (end.status, end.code, end.message, end.request_id) == (status, code, "because", "r-1")
     assert "request r-1" in str(end)
 
 

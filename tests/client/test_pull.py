@@ -11,8 +11,7 @@ from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import newer_service
 from client.targets import Target
 from counterfoil.client import pull_state
-from counterfoil.client.sinks import SinkError, Written
-from counterfoil.client.sinks.sql import SqlSink
+from counterfoil.client.sinks.sql import Sink, SinkError, Written
 from running_service import RunningService
 
 
@@ -60,7 +59,7 @@ def stored_state(copy: Copy) -> pull_state.State:
         return stored_state_of(sink)
 
 
-def stored_state_of(sink: SqlSink) -> pull_state.State:
+def stored_state_of(sink: Sink) -> pull_state.State:
     return pull_state.decode(sink.state())
 
 

@@ -20,22 +20,21 @@ from counterfoil.client import calls, models
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
 from counterfoil.client.connection import (
     FAILURES,
+    MAX_BODY_BYTES,
     TIMEOUT_SEC,
     TIMEOUTS_PER_RESPONSE,
-    BodyReader,
     Call,
     Connection,
     Environment,
     HttpResponse,
-    NoResponse,
+    Outcome,
     Pace,
-    Send,
     Sleep,
-    TooLarge,
     checked_url,
     client_options,
     complete,
     conversation,
+    decompressed,
     no_response,
     too_slow,
 )
@@ -153,27 +152,22 @@ class Client:
 
     def _run(self, call: Call) -> HttpResponse:
         steps = conversation(call, self._pace, self._environment)
-        step = next(steps)
+        outcome: Outcome | None = None
         while True:
-            outcome = None
-            match step:
-                case Send(call_to_send):
-                    outcome = self._send(call_to_send)
-                case Sleep(seconds, reason):
-                    self.on_wait(reason, seconds)
-                    self._sleep(seconds)
-                    self.on_wait("", 0.0)
-            if self._closed.is_set():
-                raise Unreachable("the client was closed during the call")
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
                 response: HttpResponse = end.value
                 return response
-
-    def _send(self, call: Call) -> HttpResponse | NoResponse | TooLarge:
-        self.requests += 1
-        return self._connection.get(call)
+            if isinstance(step, Sleep):
+                self.on_wait(step.reason, step.seconds)
+                self._sleep(step.seconds)
+                self.on_wait("", 0.0)
+            else:
+                self.requests += 1
+                outcome = self._connection.get(step)
+            if self._closed.is_set():
+                raise Unreachable("the client was closed during the call")
 
 
 class AsyncClient:
@@ -268,21 +262,19 @@ class AsyncClient:
 
     async def _run(self, call: Call) -> HttpResponse:
         steps = conversation(call, self._pace, self._environment)
-        step = next(steps)
+        outcome: Outcome | None = None
         while True:
-            outcome = None
-            match step:
-                case Send(call_to_send):
-                    outcome = await self._send(call_to_send)
-                case Sleep(seconds, _):
-                    await self._sleep(seconds)
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
                 response: HttpResponse = end.value
                 return response
+            if isinstance(step, Sleep):
+                await self._sleep(step.seconds)
+            else:
+                outcome = await self._send(step)
 
-    async def _send(self, call: Call) -> HttpResponse | NoResponse | TooLarge:
+    async def _send(self, call: Call) -> Outcome:
         try:
             async with (
                 asyncio.timeout(self._response_sec),
@@ -290,11 +282,12 @@ class AsyncClient:
             ):
                 if response.is_stream_consumed:
                     return complete(response)
-                body = BodyReader(response)
+                body = bytearray()
                 async for chunk in response.aiter_raw():
-                    if not body.add(chunk):
+                    body += chunk
+                    if len(body) > MAX_BODY_BYTES:
                         break
-                return body.response()
+                return decompressed(response, body)
         except TimeoutError:
             return too_slow(self._response_sec)
         except FAILURES as error:

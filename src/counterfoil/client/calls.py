@@ -1,9 +1,9 @@
 """Builds calls and parses responses for both clients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -57,42 +57,39 @@ class Selection(Paging, total=False):
     updated_since: datetime | str | None
 
 
-def bills(
-    shop_id: str,
-    *,
-    first: date | None = None,
-    last: date | None = None,
-    updated_since: datetime | str | None = None,
-    limit: int = MAX_LIMIT,
-    cursor: str | None = None,
-) -> Call:
+# The names of parameters in a query, in the order in which they are sent.
+_PARAMETERS = {
+    "shop_id": "shopId",
+    "provider_id": "providerId",
+    "first": "from",
+    "last": "to",
+    "updated_since": "updatedSince",
+    "since": "since",
+    "limit": "limit",
+    "cursor": "cursor",
+}
+
+
+def bills(shop_id: str, **selection: Unpack[Selection]) -> Call:
     """Return the call for a list of bills: by day with `first` and `last`, or by change with `updated_since`."""
-    span = (("from", first), ("to", last), ("updatedSince", updated_since))
-    return _list("transactions", limit, cursor, ("shopId", shop_id), *span)
+    return _list("transactions", {"limit": MAX_LIMIT, "shop_id": shop_id, **selection})
 
 
-def changes(*, since: str | None = None, limit: int = MAX_FEED_LIMIT, cursor: str | None = None) -> Call:
-    return _list("changes", limit, cursor, ("since", since))
+def changes(**paging: Unpack[FeedPaging]) -> Call:
+    return _list("changes", {"limit": MAX_FEED_LIMIT, **paging})
 
 
-def digests(
-    *,
-    shop_id: str | None = None,
-    first: date | None = None,
-    last: date | None = None,
-    limit: int = MAX_FEED_LIMIT,
-    cursor: str | None = None,
-) -> Call:
-    return _list("digests", limit, cursor, ("shopId", shop_id), ("from", first), ("to", last))
+def digests(**selection: Unpack[DigestSelection]) -> Call:
+    return _list("digests", {"limit": MAX_FEED_LIMIT, **selection})
 
 
-def members(provider_id: str, *, limit: int = MAX_LIMIT, cursor: str | None = None) -> Call:
-    return _list("members", limit, cursor, ("providerId", provider_id))
+def members(provider_id: str, **paging: Unpack[Paging]) -> Call:
+    return _list("members", {"limit": MAX_LIMIT, "provider_id": provider_id, **paging})
 
 
-def _list(path: str, limit: int, cursor: str | None, *parameters: tuple[str, date | str | None]) -> Call:
+def _list(path: str, parameters: Mapping[str, object]) -> Call:
     """Return the call for a page of a list. A parameter that is None is left out."""
-    given = (*parameters, ("limit", str(limit)), ("cursor", cursor))
+    given = ((_PARAMETERS[name], parameters.get(name)) for name in _PARAMETERS)
     return Call(path, tuple((name, _format(value)) for name, value in given if value is not None))
 
 
@@ -113,16 +110,7 @@ USAGE = Call("usage")
 
 
 # What decoding or converting a body raises that has another form than the API's.
-_FOREIGN = (
-    msgspec.DecodeError,
-    UnicodeDecodeError,
-    RecursionError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    ArithmeticError,
-)
+_FOREIGN = (msgspec.DecodeError, RecursionError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
 def parse_page(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Page[Row]:
@@ -226,14 +214,12 @@ def next_page(call: Call, cursor: str) -> Call:
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
 
 
-def _format(value: date | str) -> str:
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, datetime):
-        # `strftime` is not used, because it does not always pad years before 1000.
-        return value.isoformat().replace("-", "")
-    if value.tzinfo is None:
-        raise ValueError(
-            "updated_since has no time zone, so its instant is ambiguous. Use a datetime with a time zone."
-        )
-    return value.isoformat()
+def _format(value: object) -> str:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(
+                "updated_since has no time zone, so its instant is ambiguous. Use a datetime with a time zone."
+            )
+        return value.isoformat()
+    # `strftime` is not used, because it does not always pad years before 1000.
+    return value.isoformat().replace("-", "") if isinstance(value, date) else str(value)

@@ -1,9 +1,7 @@
 """The steps of a call, and the requests that are sent with httpx: base URL, TLS, headers, limits of responses."""
 
-import os
 import socket
 import ssl
-import sys
 import threading
 import zlib
 from collections import deque
@@ -12,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 from weakref import WeakSet
 
 import httpx
@@ -82,52 +81,23 @@ MAX_PAUSE_SEC = 60.0
 TRANSIENT_ERRORS = frozenset({"internal", "auth_unavailable"})
 
 
-class Retry(Struct, frozen=True):
-    """Send the request again after a pause."""
-
-    pause_sec: float
-
-
-class Stop(Struct, frozen=True):
-    """Stop until the day's quota resets."""
-
-    resumes_at: datetime
+def _is_temporary(error: CounterfoilError) -> bool:
+    if isinstance(error, Refusal):
+        return error.code in TRANSIENT_ERRORS or error.status >= 500
+    return isinstance(error, Unreachable)
 
 
-class Raise(Struct, frozen=True):
-    """Raise the error, because a retry would not help or the last retry has failed."""
+def _pause_sec(tries: int, random_number: float) -> float:
+    """Return how long to wait after `tries` failures in a row: exponential back-off with jitter."""
+    return min(MAX_PAUSE_SEC, FIRST_PAUSE_SEC * 2.0 ** (tries - 1)) * (0.5 + random_number / 2)
 
 
-Decision = Retry | Stop | Raise
-
-
-def after_refusal(
-    code: str, status: int, retry_after: object, tries: int, now: float, random_number: float
-) -> Decision:
-    """Return the decision after `tries` failures in a row. `random_number` is between 0 and 1."""
-    if code == "rate_limited":
-        return Retry(_retry_after_seconds(retry_after))
-    if code == "quota_exceeded":
-        return Stop(next_thai_midnight(now))
-    if code in TRANSIENT_ERRORS or status >= 500:
-        return after_failure(tries, random_number)
-    return Raise()
-
-
-def after_failure(tries: int, random_number: float) -> Decision:
-    """Return the decision after a temporary failure: retry with exponential back-off and jitter, or give up."""
-    if tries >= MAX_TRIES:
-        return Raise()
-    ceiling = min(MAX_PAUSE_SEC, FIRST_PAUSE_SEC * 2 ** (tries - 1))
-    return Retry(ceiling * (0.5 + random_number / 2))
-
-
-def next_thai_midnight(now: float) -> datetime:
+def _next_thai_midnight(now: float) -> datetime:
     today = datetime.fromtimestamp(now, UTC).astimezone(THAI_TIME).date()
     return datetime.combine(today + timedelta(days=1), datetime.min.time(), THAI_TIME)
 
 
-def _retry_after_seconds(retry_after: object) -> float:
+def _retry_after_sec(retry_after: object) -> float:
     """Return `Retry-After` in seconds, at least 1. A date or an invalid value counts as 1, an hour or more as 60."""
     try:
         seconds = float(str(retry_after))
@@ -153,15 +123,11 @@ class Call(Struct, frozen=True):
     query: tuple[tuple[str, str], ...] = ()
 
 
-class Send(Struct, frozen=True):
-    call: Call
-
-
 class Sleep(Struct, frozen=True):
     """Wait before the next attempt. `reason` says what the client is waiting for."""
 
     seconds: float
-    reason: str = ""
+    reason: str
 
 
 class HttpResponse(Struct, frozen=True):
@@ -172,20 +138,9 @@ class HttpResponse(Struct, frozen=True):
     body: bytes
 
 
-class NoResponse(Struct, frozen=True):
-    """The request failed without an HTTP response."""
-
-    reason: str
-
-
-class TooLarge(Struct, frozen=True):
-    """The body is larger than a response of the service may be."""
-
-    max_bytes: int
-
-
-Step = Send | Sleep
-Outcome = HttpResponse | NoResponse | TooLarge | None
+# The next step of a call is to send it or to sleep. A request without a usable response has an error as its outcome.
+Step = Call | Sleep
+Outcome = HttpResponse | Unreachable | ResponseTooLarge
 
 
 class Environment(Struct, frozen=True):
@@ -208,7 +163,7 @@ class _ErrorBody(Struct):
 _decode_error = msgspec.json.Decoder(_ErrorBody).decode
 
 
-def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[Step, Outcome, HttpResponse]:
+def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[Step, Any, HttpResponse]:
     """Yield the steps of a call. Return the final response, or raise an error if the call failed."""
     tries = 0
     while True:
@@ -216,73 +171,65 @@ def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[
         if wait > 0:
             yield Sleep(wait, RATE_LIMIT)
             continue
-        outcome = yield Send(call)
-        if isinstance(outcome, HttpResponse) and outcome.status == 200:
-            return outcome
-        if isinstance(outcome, TooLarge):
-            call = _with_smallest_limit(call, outcome)
-            continue
+        outcome: Outcome = yield call
+        match outcome:
+            case HttpResponse(200):
+                return outcome
+            case ResponseTooLarge():
+                call = _with_smallest_limit(call, outcome)
+                continue
+            case HttpResponse():
+                body = _error_body(outcome)
+                if body is not None and body.error == "rate_limited":
+                    # This is not a failure, so it does not count as a failed attempt.
+                    if isinstance(body.limit, int):
+                        pace.set_limit(body.limit)
+                    retry_after = outcome.headers.get("retry-after") or body.retry_after_sec
+                    yield Sleep(_retry_after_sec(retry_after), RATE_LIMIT)
+                    continue
+                error = _error(outcome, body, environment.now())
+            case Unreachable():
+                error = outcome
         tries += 1
-        decision, error = _decide(outcome, tries, pace, environment)
-        match decision:
-            case Retry(pause_sec):
-                # Hitting the rate limit is not a failure, so it does not count as a failed attempt.
-                is_rate_limit = isinstance(error, Refusal) and error.code == "rate_limited"
-                tries -= is_rate_limit
-                yield Sleep(pause_sec, RATE_LIMIT if is_rate_limit else FAILED_REQUEST)
-            case _:
-                raise error
+        if tries >= MAX_TRIES or not _is_temporary(error):
+            raise error
+        yield Sleep(_pause_sec(tries, environment.random_number()), FAILED_REQUEST)
 
 
-def _with_smallest_limit(call: Call, outcome: TooLarge) -> Call:
-    """Return the call with a smaller limit, or raise an error if the response cannot be made smaller."""
+def _with_smallest_limit(call: Call, error: ResponseTooLarge) -> Call:
+    """Return the call with a smaller limit, or raise the error if the response cannot be made smaller."""
     if not any(name == "limit" and int(value) > SMALLEST_LIMIT for name, value in call.query):
-        raise ResponseTooLarge(
-            f"the response is larger than {outcome.max_bytes // 1024**2} MiB, which no response of a Counterfoil API "
-            "is. Check the base URL."
-        )
+        raise error
     smaller = ((name, str(SMALLEST_LIMIT) if name == "limit" else value) for name, value in call.query)
     return Call(call.path, tuple(smaller))
 
 
-def _decide(outcome: Outcome, tries: int, pace: Pace, environment: Environment) -> tuple[Decision, CounterfoilError]:
-    if not isinstance(outcome, HttpResponse):
-        reason = outcome.reason if isinstance(outcome, NoResponse) else "no response"
-        return after_failure(tries, environment.random_number()), Unreachable(
-            f"the service cannot be reached: {reason}"
-        )
-    request_id = request_id_of(outcome)
+def _error_body(response: HttpResponse) -> _ErrorBody | None:
+    """Return the body of an error response, or None if the response comes from a proxy or another service."""
     try:
-        error_body = _decode_error(outcome.body)
+        return _decode_error(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _decide_on_foreign(outcome.status, request_id, tries, environment)
-    if isinstance(error_body.limit, int) and error_body.error == "rate_limited":
-        pace.set_limit(error_body.limit)
-    retry_after = outcome.headers.get("retry-after") or error_body.retry_after_sec
-    decision = after_refusal(
-        error_body.error, outcome.status, retry_after, tries, environment.now(), environment.random_number()
-    )
-    message = error_body.message[:MAX_TEXT] if isinstance(error_body.message, str) else ""
-    if isinstance(decision, Stop):
-        return decision, QuotaSpent(message, request_id, decision.resumes_at)
-    return decision, Refusal(outcome.status, error_body.error[:MAX_TEXT], message, request_id)
+        return None
+
+
+def _error(response: HttpResponse, body: _ErrorBody | None, now: float) -> CounterfoilError:
+    request_id = request_id_of(response)
+    if body is None:
+        reason = f"the response had HTTP status {response.status} but no API error code"
+        if response.status >= 500 or response.status == 429:
+            return Unreachable(
+                f"{reason}, so it did not come from the service. Try again later, or check the base URL.", request_id
+            )
+        return NotThisService(f"{reason}. Check the base URL.", request_id)
+    message = body.message[:MAX_TEXT] if isinstance(body.message, str) else ""
+    if body.error == "quota_exceeded":
+        return QuotaSpent(message, request_id, _next_thai_midnight(now))
+    return Refusal(response.status, body.error[:MAX_TEXT], message, request_id)
 
 
 def request_id_of(response: HttpResponse) -> str | None:
     request_id = response.headers.get("x-request-id")
     return None if request_id is None else request_id[:MAX_TEXT]
-
-
-def _decide_on_foreign(
-    status: int, request_id: str | None, tries: int, environment: Environment
-) -> tuple[Decision, CounterfoilError]:
-    """Return the decision and the error for a response that comes from a proxy or another service."""
-    reason = f"the response had HTTP status {status} but no API error code"
-    if status >= 500 or status == 429:
-        return after_failure(tries, environment.random_number()), Unreachable(
-            f"{reason}, so it did not come from the service. Try again later, or check the base URL.", request_id
-        )
-    return Raise(), NotThisService(f"{reason}. Check the base URL.", request_id)
 
 
 TIMEOUT_SEC = 30.0
@@ -327,19 +274,9 @@ def request_headers(key: str) -> dict[str, str]:
 
 def tls_context(base_url: str) -> ssl.SSLContext:
     """Return the TLS context. Load certificates, which takes tens of milliseconds, only if TLS may be used."""
-    if base_url.startswith("http://") and not _has_proxy():
+    if base_url.startswith("http://") and not getproxies():
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # This context does not trust any certificate.
     return httpx.create_ssl_context()
-
-
-def _has_proxy() -> bool:
-    """Return whether a proxy may be configured, in the environment or, on some systems, in the system settings."""
-    if sys.platform in ("darwin", "win32"):
-        # Imported here because the import is slow, and only these systems have system-wide proxy settings.
-        from urllib.request import getproxies  # noqa: PLC0415
-
-        return bool(getproxies())
-    return any(value and name.lower().endswith("_proxy") for name, value in os.environ.items())
 
 
 class ClientOptions(TypedDict):
@@ -374,34 +311,30 @@ class Connection:
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._is_closed = False
 
-    def get(self, call: Call) -> HttpResponse | NoResponse | TooLarge:
+    def get(self, call: Call) -> Outcome:
         if self._is_closed:
-            return NoResponse("the client is closed")
+            return Unreachable("the client is closed")
         is_overdue = threading.Event()
         timer = threading.Timer(self._response_sec, self._interrupt, (is_overdue,))
         timer.daemon = True
         timer.start()
+        url, extensions = f"{self._base_url}/{call.path}", {"trace": self._note_socket}
         try:
-            request = self._http.build_request(
-                "GET", f"{self._base_url}/{call.path}", params=call.query, extensions={"trace": self._note_socket}
-            )
-            response = self._http.send(request, stream=True)
-            try:
+            with self._http.stream("GET", url, params=call.query, extensions=extensions) as response:
                 if response.is_stream_consumed:
                     return complete(response)
-                body = BodyReader(response)
+                body = bytearray()
                 for chunk in response.iter_raw():
-                    if not body.add(chunk):
+                    body += chunk
+                    if len(body) > MAX_BODY_BYTES:
                         break
-                return body.response()
-            finally:
-                response.close()
+                return decompressed(response, body)
         except FAILURES as error:
             return too_slow(self._response_sec) if is_overdue.is_set() else no_response(error)
         except RuntimeError:  # httpx raises this if another thread has closed the client in the meantime.
             if not self._is_closed:
                 raise
-            return NoResponse("the client is closed")
+            return Unreachable("the client is closed")
         finally:
             timer.cancel()
 
@@ -438,12 +371,12 @@ class Connection:
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, zlib.error, zstd.ZstdError, EOFError)
 
 
-def no_response(error: Exception) -> NoResponse:
-    return NoResponse(f"{type(error).__name__}: {error}")
+def no_response(error: Exception) -> Unreachable:
+    return Unreachable(f"the service cannot be reached: {type(error).__name__}: {error}")
 
 
-def too_slow(seconds: float) -> NoResponse:
-    return NoResponse(f"the response was not complete after {seconds:g} seconds")
+def too_slow(seconds: float) -> Unreachable:
+    return Unreachable(f"the service cannot be reached: the response was not complete after {seconds:g} seconds")
 
 
 def complete(response: httpx.Response) -> HttpResponse:
@@ -451,32 +384,19 @@ def complete(response: httpx.Response) -> HttpResponse:
     return HttpResponse(response.status_code, response.headers, response.content)
 
 
-class BodyReader:
-    """Collects the body of a response, and decompresses it when it is complete."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-        self._chunks: list[bytes] = []
-        self._size = 0
-
-    def add(self, chunk: bytes) -> bool:
-        """Add a chunk. Return False if the body is too large, so that no more of it should be read."""
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        return self._size <= MAX_BODY_BYTES
-
-    def response(self) -> HttpResponse | TooLarge:
-        """Return the response with its decompressed body. A body that ends too early raises one of FAILURES."""
-        if self._size > MAX_BODY_BYTES:
-            return TooLarge(MAX_BODY_BYTES)
-        headers = self._response.headers
-        body = _decompressed(headers.get("content-encoding", ""), b"".join(self._chunks))
-        if len(body) > MAX_BODY_BYTES:
-            return TooLarge(MAX_BODY_BYTES)
-        return HttpResponse(self._response.status_code, headers, body)
+def decompressed(response: httpx.Response, body: bytearray) -> HttpResponse | ResponseTooLarge:
+    """Return the response with its decompressed body. A body that ends too early raises one of FAILURES."""
+    if len(body) <= MAX_BODY_BYTES:
+        whole = _decompressed(response.headers.get("content-encoding", ""), body)
+        if len(whole) <= MAX_BODY_BYTES:
+            return HttpResponse(response.status_code, response.headers, whole)
+    return ResponseTooLarge(
+        f"the response is larger than {MAX_BODY_BYTES // 1024**2} MiB, which no response of a Counterfoil API is. "
+        "Check the base URL."
+    )
 
 
-def _decompressed(encoding: str, body: bytes) -> bytes:
+def _decompressed(encoding: str, body: bytearray) -> bytes:
     """Return the decompressed body, or the first part of it if it is larger than MAX_BODY_BYTES."""
     decompressor: Any
     most = MAX_BODY_BYTES
@@ -487,7 +407,7 @@ def _decompressed(encoding: str, body: bytes) -> bytes:
     elif encoding == "gzip":
         decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     else:
-        return body
+        return bytes(body)
     part: bytes = decompressor.decompress(body, most + 1)
     if len(part) <= MAX_BODY_BYTES and not decompressor.eof:
         raise EOFError("the compressed body ends too early")

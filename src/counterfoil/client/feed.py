@@ -19,7 +19,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.calls import decode_row
 from counterfoil.client.errors import CounterfoilError, NotThisService
 from counterfoil.client.pull_state import CopySelection
-from counterfoil.client.sinks import BillKey, ParsedRows, Sink, SinkError
+from counterfoil.client.sinks.sql import BillKey, ParsedRows, Sink, SinkError
 
 # --- pages ---------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from counterfoil.client.feed import (
     FeedGroup,
 )
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally
-from counterfoil.client.sinks import Sink
+from counterfoil.client.sinks.sql import Sink
 
 # --- the members of a base: every pass reads all of them, because the API lists no changes --
 #

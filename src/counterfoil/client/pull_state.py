@@ -10,7 +10,7 @@ from datetime import date, datetime
 from msgspec import MsgspecError, Struct, field, json
 
 from counterfoil.client.errors import CopyMismatch
-from counterfoil.client.sinks import Sink, Written
+from counterfoil.client.sinks.sql import Sink, Written
 
 # Formats 1 to 3 were used before the first release.
 FORMAT = 4

@@ -21,7 +21,7 @@ from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisSer
 from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
 from counterfoil.client.pull import origin_of
 from counterfoil.client.pull_state import State, Tally
-from counterfoil.client.sinks import BillKey, CopiedBill, ShopDayTotals, Sink
+from counterfoil.client.sinks.sql import BillKey, CopiedBill, ShopDayTotals, Sink
 from counterfoil.domain.calendar import EPOCH
 
 _MICROSECOND = timedelta(microseconds=1)

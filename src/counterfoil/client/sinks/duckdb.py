@@ -14,9 +14,9 @@ from typing import Any
 
 import duckdb
 
-from counterfoil.client.sinks import PARQUET_WORKING_FILE, SinkError, json_rows
+from counterfoil.client.sinks import PARQUET_WORKING_FILE, json_rows
 from counterfoil.client.sinks.json_rows import JsonRows
-from counterfoil.client.sinks.sql import Rows, SqlSink, column_names, escape_quotes
+from counterfoil.client.sinks.sql import Rows, Sink, SinkError, column_names, escape_quotes
 from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Table
 from counterfoil.text import first_line
 
@@ -31,7 +31,7 @@ _EXISTING = """
 """
 
 
-class DuckDBSink(SqlSink):
+class DuckDBSink(Sink):
     """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
     TYPES = json_rows.TYPES

@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import ParsedRows, SinkError
-from counterfoil.client.sinks.sql import Fill, Rows, escape_quotes
+from counterfoil.client.sinks.sql import Fill, ParsedRows, Rows, SinkError, escape_quotes
 from counterfoil.client.tables import Column, Kind, Table, json_structure
 from counterfoil.text import first_line, missing_package
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import psycopg
 
-from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.json_rows import RowConverter
-from counterfoil.client.sinks.sql import Fill, Rows, SqlSink, column_names
+from counterfoil.client.sinks.sql import Fill, Rows, Sink, SinkError, column_names
 from counterfoil.client.tables import INDEXES, TABLES, Kind, Table
 from counterfoil.text import first_line
 
@@ -23,7 +22,7 @@ BLOCK_BYTES = 1024 * 1024
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")
 
 
-class PostgresSink(SqlSink):
+class PostgresSink(Sink):
     LOCK_WAIT = "SET lock_timeout = '5s'"
     TYPES = {  # noqa: RUF012 - never modified
         Kind.TEXT: "text",

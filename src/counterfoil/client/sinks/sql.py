@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from counterfoil.client.calls import decode_row
 from counterfoil.client.errors import NotThisService
-from counterfoil.client.sinks import BillKey, CopiedBill, ParsedRows, ShopDayTotals, SinkError, Written
 from counterfoil.client.tables import (
     BILLS,
     CATEGORIES,
@@ -36,9 +35,53 @@ from counterfoil.client.tables import (
     promotions_of,
 )
 
+BillKey = tuple[str, str]
+
+
+class SinkError(Exception):
+    """The target cannot be used. The message says why."""
+
+
+class CopiedBill(Struct, frozen=True):
+    """The fields of a bill that are compared. `changed_us` is `updatedAt` in microseconds since 1970."""
+
+    id: str
+    changed_us: int | None
+    net: Decimal | None
+    void: bool
+    tip: Decimal | None = None
+
+
+class ShopDayTotals(Struct, frozen=True):
+    """Bill totals for one shop on one day, in the copy or from the service."""
+
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    hash: str
+
+
+class Written(Struct, frozen=True):
+    """How many rows were added, changed or unchanged.
+
+    A bill that was already stored is unchanged if its `updatedAt` is the same, and changed if it has no `updatedAt`.
+    Members are compared in full.
+    """
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
+class ParsedRows(Struct, frozen=True):
+    """Rows that a sink has parsed before writing them. They are in the in-memory DuckDB database named `database`."""
+
+    database: str
+
 
 class RowParser(Protocol):
-    """Parses the objects of a response. `SqlSink.fill` inserts the resulting rows."""
+    """Parses the objects of a response. `Sink.fill` inserts the resulting rows."""
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         """Parse the objects of a response. Fields that these tables do not use may be skipped."""
@@ -108,8 +151,11 @@ _FILLS_OF_BILLS = (
 )
 
 
-class SqlSink(ABC):
-    """The copy's tables in an SQL engine. Statements use `?` as the placeholder for a value."""
+class Sink(ABC):
+    """A copy in an SQL engine. Statements use `?` as the placeholder for a value.
+
+    Each row is a JSON object from a response, as bytes. A bill is identified by its shop and ID.
+    """
 
     TYPES: Mapping[Kind, str]
     INDEXES: Mapping[str, tuple[str, ...]] = {}
@@ -184,6 +230,7 @@ class SqlSink(ABC):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        """Commit everything that is written inside the context, or roll it back if an error is raised."""
         self.run("BEGIN")
         try:
             yield
@@ -207,6 +254,7 @@ class SqlSink(ABC):
     # --- shops ---------------------------------------------------------------------
 
     def put_shops(self, rows: Sequence[bytes]) -> None:
+        """Upsert shops that are listed, and so not removed and in scope."""
         if not rows:
             return
         self._parser.read(rows, (SHOPS, CATEGORIES))
@@ -217,6 +265,11 @@ class SqlSink(ABC):
             self.changed(CATEGORIES)
 
     def remove_shops(self, shops: Mapping[str, bool], now: str, complete_until: str | None) -> None:
+        """Mark shops as removed. A shop that is not in the copy is added without a name.
+
+        The values of `shops` say whether the key can still read their bills. If not, the copy has their changes up to
+        `complete_until`, or it is not known up to when.
+        """
         for shop_id, in_scope in shops.items():
             if not self.run("SELECT 1 FROM shops WHERE shop_id = ?", [shop_id]):
                 self.run("INSERT INTO shops (shop_id) VALUES (?)", [shop_id])
@@ -238,16 +291,20 @@ class SqlSink(ABC):
             self.changed(SHOPS)
 
     def shop_ids(self) -> set[str]:
+        """Return the IDs of all shops of the copy, including shops that are marked as removed."""
         return {row[0] for row in self.run("SELECT shop_id FROM shops UNION SELECT shop_id FROM bills")}
 
     def count_shops(self) -> int:
+        """Return the number of shops that are not marked as removed."""
         count: int = self.run("SELECT count(*) FROM shops WHERE removed_at IS NULL")[0][0]
         return count
 
     def removed_shop_ids(self) -> set[str]:
+        """Return the IDs of the shops that are marked as removed."""
         return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE removed_at IS NOT NULL")}
 
     def forget_shops(self, shop_ids: Sequence[str]) -> int:
+        """Delete shops with all their rows, and return the number of deleted bills."""
         forgotten = 0
         for shop_id in shop_ids:
             forgotten += self.run("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])[0][0]
@@ -259,13 +316,16 @@ class SqlSink(ABC):
         return forgotten
 
     def bases(self) -> list[str]:
+        """Return the IDs of the bases of all shops that are not marked as removed."""
         listed = "SELECT DISTINCT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL"
         return sorted(row[0] for row in self.run(listed))
 
     def shop_bases(self) -> set[str]:
+        """Return the IDs of the bases of all shops of the copy, including shops that are marked as removed."""
         return {row[0] for row in self.run("SELECT DISTINCT provider_id FROM shops WHERE provider_id IS NOT NULL")}
 
     def forget_base(self, provider_id: str) -> int:
+        """Delete the members of a base with all their rows, and return the number of deleted members."""
         of_base = "SELECT member_id FROM members WHERE provider_id = ?"
         self.run(f"DELETE FROM coupons WHERE member_id IN ({of_base})", [provider_id])
         forgotten = self.run("DELETE FROM members WHERE provider_id = ? RETURNING 1", [provider_id])
@@ -281,9 +341,11 @@ class SqlSink(ABC):
     # --- members -------------------------------------------------------------------
 
     def open_pass(self, provider_id: str) -> None:
+        """Begin a pass over the base: clear the list of members that were seen."""
         self.run("DELETE FROM pull_seen WHERE provider_id = ?", [provider_id])
 
     def put_members(self, provider_id: str, rows: Sequence[bytes]) -> Written:
+        """Upsert members and mark them as seen by the current pass. `rows` must not contain a member twice."""
         if not rows:
             return Written()
         self._parser.read(rows, (MEMBERS, COUPONS))
@@ -299,6 +361,7 @@ class SqlSink(ABC):
         return Written(len(added), len(all_changed), len(rows) - len(added) - len(all_changed))
 
     def close_pass(self, provider_id: str, now: str) -> int:
+        """Mark members that the pass has not seen as removed; return the number marked."""
         vanished = self.run(
             f"UPDATE members SET removed_at = {self.instant_of(now)} "
             "WHERE provider_id = ? AND removed_at IS NULL AND member_id NOT IN "
@@ -350,11 +413,16 @@ class SqlSink(ABC):
     # --- bills -------------------------------------------------------------------------
 
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
+        """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
         return self._parser.read_ahead(rows, _TABLES_OF_BILLS)
 
     def put_bills(
         self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
     ) -> Written:
+        """Upsert bills, which must be of these shops. The copy must not contain a later version of any of them.
+
+        `parsed` is the result of `parse_bills` for the same rows, if it was called. It can be used only once.
+        """
         if not rows:
             return Written()
         if parsed is None:
@@ -395,6 +463,7 @@ class SqlSink(ABC):
         return known, int(same)
 
     def remove_bills(self, keys: Sequence[BillKey]) -> int:
+        """Delete bills, and return how many of them were in the copy."""
         if not keys:
             return 0
         text = self.TYPES[Kind.TEXT]
@@ -413,6 +482,7 @@ class SqlSink(ABC):
         return found
 
     def mark_undelivered(self, shop_ids: Sequence[str]) -> None:
+        """Flag all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the flag of a bill."""
         for shop_id in shop_ids:
             self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
             self.run("INSERT INTO pull_undelivered SELECT shop_id, id FROM bills WHERE shop_id = ?", [shop_id])
@@ -420,10 +490,12 @@ class SqlSink(ABC):
             self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
 
     def clear_undelivered(self) -> None:
+        """Remove the flag from all bills that are flagged as not delivered."""
         self.run("DELETE FROM pull_undelivered")
         self._has_undelivered = False
 
     def delete_undelivered(self) -> int:
+        """Delete the bills that are still flagged as not delivered; return the number deleted."""
         if not self._has_undelivered:
             return 0
         count: int = self.run("SELECT count(*) FROM pull_undelivered")[0][0]
@@ -442,6 +514,7 @@ class SqlSink(ABC):
     # --- comparing -----------------------------------------------------------------
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
+        """Return the bills of a shop from the day `first` to the day `last`, keyed by day."""
         days: dict[str, list[CopiedBill]] = {}
         day_type = self.TYPES[Kind.DAY]
         dated = f"{self._select_bills()} AND bill_date BETWEEN CAST(? AS {day_type}) AND CAST(? AS {day_type})"
@@ -454,6 +527,7 @@ class SqlSink(ABC):
         return [_copied_bill(*bill) for _, *bill in rows]
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
+        """Return totals by shop and day, from `since` on. If it is None, include all days and the undated bills."""
         text = self.TYPES[Kind.TEXT]
         milliseconds = f"CAST(round({self.microseconds('updated_at')} / 1000.0) AS BIGINT)"
         hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS {text}), '')")

@@ -11,9 +11,8 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.json_rows import RowConverter
-from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
+from counterfoil.client.sinks.sql import Rows, Sink, SinkError, column_names
 from counterfoil.client.tables import INDEXES, SQLITE_VIEWS, Kind, Table
 
 MAGIC = b"SQLite format 3\0"
@@ -25,7 +24,7 @@ _EXISTING = """
 """
 
 
-class SQLiteSink(SqlSink):
+class SQLiteSink(Sink):
     """A copy in an SQLite file. SQLite serialises transactions, and `save_state` detects a second pull."""
 
     TYPES = {  # noqa: RUF012 - never modified
