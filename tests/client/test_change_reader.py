@@ -9,7 +9,7 @@ import pytest
 
 from client.scripted_service import Answer, scripted_service
 from counterfoil.client import Client, NotThisService
-from counterfoil.client.feed import ChangeReader
+from counterfoil.client.feed import ChangePage, ReadAhead, change_pages
 
 PAGES = 3
 SOON_SEC = 30.0
@@ -36,11 +36,11 @@ class Feed:
 
 
 @contextmanager
-def reading(feed: Feed) -> Iterator[ChangeReader]:
+def reading(feed: Feed) -> Iterator[ReadAhead[ChangePage]]:
     with (
         scripted_service(feed.answer) as url,
         Client(url, "key", per_min=1_000) as client,
-        closing(ChangeReader(client, None, None, 1_000)) as reader,
+        closing(ReadAhead(change_pages(client, None, None, 1_000), PAGES, "feed-reader")) as reader,
     ):
         yield reader
         feed.allowed.release(PAGES)
@@ -49,13 +49,13 @@ def reading(feed: Feed) -> Iterator[ChangeReader]:
 def test_the_reader_returns_nothing_until_the_next_page_has_arrived() -> None:
     feed = Feed()
     with reading(feed) as reader:
-        assert reader.next_page(0) is None
-        assert reader.next_page(0.05) is None
+        assert reader.next(0) is None
+        assert reader.next(0.05) is None
         feed.allowed.release()
-        page = reader.next_page(SOON_SEC)
+        page = reader.next(SOON_SEC)
         assert page is not None
         assert page.server_time == at(0)
-        assert reader.next_page(0) is None
+        assert reader.next(0) is None
 
 
 def test_pages_come_in_the_order_of_the_feed() -> None:
@@ -64,7 +64,7 @@ def test_pages_come_in_the_order_of_the_feed() -> None:
     with reading(feed) as reader:
         times = []
         for _ in range(PAGES):
-            page = reader.next_page(SOON_SEC)
+            page = reader.next(SOON_SEC)
             assert page is not None
             times.append(page.server_time)
     assert times == [at(number) for number in range(PAGES)]
@@ -75,4 +75,4 @@ def test_the_error_of_a_request_is_raised_instead_of_the_page() -> None:
     feed.bodies[0] = {"ok": True}
     feed.allowed.release()
     with reading(feed) as reader, pytest.raises(NotThisService):
-        reader.next_page(SOON_SEC)
+        reader.next(SOON_SEC)

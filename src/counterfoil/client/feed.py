@@ -5,11 +5,11 @@ grouped for the sink, and parses their bills.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from queue import Empty, Full, Queue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,12 +21,64 @@ from counterfoil.client.errors import CounterfoilError, NotThisService
 from counterfoil.client.pull_state import CopySelection
 from counterfoil.client.sinks.sql import BillKey, ParsedRows, Sink, SinkError
 
+# --- reading ahead -------------------------------------------------------------------
+
+_POLL_SEC = 0.1
+Item = TypeVar("Item")
+
+
+class ReadAhead(Generic[Item]):
+    """Takes items from an iterator in a thread. At most `most` of them wait in memory for the thread that uses them."""
+
+    def __init__(self, items: Iterator[Item], most: int, name: str) -> None:
+        self._items = items
+        self._queue: Queue[Item | BaseException] = Queue(most)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def next(self, timeout_sec: float | None = None) -> Item | None:
+        """Wait for the next item and return it, or None after the timeout. If the iterator failed, raise its error."""
+        try:
+            item = self._queue.get(block=timeout_sec != 0, timeout=timeout_sec)
+        except Empty:
+            return None
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def close(self, wait_sec: float | None = None) -> None:
+        """Stop the thread and wait for it, but at most this long."""
+        self._closed.set()
+        with suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+        with suppress(Full):  # This wakes a thread that waits for an item.
+            self._queue.put_nowait(CounterfoilError("the reader of the change feed was closed"))
+        self._thread.join(wait_sec)
+
+    def _run(self) -> None:
+        try:
+            for item in self._items:
+                self._put(item)
+                if self._closed.is_set():
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the item
+            self._put(error)
+
+    def _put(self, item: Item | BaseException) -> None:
+        while not self._closed.is_set():
+            with suppress(Full):
+                self._queue.put(item, timeout=_POLL_SEC)
+                return
+
+
 # --- pages ---------------------------------------------------------------------------
 
+# How long to wait for a request to end, in case the service hangs.
 JOIN_SEC = 2.0
 # The maximum number of pages that wait in memory to be added to a batch. A full page is about 2 MB.
 PAGES_AHEAD = 12
-_POLL_SEC = 0.1
 ELEMENT_TYPES = frozenset({"bill", "billRemoved", "shop", "shopRemoved"})
 
 
@@ -63,68 +115,21 @@ class ChangePage(Struct):
 decode_feed_page = msgspec.json.Decoder(ChangePage).decode
 
 
-class ChangeReader:
-    """Reads the pages of one pass in a thread, starting from a given position."""
-
-    def __init__(self, client: Client, since: str | None, cursor: str | None, limit: int) -> None:
-        self._client = client
-        self._since, self._cursor, self._limit = since, cursor, limit
-        self._pages: Queue[ChangePage | BaseException] = Queue(PAGES_AHEAD)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feed-reader", daemon=True)
-        self._thread.start()
-
-    def next_page(self, timeout_sec: float | None = None) -> ChangePage | None:
-        """Wait for the next page and return it, or None after the timeout. If the request failed, raise its error."""
-        try:
-            page = self._pages.get(timeout=timeout_sec) if timeout_sec != 0 else self._pages.get_nowait()
-        except Empty:
-            return None
-        if isinstance(page, BaseException):
-            raise page
-        return page
-
-    def close(self) -> None:
-        """Stop the thread. Wait for it only briefly, in case the service hangs."""
-        self._closed.set()
-        while True:
-            try:
-                self._pages.get_nowait()
-            except Empty:
-                break
-        with suppress(Full):  # This wakes a thread that waits for a page.
-            self._pages.put_nowait(CounterfoilError("the reader of the change feed was closed"))
-        self._thread.join(JOIN_SEC)
-
-    def _run(self) -> None:
-        try:
-            while not self._closed.is_set():
-                page = self._fetch()
-                self._put(page)
-                if page.next_cursor is None:
-                    return
-                self._cursor = page.next_cursor
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the page
-            self._put(error)
-
-    def _fetch(self) -> ChangePage:
-        response = self._client.send(calls.changes(since=self._since, cursor=self._cursor, limit=self._limit))
+def change_pages(client: Client, since: str | None, cursor: str | None, limit: int) -> Iterator[ChangePage]:
+    """Yield the pages of one pass, starting from a given position."""
+    while True:
+        response = client.send(calls.changes(since=since, cursor=cursor, limit=limit))
         page = calls.decode_body(response, decode_feed_page)
         if (page.next_cursor is None) == (page.mark is None):
             raise CounterfoilError(
                 "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
             )
-        calls.check_progress(self._cursor, page.next_cursor)
+        calls.check_progress(cursor, page.next_cursor)
         page.remaining = calls.remaining(response)
-        return page
-
-    def _put(self, item: ChangePage | BaseException) -> None:
-        while not self._closed.is_set():
-            try:
-                self._pages.put(item, timeout=_POLL_SEC)
-                return
-            except Full:
-                continue
+        yield page
+        if page.next_cursor is None:
+            return
+        cursor = page.next_cursor
 
 
 # --- batches of pages ----------------------------------------------------------------
@@ -258,65 +263,52 @@ BATCH_SEC = 5.0
 _BATCHES_AHEAD = 1
 
 
-class BatchSource(Struct, frozen=True):
-    """Where batches come from. `new_batch` returns an empty batch, and `on_page` is called for each page.
+class BatchReader:
+    """Reads the batches of one pass in a thread, from pages that another thread reads. The sink parses the bills.
 
-    The sink parses the bills. `pages_per_batch` is the maximum number of pages in a batch.
+    `new_batch` returns an empty batch, and `on_page` is called for each page. The last batch has a mark or an error.
     """
 
-    pages: ChangeReader
-    sink: Sink
-    new_batch: Callable[[], FeedBatch]
-    on_page: Callable[[ChangePage], None]
-    pages_per_batch: int
-
-
-class BatchReader:
-    """Reads the batches of one pass in a thread. The last batch has a mark or an error."""
-
-    def __init__(self, source: BatchSource) -> None:
-        self._source = source
-        self._batches: Queue[FeedBatch | BaseException] = Queue(_BATCHES_AHEAD)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feed-parser", daemon=True)
-        self._thread.start()
-
-    def next_batch(self, timeout_sec: float | None = None) -> FeedBatch | None:
-        """Wait for the next batch and return it, or None after the timeout. If the thread failed, raise its error."""
-        try:
-            batch = self._batches.get(timeout=timeout_sec)
-        except Empty:
-            return None
-        if isinstance(batch, BaseException):
-            raise batch
-        return batch
+    def __init__(
+        self,
+        pages: Iterator[ChangePage],
+        sink: Sink,
+        new_batch: Callable[[], FeedBatch],
+        on_page: Callable[[ChangePage], None],
+        pages_per_batch: int,
+    ) -> None:
+        self._pages = ReadAhead(pages, PAGES_AHEAD, "feed-reader")
+        self._sink = sink
+        self._new_batch = new_batch
+        self._on_page = on_page
+        self._pages_per_batch = pages_per_batch
+        self._is_closed = False
+        self._batches = ReadAhead(self._read(), _BATCHES_AHEAD, "feed-parser")
+        self.next_batch = self._batches.next
 
     def close(self) -> None:
-        """Stop the thread and wait for it, because the sink must not be closed while the thread is parsing."""
-        self._closed.set()
-        self._source.pages.close()
-        self._thread.join()
+        """Stop both threads. Wait for the one that parses, because the sink must not be closed while it does."""
+        self._is_closed = True
+        self._pages.close(JOIN_SEC)
+        self._batches.close()
 
-    def _run(self) -> None:
-        try:
-            while not self._closed.is_set():
-                batch = self._collect()
-                self._parse(batch)
-                self._put(batch)
-                if batch.error is not None or batch.mark is not None:
-                    return
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the batch
-            self._put(error)
+    def _read(self) -> Iterator[FeedBatch]:
+        while True:
+            batch = self._collect()
+            self._parse(batch)
+            yield batch
+            if batch.error is not None or batch.mark is not None:
+                return
 
     def _collect(self) -> FeedBatch:
         """Read pages into a batch. If a request fails, keep the pages before it, so that they are not read again."""
-        batch = self._source.new_batch()
-        while batch.pages < self._source.pages_per_batch and batch.bytes < BATCH_BYTES and batch.mark is None:
+        batch = self._new_batch()
+        while batch.pages < self._pages_per_batch and batch.bytes < BATCH_BYTES and batch.mark is None:
             try:
-                page = self._source.pages.next_page(_wait_sec(batch.pages))
+                page = self._pages.next(_wait_sec(batch.pages))
                 if page is None:
                     break
-                self._source.on_page(page)
+                self._on_page(page)
             except CounterfoilError as error:
                 batch.error = error
                 break
@@ -325,21 +317,13 @@ class BatchReader:
 
     def _parse(self, batch: FeedBatch) -> None:
         for group in batch.groups:
-            if not group.bills or self._closed.is_set():
+            if not group.bills or self._is_closed:
                 continue
             try:
-                group.parsed = self._source.sink.parse_bills(group.bills)
+                group.parsed = self._sink.parse_bills(group.bills)
             except SinkError:
                 # The writing thread then parses the bills itself. If that fails as well, it reports the error.
                 return
-
-    def _put(self, item: FeedBatch | BaseException) -> None:
-        while not self._closed.is_set():
-            try:
-                self._batches.put(item, timeout=_POLL_SEC)
-                return
-            except Full:
-                continue
 
 
 def _wait_sec(pages: int) -> float | None:

@@ -21,15 +21,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, Stopped, is_bad_cursor
-from counterfoil.client.feed import (
-    PAGES_PER_BATCH,
-    BatchReader,
-    BatchSource,
-    ChangePage,
-    ChangeReader,
-    FeedBatch,
-    FeedGroup,
-)
+from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally
 from counterfoil.client.sinks.sql import Sink
 
@@ -325,13 +317,11 @@ class Puller:
         feed = state.feed
         self.tally.reading = "changes" if feed.mark else "all bills"
         reader = BatchReader(
-            BatchSource(
-                pages=ChangeReader(self._client, feed.mark, feed.cursor, self._options.limit),
-                sink=self._sink,
-                new_batch=partial(FeedBatch, state.selection, is_full_pass=feed.mark is None),
-                on_page=self._count,
-                pages_per_batch=self._options.pages_per_batch,
-            )
+            change_pages(self._client, feed.mark, feed.cursor, self._options.limit),
+            self._sink,
+            new_batch=partial(FeedBatch, state.selection, is_full_pass=feed.mark is None),
+            on_page=self._count,
+            pages_per_batch=self._options.pages_per_batch,
         )
         try:
             is_finished = False

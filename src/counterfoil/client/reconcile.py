@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS, RawPage, decode_raw_page
-from counterfoil.client.connection import Call, HttpResponse
+from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
 from counterfoil.client.pull import origin_of
@@ -78,8 +78,35 @@ class _ComparedFields(Struct):
             calls.checked_time(self.updated_at)
 
 
+class _Digest(Struct, rename="camel"):
+    shop_id: str
+    day: str | None
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    hash: str
+
+    def __post_init__(self) -> None:
+        calls.checked_amount(self.net)
+        calls.checked_amount(self.tip)
+        if self.day is not None:
+            date.fromisoformat(self.day)
+
+
+class _Digests(Struct, rename="camel"):
+    data: list[_Digest]
+    next_cursor: calls.Position | None = None
+
+
 _decode_fields = msgspec.json.Decoder(_ComparedFields).decode
+_decode_digests = msgspec.json.Decoder(_Digests).decode
+# The longest window that the list of bills accepts, in days.
+WINDOW_DAYS = 31
+
 _Bills = dict[str, CopiedBill]
+Page = TypeVar("Page", ChangePage, RawPage, _Digests)
+Key = TypeVar("Key")
 Picked = TypeVar("Picked")
 
 
@@ -141,7 +168,7 @@ class Reconciler:
             pull_state.require_origin(known, origin_of(self._client))
             return
         try:
-            self._feed_page(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
+            next(self._pages(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1), decode_feed_page))
         except Refusal as refusal:
             if refusal.code == "mark_expired":
                 raise CopyMismatch(
@@ -164,7 +191,7 @@ class Reconciler:
         """
         self.tally.reading = "digests"
         selection = state.selection
-        service = ServiceDigests(self._client, self._count).read(self._since)
+        service = self._read_list(calls.digests(first=self._since), _decode_digests, _day_totals)
         copy = self._sink.day_totals(self._since)
         left_out = self._sink.removed_shop_ids()
         compared = {
@@ -261,7 +288,10 @@ class Reconciler:
     def _fix_day(self, state: State, shop_id: str, day: str, removed_ids: set[str]) -> None:
         """Read the day again and overwrite it. Whole bills are kept in memory for one day at a time."""
         only_day = date.fromisoformat(day)
-        rows = self._read_list(self._window(shop_id, only_day, only_day), lambda _, row: bytes(row))
+        window = self._window(shop_id, only_day, only_day)
+        rows = self._read_list(
+            window, decode_raw_page, lambda page: ((_decode_bill(row).id, bytes(row)) for row in page.data)
+        )
         self._overwrite_bills(state, shop_id, rows, removed_ids)
 
     def _overwrite_bills(self, state: State, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
@@ -279,80 +309,74 @@ class Reconciler:
 
     def _feed(self, since: str | None) -> Iterator[Element]:
         """Yield the elements of a pass through the feed. The position of the copy does not change."""
-        call = calls.changes(since=since)
-        while True:
-            page = self._feed_page(call)
+        for page in self._pages(calls.changes(since=since), decode_feed_page):
             for element in page.data:
                 if element.type in ELEMENT_TYPES:
                     element.require_ids()
                     yield element
-            if page.next_cursor is None:
-                return
-            call = calls.next_page(call, page.next_cursor)
-
-    def _feed_page(self, call: Call) -> ChangePage:
-        response = self._client.send(call)
-        self._count(response)
-        return calls.decode_body(response, decode_feed_page)
 
     def _service_bills(self, call: Call) -> dict[str, _Bills]:
         """Return the service's bills in a window, keyed by day."""
         days: dict[str, _Bills] = {}
-        for bill_id, head in self._read_list(call, lambda head, _: head).items():
+        heads = self._read_list(
+            call, decode_raw_page, lambda page: ((head.id, head) for head in map(_decode_bill, page.data))
+        )
+        for bill_id, head in heads.items():
             if head.bill_date is not None:
                 days.setdefault(head.bill_date, {})[bill_id] = _bill(head)
         return days
 
-    def _read_list(self, call: Call, pick: Callable[[_ComparedFields, Raw], Picked | None]) -> dict[str, Picked]:
-        """Read a whole list and return the result of `pick` for each bill, by ID. Start again on `bad_cursor`."""
+    def _read_list(
+        self, call: Call, decode: Callable[[bytes], Page], pick: Callable[[Page], Iterable[tuple[Key, Picked]]]
+    ) -> dict[Key, Picked]:
+        """Read a whole list and return what `pick` takes from its pages. Start again on `bad_cursor`."""
         for _ in range(MAX_ATTEMPTS):
-            picked: dict[str, Picked] = {}
+            picked: dict[Key, Picked] = {}
             try:
-                for page in self._pages(call):
-                    for row in page.data:
-                        head = _decode_bill(row)
-                        part = pick(head, row)
-                        if part is not None:
-                            picked[head.id] = part
+                for page in self._pages(call, decode):
+                    picked.update(pick(page))
             except CounterfoilError as error:
                 if not is_bad_cursor(error):
                     raise
                 continue
             return picked
         raise CounterfoilError(
-            f"the service refused a cursor {MAX_ATTEMPTS} times while a list of bills was read. "
+            f"the service refused a cursor {MAX_ATTEMPTS} times while a list of {call.path} was read. "
             "Run `counterfoil reconcile` again later."
         )
 
-    def _count(self, response: HttpResponse) -> None:
-        self.tally.requests += 1
-        self.tally.remaining = calls.remaining(response)
-        self._on_progress(self.tally)
-
-    def _pages(self, call: Call) -> Iterator[RawPage]:
+    def _pages(self, call: Call, decode: Callable[[bytes], Page]) -> Iterator[Page]:
         while True:
             response = self._client.send(call)
-            page = calls.decode_body(response, decode_raw_page)
-            self.tally.bills_read += len(page.data)
-            self._count(response)
+            page = calls.decode_body(response, decode)
+            self.tally.requests += 1
+            self.tally.remaining = calls.remaining(response)
+            if isinstance(page, RawPage):
+                self.tally.bills_read += len(page.data)
+            self._on_progress(self.tally)
             yield page
             if page.next_cursor is None:
                 return
             call = calls.next_page(call, page.next_cursor)
 
 
-class _Pending:
+class _Pending(Struct):
     """Changes that the copy does not have yet: bills, and shops that the feed sends in full or that left the scope."""
 
-    def __init__(self) -> None:
-        self.shops: set[str] = set()
-        self.bills: set[BillKey] = set()
+    shops: set[str] = msgspec.field(default_factory=set)
+    bills: set[BillKey] = msgspec.field(default_factory=set)
 
     def without(self, shop_id: str, bills: _Bills) -> _Bills:
         """Return the bills of a shop that are not affected by these changes."""
         if shop_id in self.shops:
             return {}
         return {bill_id: bill for bill_id, bill in bills.items() if (shop_id, bill_id) not in self.bills}
+
+
+def _day_totals(page: _Digests) -> Iterator[tuple[tuple[str, str | None], ShopDayTotals]]:
+    for digest in page.data:
+        totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
+        yield (digest.shop_id, digest.day), totals
 
 
 def _decode_bill(row: bytes | Raw) -> _ComparedFields:
@@ -381,73 +405,6 @@ def _difference(shop_id: str, day: str | None, service: _Bills, copy: _Bills, *,
 def _totals(bills: _Bills) -> Totals:
     net = sum((bill.net for bill in bills.values() if bill.net is not None), Decimal(0))
     return Totals(len(bills), net, sum(bill.void for bill in bills.values()))
-
-
-# --- day digests of the service ------------------------------------------------------
-
-# The longest window that the list of bills accepts, in days.
-WINDOW_DAYS = 31
-
-ByShopAndDay = dict[tuple[str, str | None], ShopDayTotals]
-
-
-class _Digest(Struct, rename="camel"):
-    shop_id: str
-    day: str | None
-    bills: int
-    voids: int
-    net: Decimal
-    tip: Decimal
-    hash: str
-
-    def __post_init__(self) -> None:
-        calls.checked_amount(self.net)
-        calls.checked_amount(self.tip)
-        if self.day is not None:
-            date.fromisoformat(self.day)
-
-
-class _Digests(Struct, rename="camel"):
-    data: list[_Digest]
-    next_cursor: calls.Position | None = None
-
-
-_decode = msgspec.json.Decoder(_Digests).decode
-
-
-class ServiceDigests:
-    """Reads all pages of the list of digests. `count` is called with every response."""
-
-    def __init__(self, client: Client, count: Callable[[HttpResponse], None]) -> None:
-        self._client = client
-        self._count = count
-
-    def read(self, since: date | None) -> ByShopAndDay:
-        """Return all digests, or only those of the day `since` and later."""
-        for _ in range(MAX_ATTEMPTS):
-            try:
-                return self._read(since)
-            except CounterfoilError as error:
-                if not is_bad_cursor(error):
-                    raise
-        raise CounterfoilError(
-            f"the digests could not be read, because the service refused a cursor {MAX_ATTEMPTS} times. "
-            "Run `counterfoil reconcile` again later."
-        )
-
-    def _read(self, since: date | None) -> ByShopAndDay:
-        found: ByShopAndDay = {}
-        call = calls.digests(first=since)
-        while True:
-            response = self._client.send(call)
-            page = calls.decode_body(response, _decode)
-            self._count(response)
-            for digest in page.data:
-                totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
-                found[digest.shop_id, digest.day] = totals
-            if page.next_cursor is None:
-                return found
-            call = calls.next_page(call, page.next_cursor)
 
 
 def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
