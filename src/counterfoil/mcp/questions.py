@@ -1,4 +1,4 @@
-"""The questions that an assistant can ask, and the queries that answer them.
+"""The questions that an assistant can ask. `questions.toml` has the SQL that answers them.
 
 Revenue is the sum of the copy's column `revenue`, which leaves out tips and void bills.
 Days are `bill_date`, the calendar day in the shop's time zone. If sales are grouped by `business_day`, the first and
@@ -7,120 +7,56 @@ the last day are business days too.
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from importlib.resources import files
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, to_builtins, toml
 
-from counterfoil.mcp.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, objects, within_budget
+from counterfoil.mcp.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, within_budget
 
 MAX_ROWS = 500
 MAX_BILLS = 5
 
-_LOCAL_TIME = "b.timestamp AT TIME ZONE 'UTC' AT TIME ZONE coalesce(s.timezone, 'Asia/Bangkok')"
-# The ways to group sales. Each has one or more result columns, with their names and SQL.
-GROUPS: dict[str, dict[str, str]] = {
-    "day": {"day": "b.bill_date"},
-    "business_day": {"businessDay": "b.business_date"},
-    "month": {"month": "strftime(b.bill_date, '%Y-%m')"},
-    "weekday": {"weekday": "dayname(b.bill_date)"},
-    "hour": {"hour": f"extract(hour FROM {_LOCAL_TIME})"},
-    "shop": {"shopId": "b.shop_id", "shopName": "s.shop_name"},
-    "channel": {"channel": "b.channel_code", "channelName": "b.channel_name"},
-    "service_type": {"serviceType": "b.service_type"},
-}
-# Result columns that are not sorted by their own value.
-_ORDER = {"weekday": "isodow(b.bill_date)"}
 # Result columns that are periods of time. If rows are left out, they are the oldest ones.
 _PERIODS = ("day", "businessDay", "month")
-_BILLS = "bills AS b LEFT JOIN shops AS s ON s.shop_id = b.shop_id"
-_SALES = {
-    "bills": "count(*) FILTER (b.status <> 'void')",
-    "voids": "count(*) FILTER (b.status = 'void')",
-    "net": "coalesce(sum(b.net) FILTER (b.status <> 'void'), 0)",
-    "tips": "coalesce(sum(b.tip) FILTER (b.status <> 'void'), 0)",
-    "revenue": "coalesce(sum(b.revenue), 0)",
-    "discounts": "coalesce(sum(b.discount_total) FILTER (b.status <> 'void'), 0)",
-}
-_LINES = """
-    bill_items AS i JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id
-"""
-_SOLD = "b.status <> 'void' AND NOT coalesce(i.cancelled, false) AND NOT coalesce(i.is_tip, false)"
-_MIX = {
-    "quantity": "coalesce(sum(i.qty), 0)",
-    "total": "coalesce(sum(i.line_total), 0)",
-    "bills": "count(DISTINCT (i.shop_id, i.bill_id))",
-}
 
 
-class ProductGroup(Struct, frozen=True):
-    """A way to group products: the tables, the result columns, the keys, and the rule to tell the assistant."""
-
+class _Sales(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
+    figures: dict[str, str]
+    groups: dict[str, dict[str, str]]
+    order: dict[str, str]
+
+
+class _ProductGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    joined: str
     columns: dict[str, str]
     keys: str
     rule: str
 
 
-def _by_product(id_name: str, column: str) -> ProductGroup:
-    return ProductGroup(
-        _LINES,
-        {id_name: column, "name": "max(i.name)"},
-        f"{column}, CASE WHEN {column} IS NULL THEN i.name END",
-        f"Every bill line counts once. Products without {id_name} are told apart by their name.",
-    )
+class _Products(Struct, frozen=True, forbid_unknown_fields=True):
+    lines: str
+    sold: str
+    figures: dict[str, str]
+    groups: dict[str, _ProductGroup]
 
 
-PRODUCT_GROUPS = {
-    "product": _by_product("productId", "i.product_id"),
-    "master_product": _by_product("rootId", "i.root_id"),
-    "category": ProductGroup(
-        # A category is identified by its ID within a shop. The list of a shop could contain an ID twice.
-        f"""{_LINES} LEFT JOIN (
-            SELECT shop_id, id, max(name) AS name, max(parent_id) AS parent_id FROM categories GROUP BY shop_id, id
-        ) AS c ON c.shop_id = i.shop_id AND c.id = i.category[-1]""",
-        # The categories of a line are ordered from the top level to the most specific one.
-        {"categoryId": "i.category[-1]", "name": "c.name", "parentId": "c.parent_id"},
-        "i.category[-1], c.name, c.parent_id",
-        "Every bill line counts once, in its most specific category. The figures of a parent do not include its "
-        "subcategories: for the whole, add those with its ID as parentId. Null: lines without a category.",
-    ),
-}
-_SHOPS = """
-    SELECT s.shop_id, s.shop_name, s.franchise_id, s.timezone, s.removed_at, s.complete_until, count(b.id),
-        min(b.bill_date), max(b.bill_date)
-    FROM shops AS s LEFT JOIN bills AS b ON b.shop_id = s.shop_id GROUP BY ALL ORDER BY s.shop_id
-"""
-_SHOP_NAMES = (
-    "shopId",
-    "shopName",
-    "franchiseId",
-    "timezone",
-    "removedAt",
-    "completeUntil",
-    "bills",
-    "firstDay",
-    "lastDay",
-)
-_MEMBERS = """
-    SELECT provider_id, rank, max(rank_name), count(*), coalesce(sum(points), 0), coalesce(sum(credit), 0),
-        coalesce(sum(visit_count), 0), max(last_visit)
-    FROM members WHERE removed_at IS NULL GROUP BY provider_id, rank, rank_level ORDER BY provider_id, rank_level, rank
-"""
-# The bases that a pull reads, and the bases that it no longer reads but whose members are still in the copy.
-_BASES = """
-    SELECT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL
-    UNION SELECT provider_id FROM members WHERE removed_at IS NULL AND provider_id IS NOT NULL
-"""
-_MEMBER_NAMES = ("providerId", "rank", "rankName", "members", "points", "credit", "visits", "lastVisit")
-_PARTS_OF_BILL = {
-    "items": ("bill_items", "line", ("line", "name", "qty", "unit_price", "line_total", "category", "cancelled")),
-    "options": ("item_options", "line, position", ("line", "choice_name", "qty")),
-    "payments": ("payments", "position", ("name", "amount", "change")),
-    "promotions": ("promotions", "kind, position", ("kind", "name", "amount")),
-}
-_TABLES = """
-    SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY table_oid, column_index
-"""
+class _Texts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `questions.toml`."""
+
+    instructions: str
+    shops: str
+    members: str
+    bases: str
+    tables: str
+    synonyms: dict[str, list[str]]
+    sales: _Sales
+    products: _Products
+    parts_of_bill: dict[str, str]
+
+
+TEXTS = toml.decode((files("counterfoil.mcp") / "questions.toml").read_bytes(), type=_Texts)
 
 
 class Period(Struct, frozen=True):
@@ -157,7 +93,7 @@ class Questions:
             "SELECT min(bill_date), max(bill_date), count(*) FILTER (bill_date IS NULL) FROM bills"
         )
         tables: dict[str, list[str]] = {}
-        for table, column, kind in snapshot.rows(_TABLES):
+        for table, column, kind in snapshot.rows(TEXTS.tables):
             tables.setdefault(table, []).append(f"{column} {kind}")
         as_of, left = snapshot.progress.feed.as_of, _shops_that_left(snapshot)
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
@@ -174,31 +110,31 @@ class Questions:
 
     def list_shops(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
-        shops = objects(_SHOP_NAMES, snapshot.rows(_SHOPS))
-        return _answer(_freshness(snapshot, note), "shops", shops, limit, "the shops with the last IDs")
+        return _answer(
+            _freshness(snapshot, note), "shops", snapshot.objects(TEXTS.shops), limit, "the shops with the last IDs"
+        )
 
     def sales(self, group_by: Sequence[str], period: Period, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         _require_shops(snapshot, period.shop_ids)
         is_business = "business_day" in group_by
         conditions, values = period.conditions("business_date" if is_business else "bill_date")
-        groups = {name: sql for group in dict.fromkeys(group_by) for name, sql in GROUPS[group].items()}
-        sums = ", ".join(_SALES.values())
+        texts = TEXTS.sales
+        groups = {name: sql for group in dict.fromkeys(group_by) for name, sql in texts.groups[group].items()}
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        totals = snapshot.rows(f"SELECT {sums} FROM {_BILLS} {where}", values)
+        totals = snapshot.objects(f"SELECT {_named(texts.figures)} FROM {texts.source} {where}", values)
         answer = _freshness(snapshot, note, period.shop_ids)
         answer |= {"days": "business days" if is_business else "calendar days"}
-        answer |= {"totals": objects(list(_SALES), totals)[0]}
+        answer |= {"totals": totals[0]}
         if not groups:
             return answer
-        keys = ", ".join(groups.values())
-        ordered = [_ORDER.get(name, sql) for name, sql in groups.items()]
-        order = ", ".join(f"{sql} NULLS LAST" for sql in ordered)
-        rows = snapshot.rows(
-            f"SELECT {keys}, {sums} FROM {_BILLS} {where} GROUP BY {keys}, {', '.join(ordered)} ORDER BY {order}",
+        ordered = [texts.order.get(name, sql) for name, sql in groups.items()]
+        found = snapshot.objects(
+            f"SELECT {_named(groups | texts.figures)} FROM {texts.source} {where} "
+            f"GROUP BY {', '.join([*groups.values(), *ordered])} "
+            f"ORDER BY {', '.join(f'{sql} NULLS LAST' for sql in ordered)}",
             values,
         )
-        found = objects([*groups, *_SALES], rows)
         for column in _PERIODS:
             if column in groups:
                 return answer | _newest(found, column, limit)
@@ -208,15 +144,14 @@ class Questions:
         snapshot, note = self._reader.snapshot()
         _require_shops(snapshot, period.shop_ids)
         conditions, values = period.conditions()
-        group = PRODUCT_GROUPS[group_by]
-        rows = snapshot.rows(
-            f"SELECT {', '.join([*group.columns.values(), *_MIX.values()])} FROM {group.source} "
-            f"WHERE {' AND '.join([_SOLD, *conditions])} GROUP BY {group.keys} "
-            f"ORDER BY {_MIX['total']} DESC, 1 NULLS LAST, 2",
+        texts, group = TEXTS.products, TEXTS.products.groups[group_by]
+        products = snapshot.objects(
+            f"SELECT {_named(group.columns | texts.figures)} FROM {texts.lines} {group.joined} "
+            f"WHERE {' AND '.join([texts.sold, *conditions])} GROUP BY {group.keys} "
+            f"ORDER BY {texts.figures['total']} DESC, 1 NULLS LAST, 2",
             values,
         )
         answer = _freshness(snapshot, note, period.shop_ids) | {"rule": group.rule}
-        products = objects([*group.columns, *_MIX], rows)
         return _answer(answer, "products", products, limit, "those with the lowest totals")
 
     def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_ids: Sequence[str] = ()) -> Json:
@@ -229,20 +164,20 @@ class Questions:
             if value:
                 conditions.append(f"b.{name} = ?")
                 values.append(value)
-        result = snapshot.result(
+        found = snapshot.objects(
             f"SELECT * FROM bills AS b WHERE {' AND '.join(conditions)} ORDER BY updated_at DESC", values
         )
-        bills = objects(result.names, result.rows[:MAX_BILLS])
+        bills = found[:MAX_BILLS]
         for bill in bills:
-            bill |= {part: _part_of_bill(snapshot, part, bill) for part in _PARTS_OF_BILL}
+            identity = [bill["shop_id"], bill["id"]]
+            bill |= {part: snapshot.objects(sql, identity) for part, sql in TEXTS.parts_of_bill.items()}
         answer = _freshness(snapshot, note, shop_ids or sorted({bill["shop_id"] for bill in bills}))
-        return answer | _kept("bills", within_budget(bills), len(result.rows), "the bills that changed earliest")
+        return answer | _kept("bills", within_budget(bills), len(found), "the bills that changed earliest")
 
     def member_summary(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         answer = _members_freshness(snapshot, "asOf") | _selection_and_note(snapshot, note)
-        ranks = objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS))
-        return _answer(answer, "ranks", ranks, limit, "the ranks of the last bases")
+        return _answer(answer, "ranks", snapshot.objects(TEXTS.members), limit, "the ranks of the last bases")
 
     def query(self, sql: str, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
@@ -261,14 +196,9 @@ class Questions:
         }
 
 
-def _part_of_bill(snapshot: Snapshot, part: str, bill: Json) -> list[Json]:
-    table, order, names = _PARTS_OF_BILL[part]
-    columns = ", ".join(f'"{name}"' for name in names)
-    rows = snapshot.rows(
-        f"SELECT {columns} FROM {table} WHERE shop_id = ? AND bill_id = ? ORDER BY {order}",
-        [bill["shop_id"], bill["id"]],
-    )
-    return objects(names, rows)
+def _named(columns: Mapping[str, str]) -> str:
+    """Return the result columns of a SELECT."""
+    return ", ".join(f'{sql} AS "{name}"' for name, sql in columns.items())
 
 
 def _answer(answer: Json, name: str, rows: list[Json], limit: int, left_out: str) -> Json:
@@ -344,7 +274,7 @@ def _members_freshness(snapshot: Snapshot, name: str) -> Json:
     `incompleteBases`.
     """
     bases = snapshot.progress.bases
-    marks = {row[0]: bases[row[0]].passed if row[0] in bases else None for row in snapshot.rows(_BASES)}
+    marks = {row[0]: bases[row[0]].passed if row[0] in bases else None for row in snapshot.rows(TEXTS.bases)}
     return _earliest_and_incomplete(marks, name, "incompleteBases")
 
 

@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
@@ -19,27 +19,20 @@ from msgspec import Struct
 
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import State, decode
-from counterfoil.client.tables import TABLES, Content, Kind, Table
+from counterfoil.client.sinks import PARQUET_WORKING_FILE
+from counterfoil.client.sinks.duckdb import MAGIC as DUCKDB_MAGIC
+from counterfoil.client.sinks.duckdb import MAGIC_OFFSET
+from counterfoil.client.sinks.json_rows import TYPES as DUCKDB_TYPES
+from counterfoil.client.sinks.sql import escape_quotes
+from counterfoil.client.sinks.sqlite import MAGIC as SQLITE_MAGIC
+from counterfoil.client.tables import TABLES, Column, Content, Kind, Table
 from counterfoil.text import first_line
 
-SQLITE_MAGIC = b"SQLite format 3\0"
-DUCKDB_MAGIC_OFFSET, DUCKDB_MAGIC = 8, b"DUCK"
-# In a folder of Parquet files, the copy itself is this hidden file.
-FILE_IN_FOLDER = ".counterfoil.duckdb"
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
 # Instants are stored in UTC without a time zone, because DuckDB's Python package needs another package for time zones.
-TYPES = {
-    Kind.TEXT: "VARCHAR",
-    Kind.TEXTS: "VARCHAR[]",
-    Kind.DECIMAL: "DECIMAL(38,6)",
-    Kind.QUANTITY: "DECIMAL(38,18)",
-    Kind.INTEGER: "BIGINT",
-    Kind.FLAG: "BOOLEAN",
-    Kind.INSTANT: "TIMESTAMP",
-    Kind.DAY: "DATE",
-}
+TYPES = DUCKDB_TYPES | {Kind.INSTANT: "TIMESTAMP"}
 
 # The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names of
 # people, IDs of members and text that staff can type freely are not loaded into the snapshot: a table may be named
@@ -73,7 +66,7 @@ class CopyLocked(CopyError):
 
 def copy_file(path: Path) -> Path:
     """Return the database file of a copy. In a folder of Parquet files, it is a hidden file."""
-    return path / FILE_IN_FOLDER if path.is_dir() else path
+    return path / PARQUET_WORKING_FILE if path.is_dir() else path
 
 
 def is_sqlite(path: Path) -> bool:
@@ -87,7 +80,7 @@ def is_sqlite(path: Path) -> bool:
         ) from error
     if head == SQLITE_MAGIC:
         return True
-    if head[DUCKDB_MAGIC_OFFSET : DUCKDB_MAGIC_OFFSET + len(DUCKDB_MAGIC)] == DUCKDB_MAGIC:
+    if head[MAGIC_OFFSET:].startswith(DUCKDB_MAGIC):
         return False
     raise CopyError(f"{path} is not a DuckDB or SQLite file. Use the copy that `counterfoil pull` wrote.")
 
@@ -108,17 +101,22 @@ def _require_pull_state(found: Found, path: Path) -> None:
         raise CopyError(f"{path} was not written by `counterfoil pull`.")
 
 
-def _columns(table: Table, found: Found) -> Iterator[tuple[str, Kind]]:
-    """Yield the published columns that this copy has. A copy made by an older release may lack some of them."""
-    for column in table.columns:
-        if column.name in PUBLISHED[table.name] and (table.name, column.name) in found:
-            yield column.name, column.kind
+def _published_columns(table: Table) -> list[Column]:
+    return [column for column in table.columns if column.name in PUBLISHED[table.name]]
 
 
-def _missing(table: Table, found: Found) -> Iterator[str]:
-    for column in table.columns:
-        if column.name in PUBLISHED[table.name] and (table.name, column.name) not in found:
-            yield f'CAST(NULL AS {TYPES[column.kind]}) AS "{column.name}"'
+def _selected(table: Table, found: Found, convert: Callable[[str, Kind], str]) -> str:
+    """Return the published columns. A copy that was made by an older release may lack some of them."""
+    values = {
+        column.name: convert(f'"{column.name}"', column.kind)
+        if (table.name, column.name) in found
+        else f"CAST(NULL AS {TYPES[column.kind]})"
+        for column in _published_columns(table)
+    }
+    if table.name in PRESENCE:
+        name, source = PRESENCE[table.name]
+        values[name] = f'"{source}" IS NOT NULL'
+    return ", ".join(f'{value} AS "{name}"' for name, value in values.items())
 
 
 # --- DuckDB --------------------------------------------------------------------------
@@ -135,11 +133,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         found = {(table, column) for table, column in snapshot.execute(_DUCKDB_COLUMNS).fetchall()}
         _require_pull_state(found, path)
         for table in _published_tables():
-            columns = [_from_duckdb(name, kind) for name, kind in _columns(table, found)]
-            if table.name in PRESENCE:
-                name, source = PRESENCE[table.name]
-                columns.append(f'"{source}" IS NOT NULL AS {name}')
-            selected = ", ".join([*columns, *_missing(table, found)])
+            selected = _selected(table, found, _from_duckdb)
             snapshot.execute(f"CREATE TABLE {table.name} AS SELECT {selected} FROM pulled.{table.name}")
         state = snapshot.execute("SELECT state FROM pulled.pull_state").fetchone()
         snapshot.execute("DETACH pulled")
@@ -170,8 +164,7 @@ def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: 
 
 
 def _attach(snapshot: duckdb.DuckDBPyConnection, path: Path) -> None:
-    quoted = str(path).replace("'", "''")
-    snapshot.execute(f"ATTACH '{quoted}' AS pulled (READ_ONLY)")
+    snapshot.execute(f"ATTACH '{escape_quotes(str(path))}' AS pulled (READ_ONLY)")
 
 
 def _files(path: Path) -> tuple[Path, Path]:
@@ -184,8 +177,8 @@ def _remove(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _from_duckdb(name: str, kind: Kind) -> str:
-    return f'"{name}" AT TIME ZONE \'UTC\' AS "{name}"' if kind is Kind.INSTANT else f'"{name}"'
+def _from_duckdb(value: str, kind: Kind) -> str:
+    return f"{value} AT TIME ZONE 'UTC'" if kind is Kind.INSTANT else value
 
 
 # --- SQLite --------------------------------------------------------------------------
@@ -217,36 +210,28 @@ def _copy_sqlite_table(
     snapshot: duckdb.DuckDBPyConnection, db: sqlite3.Connection, table: Table, found: Found, scratch: Path
 ) -> None:
     """Write a table's rows to a JSON file, with every value as a string, and let DuckDB convert them."""
-    columns = list(_columns(table, found))
-    names = [name for name, _ in columns]
-    selected = [f'"{name}"' for name in names]
-    converted = [_from_text(name, kind) for name, kind in columns]
+    selected = {
+        column.name: f'"{column.name}"' for column in _published_columns(table) if (table.name, column.name) in found
+    }
     if table.name in PRESENCE:
-        name, source = PRESENCE[table.name]
-        names.append(name)
-        selected.append(f'"{source}" IS NOT NULL')
-        converted.append(_from_text(name, Kind.FLAG))
+        _, source = PRESENCE[table.name]
+        selected[source] = f'CASE WHEN "{source}" IS NOT NULL THEN 1 END'  # The value itself is not read.
     with scratch.open("wb") as out:
-        for row in db.execute(f"SELECT {', '.join(selected)} FROM {table.name}"):
+        for row in db.execute(f"SELECT {', '.join(selected.values())} FROM {table.name}"):
             texts = (None if value is None else str(value) for value in row)
-            out.write(msgspec.json.encode(dict(zip(names, texts, strict=True))) + b"\n")
-    quoted = str(scratch).replace("'", "''")
-    types = ", ".join(f"\"{name}\": 'VARCHAR'" for name in names)
-    selection = ", ".join([*converted, *_missing(table, found)])
+            out.write(msgspec.json.encode(dict(zip(selected, texts, strict=True))) + b"\n")
+    types = ", ".join(f"\"{name}\": 'VARCHAR'" for name in selected)
     snapshot.execute(
-        f"CREATE TABLE {table.name} AS SELECT {selection} "
-        f"FROM read_json('{quoted}', format = 'newline_delimited', columns = {{{types}}})"
+        f"CREATE TABLE {table.name} AS SELECT {_selected(table, found, _from_text)} "
+        f"FROM read_json('{escape_quotes(str(scratch))}', format = 'newline_delimited', columns = {{{types}}})"
     )
     scratch.unlink()
 
 
-def _from_text(name: str, kind: Kind) -> str:
-    text = f'"{name}"'
-    if kind is Kind.TEXTS:
-        text = f"CAST({text} AS JSON)"
-    elif kind is Kind.INSTANT:
-        return f"CAST({text} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' AS \"{name}\""
-    return f'CAST({text} AS {TYPES[kind]}) AS "{name}"'
+def _from_text(value: str, kind: Kind) -> str:
+    if kind is Kind.INSTANT:
+        return f"CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC'"
+    return f"CAST({f'CAST({value} AS JSON)' if kind is Kind.TEXTS else value} AS {TYPES[kind]})"
 
 
 # --- the snapshot: a private DuckDB file with the published columns, which answers all questions --
@@ -269,6 +254,7 @@ LOOK_EVERY_SEC = 0.2
 PULL_RUNNING = "A pull is writing to the copy. This result is based on data from before the pull began."
 
 Rows = list[tuple[Any, ...]]
+Json = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -312,11 +298,14 @@ class Snapshot:
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         """Run one of our own statements and return its rows."""
-        return self.result(statement, values).rows
+        return self._result(statement, values).rows
 
-    def result(self, statement: str, values: Sequence[Any] = ()) -> Result:
-        """Run one of our own statements and return its rows and the names of its columns."""
+    def objects(self, statement: str, values: Sequence[Any] = ()) -> list[Json]:
+        """Run one of our own statements and return its rows as JSON objects."""
+        result = self._result(statement, values)
+        return [dict(zip(result.names, map(json_value, row), strict=True)) for row in result.rows]
 
+    def _result(self, statement: str, values: Sequence[Any]) -> Result:
         def run() -> Result:
             cursor = self._db.execute(statement, list(values))
             return Result([column[0] for column in cursor.description or ()], cursor.fetchall())
@@ -456,8 +445,6 @@ MAX_TEXT = 1_000
 # Results are limited, because a language model reads them and its cost grows with their length.
 MAX_ANSWER_BYTES = 60_000
 
-Json = dict[str, Any]
-
 
 def decimal_text(value: Decimal) -> str:
     """Return all significant digits, with at least two decimal places: `120.00`, `0.333`."""
@@ -486,10 +473,6 @@ def json_value(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     return str(value)[:MAX_TEXT]
-
-
-def objects(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Json]:
-    return [{name: json_value(value) for name, value in zip(names, row, strict=True)} for row in rows]
 
 
 def within_budget(rows: list[Any]) -> list[Any]:
