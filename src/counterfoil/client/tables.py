@@ -1,31 +1,19 @@
 """Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
 The columns of a table are the fields of a published object, as
-`domain/resources.py` describes them, in their order. A column that no field
-fills is written here, in the table's `leading` or `trailing` columns. Sinks turn
+`domain/resources.py` describes them, in their order. `tables.toml` has the
+tables, the columns that no field fills, the indexes and the views. Sinks turn
 these definitions into SQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, structs, toml
 
-from counterfoil.domain.resources import (
-    Bill,
-    Category,
-    Content,
-    Coupon,
-    Item,
-    Kind,
-    Member,
-    Option,
-    Payment,
-    Promotion,
-    Resource,
-    Shop,
-    fields_of,
-)
+from counterfoil.domain import resources
+from counterfoil.domain.resources import Content, Kind
 
 # `Content` and `Kind` describe columns, so callers import them from here, too.
 __all__ = ["TABLES", "Column", "Content", "Kind", "Table"]
@@ -60,27 +48,49 @@ class Table(Struct, frozen=True):
     identity: tuple[str, ...] = ()
 
 
-def _table(
-    name: str,
-    one_row_per: str,
-    identity: str,
-    resource: type[Resource],
-    *,
-    leading: tuple[Column, ...] = (),
-    trailing: tuple[Column, ...] = (),
-    each: tuple[tuple[str, ...], ...] = (),
-) -> Table:
-    """Return a table of the leading columns, one column per field, and the trailing columns."""
-    names = tuple(identity.split())
+class _OwnColumn(Struct, frozen=True):
+    kind: Kind
+    description: str
+
+
+class _Definition(Struct, frozen=True, forbid_unknown_fields=True):
+    one_row_per: str
+    identity: tuple[str, ...]
+    resource: str
+    parent: dict[str, tuple[str, str]] = {}
+    leading: tuple[str, ...] = ()
+    trailing: tuple[str, ...] = ()
+    each: tuple[tuple[str, ...], ...] = ()
+
+
+class _Definitions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `tables.toml`."""
+
+    columns: dict[str, _OwnColumn]
+    tables: dict[str, _Definition]
+    own_tables: dict[str, str]
+    indexes: dict[str, tuple[str, ...]]
+    views: dict[str, str]
+    view_sums: dict[str, dict[str, str]]
+
+
+_DEFINED = toml.decode((files("counterfoil.client") / "tables.toml").read_bytes(), type=_Definitions)
+
+
+def _table(name: str, defined: _Definition) -> Table:
+    names = defined.identity
     own = sorted(
-        _columns(resource), key=lambda column: names.index(column.name) if column.name in names else len(names)
+        _columns(getattr(resources, defined.resource)),
+        key=lambda column: names.index(column.name) if column.name in names else len(names),
     )
-    return Table(name, (*leading, *own, *trailing), each, one_row_per, names)
+    parent = (_of_parent(column, *field) for column, field in defined.parent.items())
+    leading, trailing = map(_supplied, defined.leading), map(_supplied, defined.trailing)
+    return Table(name, (*parent, *leading, *own, *trailing), defined.each, defined.one_row_per, names)
 
 
-def _columns(resource: type[Resource], inside: tuple[str, ...] = ()) -> Iterator[Column]:
+def _columns(resource: type[resources.Resource], inside: tuple[str, ...] = ()) -> Iterator[Column]:
     """Yield a column per field, also for the fields of objects within it. Lists of objects have their own tables."""
-    for field in fields_of(resource):
+    for field in resources.fields_of(resource):
         path = (*inside, field.name)
         if field.part is None:
             yield Column(field.column, field.kind, field.description, path, content=field.content)
@@ -88,68 +98,24 @@ def _columns(resource: type[Resource], inside: tuple[str, ...] = ()) -> Iterator
             yield from _columns(field.part, path)
 
 
-def _of_parent(column: str, resource: type[Resource], name: str) -> Column:
-    field = next(field for field in fields_of(resource) if field.name == name)
+def _of_parent(column: str, resource: str, name: str) -> Column:
+    field = next(field for field in resources.fields_of(getattr(resources, resource)) if field.name == name)
     return Column(column, field.kind, field.description, (name,), of_parent=True, content=field.content)
 
 
-_SHOP_ID = _of_parent("shop_id", Shop, "shopId")
-_OF_BILL = (_of_parent("shop_id", Bill, "shopId"), _of_parent("bill_id", Bill, "id"))
-_LINE = Column("line", Kind.INTEGER, "Number of the line on the bill, from 1.")
-_POSITION = Column("position", Kind.INTEGER, "Position in the list, from 1.")
-_REMOVED_AT = Column("removed_at", Kind.INSTANT, "When the service stopped returning it; null while it does.")
+def _supplied(name: str) -> Column:
+    return Column(name, _DEFINED.columns[name].kind, _DEFINED.columns[name].description)
 
-_IN_SCOPE = Column("in_scope", Kind.FLAG, "Whether the key can read its bills. A closed shop can be in scope.")
-_COMPLETE_UNTIL = Column(
-    "complete_until",
-    Kind.INSTANT,
-    "Up to when the copy has all changes to a shop that has left the key's scope; null while it is in scope.",
-)
-SHOPS = _table("shops", "shop", "shop_id", Shop, trailing=(_REMOVED_AT, _IN_SCOPE, _COMPLETE_UNTIL))
-CATEGORIES = _table(
-    "categories",
-    "category of a shop",
-    "shop_id position",
-    Category,
-    leading=(_SHOP_ID, _POSITION),
-    each=(("categories",),),
-)
-_REVENUE = Column(
-    "revenue", Kind.DECIMAL, "`net` without the tip, or 0 if the bill is void. Missing amounts count as 0."
-)
-BILLS = _table("bills", "bill", "shop_id id", Bill, trailing=(_REVENUE,))
-BILL_ITEMS = _table(
-    "bill_items",
-    "line of a bill",
-    "shop_id bill_id line",
-    Item,
-    leading=(*_OF_BILL, _LINE),
-    each=(("items",),),
-)
-ITEM_OPTIONS = _table(
-    "item_options",
-    "option of a line",
-    "shop_id bill_id line position",
-    Option,
-    leading=(*_OF_BILL, _LINE, _POSITION),
-    each=(("items",), ("options",)),
-)
-PAYMENTS = _table(
-    "payments",
-    "payment",
-    "shop_id bill_id position",
-    Payment,
-    leading=(*_OF_BILL, _POSITION),
-    each=(("payments",),),
-)
-# Campaigns and coupons share a table; the sink supplies `kind`, which distinguishes them.
+
+TABLES = tuple(_table(name, defined) for name, defined in _DEFINED.tables.items())
+SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS, MEMBERS, COUPONS = TABLES
+PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 PROMOTION_KINDS = ("campaign", "coupon")
-PROMOTIONS = _table(
-    "promotions",
-    "campaign or coupon on a bill",
-    "shop_id bill_id kind position",
-    Promotion,
-    leading=(*_OF_BILL, Column("kind", Kind.TEXT, "`campaign` or `coupon`."), _POSITION),
+OWN_TABLES = _DEFINED.own_tables
+INDEXES = _DEFINED.indexes
+DUCKDB_VIEWS, SQLITE_VIEWS = (
+    {name: view.format(**_DEFINED.view_sums[engine]) for name, view in _DEFINED.views.items()}
+    for engine in ("duckdb", "sqlite")
 )
 
 
@@ -157,26 +123,6 @@ def promotions_of(kind: str) -> Table:
     """Return the promotions table, filled from the campaigns or the coupons of a bill."""
     return structs.replace(PROMOTIONS, each=(("amounts", kind),))
 
-
-MEMBERS = _table(
-    "members",
-    "member",
-    "member_id",
-    Member,
-    leading=(Column("provider_id", Kind.TEXT, "The membership base."),),
-    trailing=(_REMOVED_AT,),
-)
-COUPONS = _table(
-    "coupons",
-    "coupon of a member",
-    "member_id position",
-    Coupon,
-    leading=(_of_parent("member_id", Member, "memberId"), _POSITION),
-    each=(("coupons",),),
-)
-
-TABLES = (SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS, MEMBERS, COUPONS)
-PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 
 # The types of fields, structs and lists of structs, for engines that read JSON with a schema.
 JsonStructure = dict[str, Any]
@@ -213,33 +159,6 @@ def _list_at(node: JsonStructure, path: tuple[str, ...]) -> JsonStructure:
     return inner
 
 
-# --- the statements that create the tables, indexes and views of a copy -----
-#
-# docs/pull.md describes the views, which copies in DuckDB and SQLite have.
-
-# The tables in which `pull` stores its own state, and their columns.
-OWN_TABLES = {
-    "pull_state": "one INTEGER, state {text}",
-    "pull_seen": "provider_id {text}, member_id {text}",
-    "pull_undelivered": "shop_id {text}, id {text}",
-}
-# The indexes in SQLite and PostgreSQL, by table. DuckDB does not need them.
-INDEXES = {
-    "bills": (
-        "CREATE UNIQUE INDEX bills_identity ON bills (shop_id, id)",
-        "CREATE INDEX bills_by_day ON bills (shop_id, bill_date)",
-    ),
-    "bill_items": ("CREATE INDEX bill_items_of_bill ON bill_items (shop_id, bill_id)",),
-    "item_options": ("CREATE INDEX item_options_of_bill ON item_options (shop_id, bill_id)",),
-    "payments": ("CREATE INDEX payments_of_bill ON payments (shop_id, bill_id)",),
-    "promotions": ("CREATE INDEX promotions_of_bill ON promotions (shop_id, bill_id)",),
-    "members": ("CREATE UNIQUE INDEX members_identity ON members (member_id)",),
-    "coupons": ("CREATE INDEX coupons_of_member ON coupons (member_id)",),
-    "pull_seen": ("CREATE INDEX pull_seen_of_base ON pull_seen (provider_id)",),
-    "pull_undelivered": ("CREATE INDEX pull_undelivered_identity ON pull_undelivered (shop_id, id)",),
-}
-
-
 def missing_statements(
     found: Mapping[str, set[str]],
     types: Mapping[Kind, str],
@@ -270,63 +189,3 @@ def missing_statements(
 def definitions(table: Table, types: Mapping[Kind, str]) -> str:
     """Return the columns of a table with their types."""
     return ", ".join(f'"{column.name}" {types[column.kind]}' for column in table.columns)
-
-
-# --- views ---------------------------------------------------------------------------
-
-_DAILY_SALES = """
-    CREATE VIEW daily_sales AS
-    SELECT shop_id, bill_date AS day, {count_if_sold} AS bills, {count_if_void} AS voids,
-        {revenue} AS revenue, {tip} AS tips
-    FROM bills GROUP BY shop_id, bill_date
-"""
-_PRODUCT_MIX = """
-    CREATE VIEW product_mix AS
-    SELECT bills.shop_id, bills.bill_date AS day, bill_items.product_id, max(bill_items.name) AS name,
-        {qty} AS qty, {line_total} AS line_total, count(DISTINCT bills.id) AS bills
-    FROM bills JOIN bill_items ON bill_items.shop_id = bills.shop_id AND bill_items.bill_id = bills.id
-    WHERE bills.status <> 'void' AND NOT bill_items.cancelled AND NOT bill_items.is_tip
-    GROUP BY bills.shop_id, bills.bill_date, bill_items.product_id,
-        CASE WHEN bill_items.product_id IS NULL THEN bill_items.name END
-"""
-_MEMBER_ACTIVITY = """
-    CREATE VIEW member_activity AS
-    SELECT member_id, count(*) AS bills, {revenue} AS revenue, min(bill_date) AS first_day, max(bill_date) AS last_day
-    FROM bills WHERE member_id IS NOT NULL AND status <> 'void' GROUP BY member_id
-"""
-_VIEWS = {"daily_sales": _DAILY_SALES, "product_mix": _PRODUCT_MIX, "member_activity": _MEMBER_ACTIVITY}
-
-_SOLD = "CASE WHEN status = 'void' THEN 0 ELSE 1 END"
-_VOID = "CASE WHEN status = 'void' THEN 1 ELSE 0 END"
-
-
-def _duckdb_sum(amount: str) -> str:
-    return f"coalesce(sum({amount}), 0)"
-
-
-def _sqlite_sum(amount: str, places: int = 2) -> str:
-    return f"round(coalesce(sum({amount}), 0), {places})"
-
-
-DUCKDB_VIEWS = {
-    name: view.format(
-        count_if_sold=f"sum({_SOLD})::BIGINT",
-        count_if_void=f"sum({_VOID})::BIGINT",
-        revenue=_duckdb_sum("revenue"),
-        tip=_duckdb_sum("CASE WHEN status = 'void' THEN 0 ELSE tip END"),
-        qty=_duckdb_sum("bill_items.qty"),
-        line_total=_duckdb_sum("bill_items.line_total"),
-    )
-    for name, view in _VIEWS.items()
-}
-SQLITE_VIEWS = {
-    name: view.format(
-        count_if_sold=f"sum({_SOLD})",
-        count_if_void=f"sum({_VOID})",
-        revenue=_sqlite_sum("revenue"),
-        tip=_sqlite_sum("CASE WHEN status = 'void' THEN 0 ELSE tip END"),
-        qty=_sqlite_sum("bill_items.qty", 6),
-        line_total=_sqlite_sum("bill_items.line_total"),
-    )
-    for name, view in _VIEWS.items()
-}
