@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from counterfoil.client import calls, models
+from counterfoil.client import calls
 from counterfoil.client.connection import HttpResponse
 
 
@@ -13,6 +13,6 @@ from counterfoil.client.connection import HttpResponse
 )
 def test_a_number_is_decoded_with_all_its_digits(number: str) -> None:
     body = f'{{"data": {{"points": {number}, "credit": 0}}}}'.encode()
-    points = calls.parse_object(HttpResponse(200, {}, body), models.member)["points"]
+    points = calls.parse_object(HttpResponse(200, {}, body), calls.to_member)["points"]
     assert type(points) is Decimal
     assert points.as_tuple() == Decimal(number).as_tuple()

@@ -4,9 +4,11 @@
 """
 
 import re
+import types
 import typing
 from pathlib import Path
 
+from counterfoil.client import models
 from counterfoil.client.tables import TABLES, Kind, Table
 from counterfoil.domain import resources
 from counterfoil.domain.resources import Field, Resource, alternatives, fields_of
@@ -33,12 +35,12 @@ def published() -> list[type[Resource]]:
 
 def files() -> dict[Path, str]:
     """Return the text of every file that `make docs` writes from the fields."""
-    pull, models = ROOT / "docs/pull.md", ROOT / "src/counterfoil/client/models.py"
-    types = "\n\n".join(_type(resource) for resource in published() if resource.__name__ not in WITHOUT_TYPE)
+    pull, stub = ROOT / "docs/pull.md", ROOT / "src/counterfoil/client/models.pyi"
+    written = "\n".join(_type(resource) for resource in published() if resource.__name__ not in WITHOUT_TYPE)
     return {
         ROOT / "docs/fields.md": "\n".join([INTRODUCTION, *(_section(resource) for resource in published())]),
         pull: _with_part(pull, "| table | one row per |", "`pull_state`", _tables()),
-        models: _with_part(models, "# --- types written by", "# --- end of the types", f"\n\n{types}\n\n"),
+        stub: _with_part(stub, "# --- types of published objects", "# --- end of the types", f"\n{written}\n"),
     }
 
 
@@ -94,30 +96,21 @@ def _table(table: Table) -> str:
     return f"| `{table.name}` | {table.one_row_per} | {identity} | {', '.join(others)} |\n"
 
 
-# --- client/models.py ----------------------------------------------------------
+# --- client/models.pyi --------------------------------------------------------
 
 
 def _type(resource: type[Resource]) -> str:
-    fields = "".join(f"    {field.name}: {_annotation(field)}\n" for field in fields_of(resource))
+    hints = typing.get_type_hints(getattr(models, resource.__name__), include_extras=True)
+    fields = "".join(f"    {name}: {_annotation(declared)}\n" for name, declared in hints.items())
     return f"class {resource.__name__}(TypedDict):\n{fields}"
 
 
-def _annotation(field: Field) -> str:
-    [first, *_] = types = alternatives(field.declared)
-    inner = typing.get_args(first)[0] if field.many else first
-    if float in types:
-        name = "Decimal"
-    elif typing.get_origin(inner) is typing.Literal:
-        # A value that the service adds later must not be an error, except where it distinguishes elements of the feed.
-        [value, *more] = typing.get_args(inner)
-        name = "str" if more else f'Literal["{value}"]'
-    else:
-        name = inner.__name__
-    name = f"list[{name}]" if field.many else name
-    name = f"{name} | None" if _is_nullable(field) else name
-    return name if field.required else f"NotRequired[{name}]"
-
-
-if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text, encoding="utf-8")
+def _annotation(declared: typing.Any) -> str:
+    origin, inner = typing.get_origin(declared), typing.get_args(declared)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(_annotation, inner))
+    if origin is typing.Literal:
+        return f'Literal["{inner[0]}"]'
+    if origin is not None:
+        return f"{origin.__name__ if origin is list else 'NotRequired'}[{_annotation(inner[0])}]"
+    return "None" if declared is type(None) else str(declared.__name__)

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from counterfoil.client import calls, models
+from counterfoil.client import calls
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
 from counterfoil.client.connection import (
     FAILURES,
@@ -94,7 +94,7 @@ class Client:
 
     def shop_page(self) -> Page[Shop]:
         """Return the shops. The next run can pass the page's `server_time` as `updated_since`."""
-        return calls.parse_page(self.send(calls.SHOPS), models.shop)
+        return calls.parse_page(self.send(calls.SHOPS), calls.to_shop)
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
         for page in self.bill_pages(shop_id, **selection):
@@ -102,31 +102,31 @@ class Client:
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
         """Yield the pages of a list of bills. Pass either `first` and `last` (dates), or `updated_since`."""
-        return self._pages(calls.bills(shop_id, **selection), models.bill)
+        return self._pages(calls.bills(shop_id, **selection), calls.to_bill)
 
     def bill(self, bill_id: str) -> Bill:
-        return calls.parse_object(self.send(calls.bill(bill_id)), models.bill)
+        return calls.parse_object(self.send(calls.bill(bill_id)), calls.to_bill)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
         """Yield the pages of a pass through the change feed. Only the last page has a `mark`."""
-        return self._pages(calls.changes(**paging), models.change)
+        return self._pages(calls.changes(**paging), calls.to_change)
 
     def digest_pages(self, **selection: Unpack[DigestSelection]) -> Iterator[Page[DayDigest]]:
-        return self._pages(calls.digests(**selection), models.digest)
+        return self._pages(calls.digests(**selection), calls.to_digest)
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
             yield from page.data
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), models.member)
+        return self._pages(calls.members(provider_id, **paging), calls.to_member)
 
     def member(self, token: str) -> Member:
-        return calls.parse_object(self.send(calls.member(token)), models.member)
+        return calls.parse_object(self.send(calls.member(token)), calls.to_member)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:
         """Return the token of the member with this messaging user ID."""
-        return calls.parse_object(self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
+        return calls.parse_object(self.send(calls.lookup(provider_id, messaging_user_id)), calls.to_token)
 
     def usage(self) -> Usage:
         """Return the key's limits and usage, and set the client's own rate limit to that of the key."""
@@ -207,7 +207,7 @@ class AsyncClient:
         return list((await self.shop_page()).data)
 
     async def shop_page(self) -> Page[Shop]:
-        return calls.parse_page(await self.send(calls.SHOPS), models.shop)
+        return calls.parse_page(await self.send(calls.SHOPS), calls.to_shop)
 
     async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
         async for page in self.bill_pages(shop_id, **selection):
@@ -215,16 +215,16 @@ class AsyncClient:
                 yield bill
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
-        return self._pages(calls.bills(shop_id, **selection), models.bill)
+        return self._pages(calls.bills(shop_id, **selection), calls.to_bill)
 
     async def bill(self, bill_id: str) -> Bill:
-        return calls.parse_object(await self.send(calls.bill(bill_id)), models.bill)
+        return calls.parse_object(await self.send(calls.bill(bill_id)), calls.to_bill)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> AsyncIterator[Page[Change]]:
-        return self._pages(calls.changes(**paging), models.change)
+        return self._pages(calls.changes(**paging), calls.to_change)
 
     def digest_pages(self, **selection: Unpack[DigestSelection]) -> AsyncIterator[Page[DayDigest]]:
-        return self._pages(calls.digests(**selection), models.digest)
+        return self._pages(calls.digests(**selection), calls.to_digest)
 
     async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):
@@ -232,13 +232,13 @@ class AsyncClient:
                 yield member
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), models.member)
+        return self._pages(calls.members(provider_id, **paging), calls.to_member)
 
     async def member(self, token: str) -> Member:
-        return calls.parse_object(await self.send(calls.member(token)), models.member)
+        return calls.parse_object(await self.send(calls.member(token)), calls.to_member)
 
     async def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        return calls.parse_object(await self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
+        return calls.parse_object(await self.send(calls.lookup(provider_id, messaging_user_id)), calls.to_token)
 
     async def usage(self) -> Usage:
         usage = calls.parse_usage(await self._run(calls.USAGE))

@@ -11,7 +11,8 @@ from msgspec import Raw
 
 from counterfoil.client.connection import Call, HttpResponse, request_id_of
 from counterfoil.client.errors import NotThisService
-from counterfoil.client.models import Page, Usage
+from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
+from counterfoil.domain import resources
 
 MAX_LIMIT = 200
 MAX_FEED_LIMIT = 1_000
@@ -223,3 +224,60 @@ def _format(value: object) -> str:
         return value.isoformat()
     # `strftime` is not used, because it does not always pad years before 1000.
     return value.isoformat().replace("-", "") if isinstance(value, date) else str(value)
+
+
+# --- conversions ------------------------------------------------------------
+
+
+class _Numbers(msgspec.Struct, frozen=True):
+    """The fields of an object that are numbers, and its parts that contain numbers: their names and whether lists."""
+
+    names: tuple[str, ...]
+    parts: tuple[tuple[str, bool, "_Numbers"], ...]
+
+
+def _numbers(resource: type[resources.Resource]) -> _Numbers:
+    fields = resources.fields_of(resource)
+    kinds = (resources.Kind.DECIMAL, resources.Kind.QUANTITY)
+    parts = ((field.name, field.many, _numbers(field.part)) for field in fields if field.part)
+    return _Numbers(
+        tuple(field.name for field in fields if field.kind in kinds),
+        tuple(part for part in parts if part[2].names or part[2].parts),
+    )
+
+
+def _convert_to_decimal(record: dict[str, Any], numbers: _Numbers) -> None:
+    for name in numbers.names:
+        value = record.get(name)
+        if type(value) is int:
+            record[name] = Decimal(value)
+    for name, many, inner in numbers.parts:
+        for part in record[name] if many else (record[name],):
+            _convert_to_decimal(part, inner)
+
+
+def _converter(resource: type[resources.Resource]) -> Callable[[dict[str, Any]], Any]:
+    """Return a function that converts the numbers of an object that are `int` to Decimal, in place, and returns it."""
+    numbers = _numbers(resource)
+
+    def convert(record: dict[str, Any]) -> Any:
+        _convert_to_decimal(record, numbers)
+        return record
+
+    return convert
+
+
+to_shop: Callable[[dict[str, Any]], Shop] = _converter(resources.Shop)
+to_bill: Callable[[dict[str, Any]], Bill] = _converter(resources.Bill)
+to_member: Callable[[dict[str, Any]], Member] = _converter(resources.Member)
+to_digest: Callable[[dict[str, Any]], DayDigest] = _converter(resources.DayDigest)
+
+
+def to_change(element: dict[str, Any]) -> Change:
+    if element["type"] == "bill":
+        to_bill(element["bill"])
+    return element  # type: ignore[return-value]  # a plain dictionary with the right keys
+
+
+def to_token(record: dict[str, Any]) -> str:
+    return str(record["memberId"])

@@ -1,210 +1,16 @@
 """Types of the objects that the service returns: dictionaries with the field names of the API.
 
-Money, quantities and points are `Decimal`. Fields that are unknown to
-this release are kept. `make docs` writes the types from `domain/resources.py`.
+Money, quantities and points are `Decimal`. Fields that are unknown to this release are kept. The types are made from
+`domain/resources.py`. `make docs` writes the same types into `models.pyi`, which type checkers read instead.
 """
 
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+from functools import cache
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar, get_args, get_origin
 
 from msgspec import Struct
 
 from counterfoil.domain import resources
-
-# --- types written by `make docs` ---
-
-
-class Category(TypedDict):
-    id: str
-    name: str | None
-    level: int | None
-    parentId: str | None
-    hidden: bool
-
-
-class Shop(TypedDict):
-    shopId: str
-    shopName: str | None
-    franchiseId: str | None
-    providerId: str | None
-    timezone: str | None
-    categories: list[Category]
-
-
-class Channel(TypedDict):
-    code: str | None
-    name: str | None
-
-
-class Option(TypedDict):
-    choiceId: str | None
-    choiceName: str | None
-    qty: Decimal
-
-
-class Item(TypedDict):
-    id: str | None
-    rootId: str | None
-    name: str | None
-    qty: Decimal | None
-    unitPrice: Decimal | None
-    lineTotal: Decimal | None
-    options: list[Option]
-    category: list[str] | None
-    cancelled: bool
-    vat: bool
-    isTip: bool
-
-
-class Promotion(TypedDict):
-    id: str | None
-    name: str | None
-    amount: Decimal
-
-
-class Amounts(TypedDict):
-    subtotal: Decimal | None
-    discount: Decimal | None
-    campaign: list[Promotion]
-    coupon: list[Promotion]
-    discountTotal: Decimal | None
-    serviceCharge: Decimal | None
-    deliveryFee: Decimal | None
-    cardSurcharge: Decimal | None
-    credit: Decimal | None
-    vat: Decimal | None
-    vatType: str | None
-    rounding: Decimal | None
-    tip: Decimal | None
-    net: Decimal | None
-
-
-class Payment(TypedDict):
-    name: str | None
-    amount: Decimal | None
-    change: Decimal | None
-
-
-class Bill(TypedDict):
-    id: str
-    orderIds: list[str]
-    receiptNumber: str | None
-    taxNumber: str | None
-    timestamp: str | None
-    businessDate: str | None
-    billDate: str | None
-    updatedAt: str | None
-    franchiseId: str | None
-    shopId: str
-    deviceId: str | None
-    stationId: str | None
-    channel: Channel
-    serviceType: str | None
-    tableName: str | None
-    memberId: str | None
-    items: list[Item]
-    amounts: Amounts
-    payments: list[Payment]
-    status: str
-    voidReason: str | None
-    cashier: str | None
-
-
-class Coupon(TypedDict):
-    code: str | None
-    status: str | None
-    templateId: str | None
-    name: str | None
-    expireAt: str | None
-
-
-class Member(TypedDict):
-    memberId: str | None
-    rank: str | None
-    rankLevel: int | None
-    rankName: str | None
-    points: Decimal
-    credit: Decimal
-    creditEnabled: bool
-    coupons: list[Coupon]
-    labels: list[str]
-    persona: list[str]
-    createdDate: str | None
-    visitCount: int
-    lastVisit: str | None
-    hasTel: bool
-    hasEmail: bool
-    hasMessaging: bool
-    tel: NotRequired[str | None]
-    email: NotRequired[str | None]
-
-
-class Rate(TypedDict):
-    perMin: int
-    perDay: int
-
-
-class Today(TypedDict):
-    date: str
-    count: int
-    remaining: int
-
-
-class DayCount(TypedDict):
-    date: str
-    count: int
-
-
-class Usage(TypedDict):
-    keyId: str
-    label: str
-    scope: str
-    rate: Rate
-    today: Today
-    days: list[DayCount]
-
-
-class ChangedBill(TypedDict):
-    type: Literal["bill"]
-    shopId: str
-    bill: Bill
-
-
-class RemovedBill(TypedDict):
-    type: Literal["billRemoved"]
-    shopId: str
-    id: str
-
-
-class ChangedShop(TypedDict):
-    type: Literal["shop"]
-    shopId: str
-    full: bool
-    shop: Shop
-
-
-class RemovedShop(TypedDict):
-    type: Literal["shopRemoved"]
-    shopId: str
-    full: bool
-    inScope: bool
-
-
-class DayDigest(TypedDict):
-    shopId: str
-    day: str | None
-    bills: int
-    voids: int
-    net: Decimal
-    tip: Decimal
-    latestUpdatedAt: str | None
-    hash: str
-
-
-# --- end of the types written by `make docs` ---
-
-Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
 
 Row = TypeVar("Row")
 
@@ -222,58 +28,44 @@ class Page(Struct, Generic[Row], frozen=True):
     mark: str | None = None
 
 
-# --- conversions ------------------------------------------------------------
+@cache
+def _typed(resource: type[resources.Resource]) -> Any:
+    return TypedDict(resource.__name__, {field.name: _annotation(field) for field in resources.fields_of(resource)})
 
 
-class _Numbers(Struct, frozen=True):
-    """The fields of an object that are numbers, and its parts that contain numbers: their names and whether lists."""
-
-    names: tuple[str, ...]
-    parts: tuple[tuple[str, bool, "_Numbers"], ...]
-
-
-def _numbers(resource: type[resources.Resource]) -> _Numbers:
-    fields = resources.fields_of(resource)
-    kinds = (resources.Kind.DECIMAL, resources.Kind.QUANTITY)
-    parts = ((field.name, field.many, _numbers(field.part)) for field in fields if field.part)
-    return _Numbers(
-        tuple(field.name for field in fields if field.kind in kinds),
-        tuple(part for part in parts if part[2].names or part[2].parts),
-    )
+def _annotation(field: resources.Field) -> Any:
+    [first, *_] = types = resources.alternatives(field.declared)
+    value = get_args(first)[0] if field.many else first
+    if float in types:
+        value = Decimal
+    elif field.part is not None:
+        value = _typed(field.part)
+    elif get_origin(value) is Literal and len(get_args(value)) > 1:
+        # A value that the service adds later must not be an error, except where it distinguishes elements of the feed.
+        value = str
+    value = list[value] if field.many else value
+    value = value | None if type(None) in get_args(field.declared) else value
+    return value if field.required else NotRequired[value]
 
 
-def _convert_to_decimal(record: dict[str, Any], numbers: _Numbers) -> None:
-    for name in numbers.names:
-        value = record.get(name)
-        if type(value) is int:
-            record[name] = Decimal(value)
-    for name, many, inner in numbers.parts:
-        for part in record[name] if many else (record[name],):
-            _convert_to_decimal(part, inner)
-
-
-def _converter(resource: type[resources.Resource]) -> Callable[[dict[str, Any]], Any]:
-    """Return a function that converts the numbers of an object that are `int` to Decimal, in place, and returns it."""
-    numbers = _numbers(resource)
-
-    def convert(record: dict[str, Any]) -> Any:
-        _convert_to_decimal(record, numbers)
-        return record
-
-    return convert
-
-
-shop: Callable[[dict[str, Any]], Shop] = _converter(resources.Shop)
-bill: Callable[[dict[str, Any]], Bill] = _converter(resources.Bill)
-member: Callable[[dict[str, Any]], Member] = _converter(resources.Member)
-digest: Callable[[dict[str, Any]], DayDigest] = _converter(resources.DayDigest)
-
-
-def change(element: dict[str, Any]) -> Change:
-    if element["type"] == "bill":
-        bill(element["bill"])
-    return element  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-
-def token(record: dict[str, Any]) -> str:
-    return str(record["memberId"])
+Category = _typed(resources.Category)
+Shop = _typed(resources.Shop)
+Channel = _typed(resources.Channel)
+Option = _typed(resources.Option)
+Item = _typed(resources.Item)
+Promotion = _typed(resources.Promotion)
+Amounts = _typed(resources.Amounts)
+Payment = _typed(resources.Payment)
+Bill = _typed(resources.Bill)
+Coupon = _typed(resources.Coupon)
+Member = _typed(resources.Member)
+Rate = _typed(resources.Rate)
+Today = _typed(resources.Today)
+DayCount = _typed(resources.DayCount)
+Usage = _typed(resources.Usage)
+ChangedBill = _typed(resources.ChangedBill)
+RemovedBill = _typed(resources.RemovedBill)
+ChangedShop = _typed(resources.ChangedShop)
+RemovedShop = _typed(resources.RemovedShop)
+DayDigest = _typed(resources.DayDigest)
+Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
