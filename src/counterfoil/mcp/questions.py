@@ -42,7 +42,7 @@ class _Products(Struct, frozen=True, forbid_unknown_fields=True):
     groups: dict[str, _ProductGroup]
 
 
-class _Texts(Struct, frozen=True, forbid_unknown_fields=True):
+class _Wording(Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of `questions.toml`."""
 
     instructions: str
@@ -56,7 +56,7 @@ class _Texts(Struct, frozen=True, forbid_unknown_fields=True):
     parts_of_bill: dict[str, str]
 
 
-TEXTS = toml.decode((files("counterfoil.mcp") / "questions.toml").read_bytes(), type=_Texts)
+TEXTS = toml.decode((files("counterfoil.mcp") / "questions.toml").read_bytes(), type=_Wording)
 
 
 class Period(Struct, frozen=True):
