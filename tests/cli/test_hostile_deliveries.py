@@ -23,7 +23,7 @@ from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest import documents
+from counterfoil.ingest import sources
 from counterfoil.ingest.converters import ConverterPool
 from counterfoil.ingest.sources import FileSet, SourceError, open_source
 from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, moved_name
@@ -382,7 +382,7 @@ def test_a_small_archive_with_too_much_in_it_is_quarantined_at_once(watched: Wat
 def test_a_file_that_goes_on_without_a_record_is_quarantined(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, first: bytes
 ) -> None:
-    monkeypatch.setattr(documents, "MAX_BYTES_WITHOUT_RECORD", 1 << 20)
+    monkeypatch.setattr(sources, "MAX_BYTES_WITHOUT_RECORD", 1 << 20)
     with watched.deliver("sparse.ndjson", first).open("r+b") as file:
         file.truncate(1 << 30)
     watched.take()
@@ -407,7 +407,7 @@ def test_blank_lines_are_skipped_quickly_and_counted(tmp_path: Path) -> None:
 
 
 def test_the_limit_is_counted_from_the_latest_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MAX_BYTES_WITHOUT_RECORD", 1_000_000)
+    monkeypatch.setattr(sources, "MAX_BYTES_WITHOUT_RECORD", 1_000_000)
     path = tmp_path / "a.ndjson"
     path.write_bytes((b"\n" * 900_000 + b"{}\n") * 3)
     assert len(list(open_source(str(path)).lines())) == 3

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from copy import deepcopy
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,167 +24,11 @@ READER = Reader(PSEUDONYMS, lambda _: KnownFacts(1, FACTS))
 KINDS = ("shop", "base", "member", "bill")
 PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=1_500, shops=6, members=400, malformed_share=0.5)
 
-FULL: dict[str, dict[str, Any]] = {
-    "shop": {
-        "kind": "shop",
-        "id": "sh_1",
-        "rev": 3,
-        "name": "Riverside",
-        "franchiseId": "fr_a",
-        "providerId": 7,
-        "timezone": "Asia/Bangkok",
-        "closingTime": "02:00",
-        "channels": [{"id": "grab", "name": "Grab"}],
-        "categories": [{"id": "c", "name": "Soups", "parentId": "p", "level": 2, "hidden": False, "visibleIn": ["x"]}],
-    },
-    "base": {
-        "kind": "base",
-        "id": "mb",
-        "tiers": [{"code": "gold", "name": "Gold"}],
-        "autoTiers": "yes",
-        "creditEnabled": True,
-        "messagingChannel": "bot",
-        "olderMessagingChannels": ["old", 7],
-    },
-    "member": {
-        "kind": "member",
-        "id": "4711",
-        "providerId": "mb",
-        "createdAt": "2025-03-01T10:00:00+07:00",
-        "rank": "gold",
-        "rankLevel": "2",
-        "points": [{"amount": 5, "expireAt": "2027-01-01"}],
-        "credit": "12.50",
-        "coupons": [{"code": "c", "status": "used", "templateId": "t", "name": "n", "expireAt": 1_760_000_000}],
-        "labels": ["vip"],
-        "persona": ["regular"],
-        "visits": ["2025-03-01", {"at": "2025-03-02T10:00"}],
-        "tel": 812345678,
-        "email": "somebody@example.com",
-        "messaging": [{"channel": "bot", "userId": "u"}],
-    },
-    "bill": {
-        "kind": "bill",
-        "id": "b_1",
-        "shopId": "sh_1",
-        "closedAt": "2026-11-14T19:05:00+07:00",
-        "tradingDay": "2026-11-14",
-        "history": 0,
-        "orderIds": ["o"],
-        "receiptNumber": 17,
-        "taxNumber": "t",
-        "deviceId": "d",
-        "stationId": "s",
-        "cashier": "Nok",
-        "table": {"id": 1, "name": "A1"},
-        "channel": {"id": "grab", "name": "Grab"},
-        "buffetPackageId": "p",
-        "serviceType": "alacarte",
-        "memberId": 4711,
-        "lines": [
-            {
-                "productId": "p",
-                "rootId": "r",
-                "name": "Soup",
-                "qty": "1",
-                "unitPrice": 120,
-                "total": "1,250.00",
-                "options": [{"id": "o", "name": "Hot", "qty": 1}],
-                "categoryIds": ["c"],
-                "cancelled": False,
-                "vat": "no",
-                "tip": None,
-            }
-        ],
-        "amounts": {"net": 120, "vatType": "", "campaigns": [{"id": "c", "name": "n", "amount": 1}], "coupons": None},
-        "payments": [{"name": "Cash", "amount": 120, "change": ""}],
-        "void": {"reason": "wrong table"},
-    },
-}
-
+CASES = json.loads(Path(__file__).with_name("schema_cases.json").read_text("utf-8"))
+# A record of each kind that has every field.
+FULL: dict[str, dict[str, Any]] = CASES["full"]
 # Each value is tried in every field, except values that a schema cannot check (see docs/source-records.md).
-VALUES: list[Any] = [
-    None,
-    "",
-    "  ",
-    "x",
-    True,
-    False,
-    "TRUE",
-    "no",
-    "Y",
-    0,
-    1,
-    2,
-    -1,
-    1.5,
-    1.0,
-    "3",
-    " 3 ",
-    "-3",
-    "2.0",
-    "1,250.00",
-    "12,50",
-    "1e3",
-    "๓",
-    2**63,
-    -(2**63),
-    1e30,
-    [],
-    [None],
-    ["x"],
-    [""],
-    [7],
-    [1.5],
-    [[]],
-    [{}],
-    {},
-    {"x": 1},
-    {"id": "1"},
-    {"reason": 7},
-    "available",
-    "open",
-    "14:30",
-    "2am",
-    "24:00",
-    "25:00",
-    1_760_000_000,
-    1_760_000_000_123,
-    "1760000000",
-    "1760000000.5",
-    20261114,
-    "20261114",
-    "2026-11-14",
-    "2026-02-29",
-    "2024-02-29",
-    "2100-02-29",
-    "2000-02-29",
-    "2026-13-01",
-    "2026-04-31",
-    "20260431",
-    "1969-12-31",
-    "14/11/2026",
-    "14/11/2026 19:05",
-    "2026-11-14T19:05:00Z",
-    "2026-11-14t19:05:00z",
-    "2026-11-14 19:05",
-    "2026-11-14T19",
-    "20261114T190500+0700",
-    "20261114T19:05:00.123456+07",
-    "2026-11-14T19:05:00,5-05:30",
-    "2026-11-14T19:0500",
-    "2026-11-14T24:00",
-    "2026-11-14T19:60",
-    "2026-11-14T19:05:60Z",
-    "2026-11-14T19.5",
-    "2026-11-14T19:05.5",
-    "2026-11-14T19:05+07:60",
-    "2026-11-14T19:05+25:00",
-    "2026-02-30T10:00:00Z",
-    " 2026-11-14T19:05:00Z ",
-    "Nov 14, 2026",
-    {"$date": 1_760_000_000},
-]
+VALUES: list[Any] = CASES["values"]
 
 
 @pytest.fixture(scope="module")
@@ -224,22 +69,22 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from paths(inner, (*path, key))
 
 
+def at(record: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        record = record[key]
+    return record
+
+
 def changed(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    copy: Any = deepcopy(record)
-    holder = copy
-    for key in path[:-1]:
-        holder = holder[key]
-    holder[path[-1]] = value
-    return copy  # type: ignore[no-any-return]
+    copy = deepcopy(record)
+    at(copy, path[:-1])[path[-1]] = value
+    return copy
 
 
 def without(record: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
-    copy: Any = deepcopy(record)
-    holder = copy
-    for key in path[:-1]:
-        holder = holder[key]
-    del holder[path[-1]]
-    return copy  # type: ignore[no-any-return]
+    copy = deepcopy(record)
+    del at(copy, path[:-1])[path[-1]]
+    return copy
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -258,12 +103,6 @@ def test_a_misspelt_field_name_is_rejected_by_both_at_any_level(
         record = changed(FULL[kind], (*path, "mispelt"), 1)
         assert strict_verdict(json.dumps(record).encode())
         assert not validators[kind].is_valid(record), path
-
-
-def at(record: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        record = record[key]
-    return record
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ Several modules are imported in the functions that use them, because most files 
 """
 
 import io
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO, Literal, cast
@@ -101,7 +102,7 @@ def unpacked(raw: BinaryIO, packing: Packing, checked: CheckedArchive, on_read: 
     if not checked.confirmed_bytes:
         return io.BytesIO()
     raw.seek(0)
-    data = _CompressedData(_FirstBytes(raw, checked.confirmed_bytes), on_read)
+    data = _CompressedData(raw, on_read, checked.confirmed_bytes)
     return io.BufferedReader(_Text(text for _, texts in _parts(data, packing) for text in texts), TEXT_BYTES)
 
 
@@ -123,25 +124,13 @@ class _Text(io.RawIOBase):
         return size
 
 
-class _FirstBytes:
-    """A reader that ends after the first `size` bytes of a file."""
-
-    def __init__(self, raw: BinaryIO, size: int) -> None:
-        self._raw = raw
-        self._left = size
-
-    def read(self, size: int = -1) -> bytes:
-        found = self._raw.read(self._left if size < 0 else min(size, self._left))
-        self._left -= len(found)
-        return found
-
-
 class _CompressedData:
-    """The bytes of a compressed file. `position` is the number of bytes that have been consumed."""
+    """The first `size` bytes of a compressed file. `position` is the number of bytes that have been consumed."""
 
-    def __init__(self, raw: Any, on_read: Callable[[], None]) -> None:
+    def __init__(self, raw: BinaryIO, on_read: Callable[[], None], size: int = sys.maxsize) -> None:
         self._raw = raw
         self._on_read = on_read
+        self._size = size
         self._returned = b""
         self.position = self.useful = 0
 
@@ -151,7 +140,7 @@ class _CompressedData:
             raise Damaged(f"it goes on for more than {MAX_BYTES_WITHOUT_TEXT >> 20} MiB without text")
         if not self._returned:
             self._on_read()
-        data: bytes = self._returned or self._raw.read(READ_BYTES)
+        data = self._returned or self._raw.read(min(READ_BYTES, self._size - self.position))
         self._returned = b""
         self.position += len(data)
         return data

@@ -43,12 +43,10 @@ class ConvertedBill(Struct, frozen=True, gc=False):
 
 
 class ConvertedLines(Struct, gc=False):
-    """Consecutive lines, and the bill on each line that could be converted.
+    """Consecutive lines, and the bill on each line that could be converted, or None.
 
-    For the other lines, `bills` contains None. `special` has the
-    indexes of all lines without a plain bill, in ascending order, each with the
-    converted bill if there is one. `facts` are all facts under which the bills
-    were converted.
+    `special` has the indexes of all lines without a plain bill, in ascending order, each with the converted bill if
+    there is one. `facts` are all facts under which the bills were converted.
     """
 
     lines: list[SourceLine]
@@ -56,35 +54,15 @@ class ConvertedLines(Struct, gc=False):
     special: dict[int, ConvertedBill | None]
     facts: list[KnownFacts]
 
-    @property
-    def is_plain(self) -> bool:
-        return not self.special
-
-    def parts(self) -> Iterator["ConvertedLines"]:
-        """Yield each run of plain bills as one part, and every other line as a separate part."""
+    def parts(self) -> Iterator[tuple[list[SourceLine], list[EncodedBill], ConvertedBill | None]]:
+        """Yield each run of lines with their plain bills, and every other line alone, with its bill if there is one."""
         start = 0
-        for index, converted in self.special.items():
+        for index, converted in [*self.special.items(), (len(self.lines), None)]:
             if start < index:
-                yield ConvertedLines(self.lines[start:index], self.bills[start:index], {}, self.facts)
-            yield ConvertedLines([self.lines[index]], [self.bills[index]], {0: converted}, self.facts)
+                yield self.lines[start:index], [bill for bill in self.bills[start:index] if bill], None
+            if index < len(self.lines):
+                yield [self.lines[index]], [], converted
             start = index + 1
-        if start == 0:
-            yield self
-        elif start < len(self.lines):
-            yield ConvertedLines(self.lines[start:], self.bills[start:], {}, self.facts)
-
-    def each_line(self) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
-        for index, (line, bill) in enumerate(zip(self.lines, self.bills, strict=True)):
-            plain = ConvertedBill(bill, without_items=False, without_amounts=False) if bill else None
-            yield line, self.special.get(index, plain)
-
-    def plain_bills(self, first: int, rest: int) -> Iterator[tuple[list[SourceLine], list[EncodedBill]]]:
-        """Yield the lines and their plain bills in pieces: at most `first` lines, then at most `rest` at a time."""
-        bills = [bill for bill in self.bills if bill]
-        start, end = 0, first
-        while start < len(bills):
-            yield self.lines[start:end], bills[start:end]
-            start, end = end, end + rest
 
 
 def converted_lines(lines: list[SourceLine], converted: list[ConvertedBill | None]) -> ConvertedLines:

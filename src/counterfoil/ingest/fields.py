@@ -40,10 +40,6 @@ _NO_AMOUNTS = Amounts(**dict.fromkeys(Amounts.__struct_fields__) | {"campaign": 
 # --- types of values -----------------------------------------------------------
 
 
-def _is_number(value: object) -> bool:
-    return number(value) is not None
-
-
 def _is_flag(value: object) -> bool:
     return is_flag_word(value) if isinstance(value, str) else isinstance(value, int | float) and value in (0, 1)
 
@@ -57,36 +53,39 @@ def _is_closing_time(value: object) -> bool:
     return shop_from({"id": "-", "closingTime": value})[1].closing is not None
 
 
-class _ValueType(Struct, frozen=True):
-    """A type of field. Values of the Python types in `always_readable` can be read; `is_readable` checks the others."""
-
-    is_readable: Callable[[object], bool]
-    always_readable: frozenset[type] = frozenset()
+_Reader = Callable[[object], bool]
+# A function that says whether a value can be read, and the Python types whose values always can.
+_ValueType = tuple[_Reader, frozenset[type]]
 
 
-_TEXT = _ValueType(lambda value: text(value) is not None, frozenset({str}))
-_ID = _ValueType(lambda value: ident(value) is not None, frozenset({str}))
+def _read_by(read: Callable[..., object], *always_readable: type, **arguments: Any) -> _ValueType:
+    """Return the type of the values that a function of the load can read, which returns None for all others."""
+    return lambda value: read(value, **arguments) is not None, frozenset(always_readable)
+
+
+_TEXT, _ID, _NUMBER, _DAY = _read_by(text, str), _read_by(ident, str), _read_by(number), _read_by(day, zone=THAI_TIME)
+_NOT_CHECKED: _ValueType = (lambda _: True, frozenset())
 # Maps the names in the `$defs` of the schemas to types.
 _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "text": _TEXT,
     "userId": _TEXT,
     "id": _ID,
     "optionalId": _ID,
-    "number": _ValueType(_is_number),
-    "requiredNumber": _ValueType(_is_number),
-    "flag": _ValueType(_is_flag, frozenset({bool})),
-    "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
-    "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
+    "number": _NUMBER,
+    "requiredNumber": _NUMBER,
+    "flag": (_is_flag, frozenset({bool})),
+    "time": _read_by(instant, zone=THAI_TIME),
+    "day": _DAY,
+    "requiredDay": _DAY,
     # Most bills have these two fields. To save time, `check_record` checks their converted values instead.
-    "closedAt": _ValueType(lambda _: True),
-    "tradingDay": _ValueType(lambda _: True),
-    "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),
-    "expiry": _ValueType(lambda value: expiry(value, THAI_TIME) is not None),
-    "rankLevel": _ValueType(_is_rank_level),
-    "couponStatus": _ValueType(lambda value: value in ("available", "used")),
-    "closingTime": _ValueType(_is_closing_time),
-    "timezone": _ValueType(lambda value: zone_named(text(value)) is not None),
+    "closedAt": _NOT_CHECKED,
+    "tradingDay": _NOT_CHECKED,
+    "timeOrDay": _read_by(beginning, zone=THAI_TIME),
+    "expiry": _read_by(expiry, zone=THAI_TIME),
+    "rankLevel": (_is_rank_level, frozenset()),
+    "couponStatus": (lambda value: value in ("available", "used"), frozenset()),
+    "closingTime": (_is_closing_time, frozenset()),
+    "timezone": (lambda value: zone_named(text(value)) is not None, frozenset()),
 }
 
 
@@ -123,7 +122,7 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if reference := schema.get("$ref"):
         name = reference.removeprefix("#/$defs/")
         if known := _VALUE_TYPES.get(name):
-            return FieldType(path=path, readers=(known.is_readable,), always_readable=known.always_readable)
+            return FieldType(path=path, readers=known[:1], always_readable=known[1])
         return _field_type(definitions[name], definitions, path)
     if "anyOf" in schema:
         return _either([_field_type(each, definitions, path) for each in schema["anyOf"]], path)
@@ -198,7 +197,6 @@ def check_record(record: dict[str, Any], change: Change) -> Findings | None:
 
     `change` is the result of converting the record. The fields of a removal are not checked.
     """
-    unknown: set[str] = set()
     unreadable: set[str] = set()
     if isinstance(change, PutBill):
         closed = change.closed
@@ -210,19 +208,21 @@ def check_record(record: dict[str, Any], change: Change) -> Findings | None:
         return None
     elif isinstance(change, PutMember) and _are_all_counted(record.get("visits"), change.record.visit_count):
         record = {**record, "visits": None}
-    check_object(record, known_fields(record["kind"]), unknown, unreadable)
-    return Findings(unknown, unreadable) if unknown or unreadable else None
+    return _checked(record, unreadable)
 
 
 def check_bill_without_shop(record: dict[str, Any]) -> Findings | None:
     """Return the unknown and unreadable fields of a bill that cannot be converted, because its shop is not loaded."""
+    checked = {"closedAt": _VALUE_TYPES["time"], "tradingDay": _DAY}
+    values = ((name, record.get(name), is_readable) for name, (is_readable, _) in checked.items())
+    return _checked(
+        record, {name for name, value, is_readable in values if not (is_nothing(value) or is_readable(value))}
+    )
+
+
+def _checked(record: dict[str, Any], unreadable: set[str]) -> Findings | None:
     unknown: set[str] = set()
-    unreadable: set[str] = set()
-    for name, is_readable in (("closedAt", _VALUE_TYPES["time"]), ("tradingDay", _VALUE_TYPES["day"])):
-        value = record.get(name)
-        if not is_nothing(value) and not is_readable.is_readable(value):
-            unreadable.add(name)
-    check_object(record, known_fields("bill"), unknown, unreadable)
+    check_object(record, known_fields(record["kind"]), unknown, unreadable)
     return Findings(unknown, unreadable) if unknown or unreadable else None
 
 

@@ -8,8 +8,8 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +39,7 @@ from counterfoil.domain.intake import (
 )
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import ConvertedBill, ConvertedLines
+from counterfoil.ingest.conversion import ConvertedBill, converted_bill
 from counterfoil.ingest.converters import ConverterPool, Converters
 from counterfoil.ingest.fields import (
     OTHER_FIELDS,
@@ -47,7 +47,6 @@ from counterfoil.ingest.fields import (
     Findings,
     check_bill_without_shop,
     check_record,
-    lacks_amounts,
 )
 from counterfoil.ingest.lines import (
     OTHER_BILL,
@@ -274,51 +273,49 @@ class Pipeline:
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()
-        for part in self._parts(source):
-            if part.is_plain:
-                # Reading a bill requires the stored facts of its shop, so pending shops are written first.
-                if batch.has_shops:
-                    yield batch
-                    batch = _Batch()
-                if self._are_current(part.facts):
-                    for lines, bills in part.plain_bills(self._batch - len(batch.lines), self._batch):
-                        self._count_bills(len(bills), summary)
-                        batch.add(lines, bills)
-                        if self._is_full(batch):
-                            yield batch
-                            batch = _Batch()
-                    continue
-            for line, converted in part.each_line():
+        groups = self._converters.convert(self._readable(source))
+        for facts, (lines, bills, converted) in ((group.facts, part) for group in groups for part in group.parts()):
+            # Reading a bill requires the stored facts of its shop, so pending shops are written first.
+            if bills and batch.has_shops:
+                yield batch
+                batch = _Batch()
+            if bills and self._are_current(facts):
+                start, end = 0, self._batch - len(batch.lines)
+                while start < len(lines):
+                    self._add_bills(batch, lines[start:end], bills[start:end], summary)
+                    if self._is_full(batch):
+                        yield batch
+                        batch = _Batch()
+                    start, end = end, end + self._batch
+                continue
+            for line in lines:
                 summary.lines += 1
-                with self._rejecting(line, summary):
+                try:
                     record = None if converted else parse_record(line.text)
                     if batch.has_shops and (record is None or record.get("kind") == "bill"):
                         yield batch
                         batch = _Batch()
                     batch.add_change(line, self._change(line, record, converted, summary.fields))
+                except Rejected as rejected:
+                    self._reject(line, rejected, summary)
                 if self._is_full(batch):
                     yield batch
                     batch = _Batch()
         yield batch
 
-    def _parts(self, source: Source) -> Iterator[ConvertedLines]:
-        for group in self._converters.convert(self._readable(source)):
-            yield from group.parts()
+    def _add_bills(self, batch: _Batch, lines: list[SourceLine], bills: list[EncodedBill], summary: Summary) -> None:
+        """Add plain bills, of which only the number is counted."""
+        summary.lines += len(bills)
+        summary.fields.records["bill"] += len(bills)
+        summary.fields.bills += len(bills)
+        batch.add(lines, bills)
 
     def _is_full(self, batch: _Batch) -> bool:
         return len(batch.lines) >= self._batch or batch.size >= BATCH_BYTES
 
-    def _are_current(self, facts: list[KnownFacts]) -> bool:
-        return all(self._is_current(known) for known in facts)
-
-    def _is_current(self, known: KnownFacts) -> bool:
-        current = self._facts(known.facts.shop_id)
-        return current is known or current == known
-
-    def _count_bills(self, count: int, summary: Summary) -> None:
-        summary.lines += count
-        summary.fields.records["bill"] += count
-        summary.fields.bills += count
+    def _are_current(self, facts: Iterable[KnownFacts]) -> bool:
+        current = ((self._facts(known.facts.shop_id), known) for known in facts)
+        return all(now is known or now == known for now, known in current)
 
     def _change(
         self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
@@ -327,33 +324,27 @@ class Pipeline:
 
         A bill that was converted under outdated facts is read again.
         """
-        if converted and self._is_current(converted.bill.known):
-            self._check_fields("bill", converted.findings, counts, line)
-            counts.add_bill(
-                without_date=converted.bill.bill_day == NO_DAY,
-                without_items=converted.without_items,
-                without_amounts=converted.without_amounts,
-            )
-            return converted.bill
-        if record is None:
-            record = parse_record(line.text)
-        try:
-            change = self._reader.change(record, len(line.text))
-        except Rejected as rejected:
-            if rejected.reason == UNKNOWN_SHOP:
-                # The shop may be missing only because it was rejected, so the bill's own mistakes are reported too.
-                self._check_fields("bill", check_bill_without_shop(record), counts, line)
-            raise
-        self._check_fields(record["kind"], check_record(record, change), counts, line)
-        if isinstance(change, PutBill):
-            bill = change.closed.bill
-            counts.add_bill(
-                without_date=bill.bill_date is None,
-                without_items=not bill.items,
-                without_amounts=lacks_amounts(bill),
-            )
-            return encoded_bill(change)
-        return change
+        if converted is None or not self._are_current([converted.bill.known]):
+            record = record or parse_record(line.text)
+            try:
+                change = self._reader.change(record, len(line.text))
+            except Rejected as rejected:
+                if rejected.reason == UNKNOWN_SHOP:
+                    # The shop may be missing only because it was rejected, so the bill's own mistakes are reported too.
+                    self._check_fields("bill", check_bill_without_shop(record), counts, line)
+                raise
+            findings = check_record(record, change)
+            if not isinstance(change, PutBill):
+                self._check_fields(record["kind"], findings, counts, line)
+                return change
+            converted = converted_bill(change, findings)
+        self._check_fields("bill", converted.findings, counts, line)
+        counts.add_bill(
+            without_date=converted.bill.bill_day == NO_DAY,
+            without_items=converted.without_items,
+            without_amounts=converted.without_amounts,
+        )
+        return converted.bill
 
     def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts, line: SourceLine) -> None:
         """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
@@ -446,14 +437,6 @@ class Pipeline:
     def _rewrite_bills(self) -> None:
         while self._ledger.rewrite_bills(REWRITE_BATCH):
             pass
-
-    @contextmanager
-    def _rejecting(self, line: SourceLine, summary: Summary) -> Iterator[None]:
-        """Reject the line if the `with` block raises `Rejected`."""
-        try:
-            yield
-        except Rejected as rejected:
-            self._reject(line, rejected, summary)
 
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
         self._rejects.add(line, rejected)

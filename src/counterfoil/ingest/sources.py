@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.domain.intake import RejectedRows
+from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.ingest.archives import (
     PACKINGS,
     ZSTD_START,
@@ -30,11 +31,12 @@ from counterfoil.ingest.archives import (
     spooled,
     unpacked,
 )
-from counterfoil.ingest.documents import DocumentReader, ReadLimit, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
 from counterfoil.text import counted, printable
 
 BUFFER_BYTES = 1 << 16
+# A file that goes on for longer than this without a record is not read any further: it holds up other files.
+MAX_BYTES_WITHOUT_RECORD = 64 * 1024 * 1024
 # `O_NONBLOCK` keeps `open` from waiting for the writer of a named pipe, or for a program that has a lease on the file.
 OPEN_REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
@@ -59,6 +61,10 @@ class SourceError(Exception):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
+
+
+class Unfinished(Exception):
+    """Records may be missing: the array is not closed, or the rest of the file is not read. The message says why."""
 
 
 class _KindOnly(Struct):
@@ -127,13 +133,19 @@ class _Stream(Source):
         elif raw.seekable():
             yield from self._lines_of_archive(raw, packing)
         else:
-            with _spooled(self.name, raw) as copy:
+            with self._copied(raw) as copy:
                 # The whole input is in a temporary file but not loaded yet, so progress is the position in that file.
                 at_end, self.position = self.position, copy.tell
                 try:
                     yield from self._lines_of_archive(copy, packing)
                 finally:
                     self.position = at_end
+
+    def _copied(self, raw: IO[bytes]) -> BinaryIO:
+        try:
+            return spooled(raw)
+        except OSError as error:
+            raise SourceError(f"cannot copy {self.name} to a temporary file: {error.strerror}.") from error
 
     def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
         checked = self._check(raw, packing)
@@ -423,13 +435,6 @@ def _bytes_left(raw: BinaryIO) -> int | None:
         return None
 
 
-def _spooled(name: str, raw: IO[bytes]) -> BinaryIO:
-    try:
-        return spooled(raw)
-    except OSError as error:
-        raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}.") from error
-
-
 def _damage(name: str, checked: CheckedArchive) -> SourceError:
     """Return the error for a damaged compressed file."""
     message = f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}."
@@ -437,6 +442,24 @@ def _damage(name: str, checked: CheckedArchive) -> SourceError:
         lines = counted(checked.other_lines, "more line was", "more lines were")
         message += f" {lines} unpacked but not loaded, because no correct checksum covers that part of the file."
     return SourceError(message, checked.confirmed_lines)
+
+
+class _ReadLimit:
+    """Calls `on_read` regularly, and limits the number of bytes that are read without finding a record."""
+
+    def __init__(self, on_read: Callable[[], None]) -> None:
+        self._on_read = on_read
+        self._since_call = 0
+        self.without_record = 0
+
+    def add(self, size: int) -> None:
+        self._since_call += size
+        self.without_record += size
+        if self._since_call > BUFFER_BYTES:
+            self._since_call = 0
+            self._on_read()
+            if self.without_record > MAX_BYTES_WITHOUT_RECORD:
+                raise Unfinished(f"it goes on for more than {MAX_BYTES_WITHOUT_RECORD >> 20} MiB without a record")
 
 
 def _read_lines(
@@ -447,15 +470,15 @@ def _read_lines(
     In an array, or if records span several lines, each record is yielded like a line.
     """
     number, is_first = 0, True
-    document: DocumentReader | None = None
-    limit = ReadLimit(on_read)
+    splitter: JsonSplitter | None = None
+    limit = _ReadLimit(on_read)
     try:
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
             limit.add(len(line))
-            if is_first and is_document(line):
-                document = DocumentReader(text, line, number, limit, is_cut_off=is_cut_off)
-                for start, record in document.records():
+            if is_first and _is_document(line):
+                splitter = JsonSplitter(number, MAX_REJECT_BYTES)
+                for start, record in _records(splitter, line, text, limit, is_cut_off=is_cut_off):
                     limit.without_record = 0
                     yield SourceLine(name, start, record)
                 return
@@ -473,20 +496,49 @@ def _read_lines(
             else:
                 number += _skip_blank_lines(text, limit)
     except (OSError, Unfinished, Damaged) as error:
-        reached = document.line if document else number
+        reached = splitter.line if splitter else number
         raise SourceError(
             f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
         ) from error
 
 
-def _skip_rest(text: IO[bytes], limit: ReadLimit) -> None:
+def _is_document(first_line: bytes) -> bool:
+    """Return whether a source that begins with this line is an array or has records that span several lines."""
+    start = first_line.strip().removeprefix(BYTE_ORDER_MARK).lstrip()
+    return start.startswith(b"[") or start == b"{"
+
+
+def _records(
+    splitter: JsonSplitter, first_line: bytes, text: IO[bytes], limit: _ReadLimit, *, is_cut_off: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Yield each record of a document with its line number. Other text is yielded too, so that it is rejected.
+
+    If the document is known to be cut off, only complete records are yielded.
+    """
+
+    def chunks() -> Iterator[bytes]:
+        yield first_line.replace(BYTE_ORDER_MARK, b"", 1) if splitter.line == 1 else first_line
+        while chunk := text.read(BUFFER_BYTES):
+            limit.add(len(chunk))
+            yield chunk
+
+    yield from splitter.records(chunks())
+    if is_cut_off:
+        return
+    if rest := splitter.rest():
+        yield rest
+    if splitter.is_within_list:
+        raise Unfinished("the array is not closed")
+
+
+def _skip_rest(text: IO[bytes], limit: _ReadLimit) -> None:
     while rest := text.readline(MAX_REJECT_BYTES):
         limit.add(len(rest))
         if rest.endswith(b"\n"):
             return
 
 
-def _skip_blank_lines(text: Any, limit: ReadLimit) -> int:
+def _skip_blank_lines(text: Any, limit: _ReadLimit) -> int:
     """Skip the blank lines that are already in the buffer, and return their number. Reading them one by one is slow."""
     ahead: bytes = text.peek()
     blank = ahead[: len(ahead) - len(ahead.lstrip(_BLANKS))]
