@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,99 +21,11 @@ from counterfoil.ingest.lines import MAX_ITEMS as MAX_LINES
 from ingest.loaders import lines_of_a_world
 
 PSEUDONYMS = Pseudonyms(bytes(range(32)))
-SHOPS: list[dict[str, Any]] = [
-    {"kind": "shop", "id": "plain"},
-    {
-        "kind": "shop",
-        "id": "chain",
-        "franchiseId": "f",
-        "timezone": "Europe/London",
-        "closingTime": "04:00",
-        "channels": [{"id": "grab", "name": "Grab"}],
-        "categories": [{"id": "all", "grouping": True}, {"id": "tea"}],
-    },
-    {"kind": "shop", "id": "grouped", "categories": [{"id": "set", "grouping": "yes"}], "closingTime": "24:00"},
-]
-BILL: dict[str, Any] = {
-    "kind": "bill",
-    "id": "b-1",
-    "shopId": "chain",
-    "rev": 3,
-    "closedAt": "2026-03-29T01:30:00",
-    "tradingDay": "2026-03-28",
-    "history": False,
-    "orderIds": ["o-1", "o-2"],
-    "receiptNumber": "R1",
-    "taxNumber": "T1",
-    "deviceId": "d",
-    "stationId": "s",
-    "cashier": "ต้น",
-    "table": {"id": "t", "name": "โต๊ะ 1"},
-    "channel": {"id": "grab", "name": None},
-    "buffetPackageId": None,
-    "serviceType": "alacarte",
-    "memberId": "m-1",
-    "lines": [
-        {
-            "productId": "p",
-            "rootId": "root",
-            "name": "ชา Tea",
-            "qty": 3,
-            "unitPrice": 12.5,
-            "total": 37.5,
-            "options": [{"id": "sweet", "name": "หวาน", "qty": 2}],
-            "categoryIds": ["all", "tea", "set"],
-            "cancelled": False,
-            "vat": True,
-            "tip": None,
-        },
-        {"name": "Cake", "qty": 3, "total": 100},
-    ],
-    "amounts": {
-        "subtotal": 137.5,
-        "discount": 0,
-        "discountTotal": 1,
-        "serviceCharge": 2,
-        "deliveryFee": 3,
-        "cardSurcharge": 4,
-        "credit": 5,
-        "vat": 6,
-        "vatType": "Include",
-        "rounding": 0.25,
-        "tip": 7,
-        "net": 137.5,
-        "campaigns": [{"id": "c", "name": "Ten", "amount": 1.5}],
-        "coupons": [{"id": "k", "name": "Kin", "amount": None}],
-    },
-    "payments": [{"name": "Cash", "amount": 200, "change": 62.5}, {"name": "QR", "amount": 1}],
-    "void": {"reason": "mistake"},
-}
-ODD_VALUES: list[Any] = [
-    *(None, True, False, 0, 1, -1, 2**53, 2**63 - 1, 2**63, -(2**63), 1.0, 0.1 + 0.2, 1e9, 999_999_999.999_999_9),
-    *(-0.0, 1e-7, 1.5e300, "", " ", "\u3000", "\0", "a\0b", "a\nb", "\ud800", "x", "12", "1,200.50", "yes", "counter"),
-    *(
-        "2026-02-30",
-        "20260131",
-        "2026-01-31",
-        "2026-01-31T10:00:00Z",
-        "2026-01-31 10:00",
-        "9999-12-31T23:59:59",
-        "x" * 600,
-    ),
-    *(
-        20260131,
-        1767225600,
-        1767225600123,
-        1767225600.5,
-        [],
-        ["a", " ", "a"],
-        [None],
-        {},
-        {"id": "grab"},
-        {"reason": " "},
-    ),
-    *({"name": "n", "id": 5}, [{"qty": 1.0}], {"new": 1}),
-]
+CASES = json.loads(Path(__file__).with_name("clean_bill_cases.json").read_text("utf-8"))
+SHOPS: list[dict[str, Any]] = CASES["shops"]
+# A bill with every field.
+BILL: dict[str, Any] = CASES["bill"]
+ODD_VALUES: list[Any] = CASES["oddValues"]
 
 
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -123,11 +36,7 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PATHS = [path for path in paths_in(BILL) if path]
 
 
-def facts_of_shops() -> dict[str, KnownFacts]:
-    return {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in SHOPS}
-
-
-FACTS = facts_of_shops()
+FACTS = {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in SHOPS}
 CONVERTER = BillConverter(PSEUDONYMS, FACTS.get)
 READER = Reader(PSEUDONYMS, FACTS.get)
 

@@ -303,7 +303,7 @@ def test_a_list_without_its_end_is_a_damaged_file(tmp_path: Path) -> None:
     assert [next(lines).text, next(lines).text] == [b'{"id":"a"}', b'{"id":"b"}']
     with pytest.raises(SourceError, match="cannot be read after line 3: the array is not closed"):
         next(lines)
-    assert source.unreadable == [file]
+    assert list(source.damage) == [file]
 
 
 def test_other_text_between_the_records_of_a_list_is_rejected(store: Store, clock: ManualClock, tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_folder_reports_files_that_it_does_not_read_and_empty_files(tmp_path: 
     with pytest.raises(SourceError, match=r"3\.ndjson\.gz"):
         list(source.lines())
     assert [path.name for path in source.ignored] == ["more", "notes.txt"]
-    assert [path.name for path in source.unreadable] == ["3.ndjson.gz"]
+    assert [path.name for path in source.damage] == ["3.ndjson.gz"]
     assert source.empty == ["2.ndjson"]
 
 

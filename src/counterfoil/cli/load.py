@@ -138,7 +138,7 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
     try:
         run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
     except (SourceError, StoreUnavailable) as error:
-        if not (quarantine and isinstance(error, SourceError) and records.unreadable):
+        if not (quarantine and isinstance(error, SourceError) and records.damage):
             if report.summary.lines:
                 print_report(report, given.as_json)
             raise

@@ -120,8 +120,6 @@ class ExportFile(File):
             if self._tally.rejected:
                 raise SourceError(self._rejects_problem())
         except SourceError as error:
-            if self.path not in self.unreadable:
-                self.unreadable.append(self.path)
             self.damage[self.path] = str(error)
             raise
         finally:

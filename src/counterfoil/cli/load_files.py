@@ -20,7 +20,7 @@ def why_not_loaded(records: Source) -> dict[Path, str]:
 def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, str]]:
     """Return the summary's rows about files that were not loaded, are empty or were quarantined."""
     return [
-        *_rows("cannot be read", _names(records.unreadable)),
+        *_rows("cannot be read", _names(list(records.damage))),
         *_rows("not loaded", [f"{name} (not a source record file)" for name in _names(records.ignored)]),
         *_rows("not loaded", [f"{printable(path.name)} ({kind})" for path, kind in records.refused.items()]),
         *_rows("not loaded", [f"{name} (still being written)" for name in _names(records.unfinished)]),
@@ -32,7 +32,7 @@ def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, s
 def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]:
     """Return the files that were not loaded, are empty or were quarantined, as `--json` prints them."""
     return {
-        "unreadableFiles": _names(records.unreadable),
+        "unreadableFiles": _names(list(records.damage)),
         "ignoredFiles": _names(records.ignored),
         "refusedFiles": _names(list(records.refused)),
         "unfinishedFiles": _names(records.unfinished),

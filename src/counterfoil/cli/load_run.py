@@ -56,7 +56,6 @@ class SourceList(Source):
             self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
             yield from damage.skipped(part)
             done += part.position()
-            self.unreadable += part.unreadable
             self.damage |= part.damage
             self.empty += part.empty
         self.position = lambda: done

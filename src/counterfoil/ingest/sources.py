@@ -89,10 +89,8 @@ class Source:
         """Files that are not read because of their names, and the subfolders of a folder."""
         self.refused: dict[Path, str] = {}
         """Entries of a folder that are never opened, such as links and named pipes, each with its kind."""
-        self.unreadable: list[Path] = []
-        """Files that could not be read completely."""
         self.damage: dict[Path, str] = {}
-        """The reasons why files could not be read completely."""
+        """Files that could not be read completely, each with the reason."""
         self.unfinished: list[Path] = []
         """Entries of a folder whose names say that they are hidden or still being written. They are not read."""
         self.empty: list[str] = []
@@ -133,7 +131,7 @@ class _Stream(Source):
         elif raw.seekable():
             yield from self._lines_of_archive(raw, packing)
         else:
-            with self._copied(raw) as copy:
+            with self._spooled(raw) as copy:
                 # The whole input is in a temporary file but not loaded yet, so progress is the position in that file.
                 at_end, self.position = self.position, copy.tell
                 try:
@@ -141,7 +139,7 @@ class _Stream(Source):
                 finally:
                     self.position = at_end
 
-    def _copied(self, raw: IO[bytes]) -> BinaryIO:
+    def _spooled(self, raw: IO[bytes]) -> BinaryIO:
         try:
             return spooled(raw)
         except OSError as error:
@@ -188,7 +186,6 @@ class File(_Stream):
             with self._open() as raw:
                 yield from self._lines_of(self._with_position(raw), PACKINGS.get(self.path.suffix))
         except SourceError as error:
-            self.unreadable.append(self.path)
             self.damage[self.path] = str(error)
             raise
         finally:
@@ -268,7 +265,6 @@ class FileSet(Source):
                 self.damage |= file.damage
                 if not bills:
                     self.empty += file.empty
-        self.unreadable = list(self.damage)
         self.position = lambda: done
         damage.raise_if_any()
 
