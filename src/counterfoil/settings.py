@@ -20,10 +20,7 @@ from counterfoil.text import is_address, scheme_of, use_address_form, without_pa
 
 
 class SettingsError(Exception):
-    """A setting or an option of a command cannot be used. The message says why.
-
-    `names` lists the affected settings, and may be empty.
-    """
+    """A setting or an option of a command cannot be used. `names` lists the affected settings, if there are any."""
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
@@ -157,10 +154,7 @@ def load(
 
 
 def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
-    """Return the deployment secret from the settings or from its file.
-
-    A missing file is created, unless the store was already built with a secret.
-    """
+    """Return the deployment secret. A missing file is created, unless the store was already built with a secret."""
     file = settings.secret_file
     if not settings.secret and not file.exists() and is_built():
         raise SettingsError(

@@ -94,8 +94,9 @@ def test_a_service_whose_servers_fail_shows_the_password_nowhere(
 ) -> None:
     """Covers correct passwords, servers that become unavailable, and a password that is no longer valid."""
     multi_node.valkey.command(f"CONFIG SET requirepass {CANARY}")
+    (tmp_path / "node").mkdir()
     deployment = Deployment(
-        made(tmp_path / "node"),
+        tmp_path / "node",
         store=f"postgresql://postgres:{CANARY}@127.0.0.1:{multi_node.postgres.port}/{multi_node.database}",
         meter=f"redis://:{CANARY}@127.0.0.1:{multi_node.valkey.port}/0",
     )
@@ -119,8 +120,3 @@ def test_a_service_whose_servers_fail_shows_the_password_nowhere(
 def ask_all(running: ServeProcess, key: str) -> str:
     pages = [running.admin(page).text for page in ("live", "ready", "metrics")]
     return "".join([running.get("shops", key).text, running.get("shops", key).text, *pages])
-
-
-def made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder

@@ -21,6 +21,7 @@ import servers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.domain.request_records import RequestRecord
+from counterfoil.machine.addresses import is_listening
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 from counterfoil.serving.supervisor import stop_limit_sec
@@ -81,7 +82,7 @@ def test_a_request_in_progress_is_answered_even_if_its_worker_is_asked_to_stop_t
             asked = thread.submit(client.ask, BY_DAY)
             until(lambda: multi_node.postgres.command(_WAITING), "the request waits for the lock")
             os.kill(worker, signal.SIGTERM)
-            until(lambda: not is_open(node.port), "the worker is stopping")
+            until(lambda: not is_listening("127.0.0.1", node.port), "the worker is stopping")
             for _ in range(2):
                 os.kill(worker, signal.SIGTERM)
                 until(lambda: not is_pending(worker, signal.SIGTERM), "the signal has arrived")
@@ -131,7 +132,10 @@ def test_a_service_whose_log_is_not_read_stops_in_time(tmp_path: Path) -> None:
     with full_pipe() as unread:
         process = subprocess.Popen(COMMAND, env=deployment.environment(), stdout=subprocess.DEVNULL, stderr=unread)
         try:
-            until(lambda: is_open(deployment.port) and is_open(deployment.admin_port), "the service listens")
+            until(
+                lambda: all(is_listening("127.0.0.1", port) for port in (deployment.port, deployment.admin_port)),
+                "the service listens",
+            )
             process.send_signal(signal.SIGTERM)
             process.wait(stop_limit_sec(GRACE_SEC) + SLACK_SEC)
         finally:
@@ -173,12 +177,6 @@ def full_pipe() -> Iterator[int]:
     finally:
         for descriptor in (reading, writing, filling):
             os.close(descriptor)
-
-
-def is_open(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
 
 
 # --- storing what is pending -----------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.machine.addresses import reachable_host
+from counterfoil.machine.addresses import is_listening
 from counterfoil.serving.supervisor import hold_port
 from counterfoil.settings import SettingsError
 from e2e.serve_process import COMMAND, SHOP, Deployment, ServeProcess, alive
@@ -71,12 +71,6 @@ def no_worker(deployment: Deployment, host: str) -> Iterator[subprocess.Popen[by
 
 def children(process: int) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()]
-
-
-def is_listening(host: str, port: int) -> bool:
-    with suppress(ConnectionRefusedError), socket.create_connection((reachable_host(host), port), timeout=5):
-        return True
-    return False
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import accumulate
 from multiprocessing import active_children
 from pathlib import Path
@@ -215,15 +216,12 @@ def test_a_load_converts_the_bills_of_a_killed_process_itself(tmp_path: Path, pr
 
 
 def test_a_process_ignores_signals_that_the_loader_handles(method: str) -> None:
-    pool = ConverterPool(PSEUDONYMS, 1)
-    pool.start(forks=method == "forked")
-    try:
+    with closing(ConverterPool(PSEUDONYMS, 1)) as pool:
+        pool.start(forks=method == "forked")
         assert answer_of(pool) == ([None], {0: None})
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(active_children()[0].pid or 0, number)
         assert answer_of(pool) == ([None], {0: None})
-    finally:
-        pool.close()
 
 
 def answer_of(pool: ConverterPool) -> Any:
@@ -241,13 +239,12 @@ def test_a_process_that_fails_reports_the_place_and_no_data(
         raise ValueError("a secret")
 
     monkeypatch.setattr(BillConverter, "convert", fail)
-    pool = ConverterPool(PSEUDONYMS, 1)
-    pool.start(forks=True)
-    [process] = pool.processes
-    assert process.is_ready()
-    process.send([b"{}"], [])
-    assert process.answer() is None
-    pool.close()
+    with closing(ConverterPool(PSEUDONYMS, 1)) as pool:
+        pool.start(forks=True)
+        [process] = pool.processes
+        assert process.is_ready()
+        process.send([b"{}"], [])
+        assert process.answer() is None
     error = capfd.readouterr().err
     assert "converter: ValueError in fail:" in error
     assert "a secret" not in error
@@ -258,12 +255,9 @@ def test_a_process_runs_where_its_priority_cannot_be_changed(monkeypatch: pytest
         raise PermissionError
 
     monkeypatch.setattr(os, "nice", refuse)
-    pool = ConverterPool(PSEUDONYMS, 1)
-    pool.start(forks=True)
-    try:
+    with closing(ConverterPool(PSEUDONYMS, 1)) as pool:
+        pool.start(forks=True)
         assert answer_of(pool) == ([None], {0: None})
-    finally:
-        pool.close()
 
 
 STARTING = """

@@ -320,6 +320,16 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
     assert visible_world(store) == _undisturbed(tmp_path, path)
 
 
+def load_at_once(store: Store, files: list[Path], batch: int) -> None:
+    """Load each file in a process of its own, all at the same time."""
+    loaders = [new_processes().Process(target=load_file, args=(store, str(file), batch)) for file in files]
+    for loader in loaders:
+        loader.start()
+    for loader in loaders:
+        loader.join(PATIENCE_SEC)
+        assert loader.exitcode == 0
+
+
 def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
     """Each loader gets half of the bills, and both get all other records."""
     lines = lines_of_a_world()
@@ -328,12 +338,7 @@ def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
     halves = [tmp_path / "1.ndjson", tmp_path / "2.ndjson"]
     for number, half in enumerate(halves):
         half.write_bytes(b"\n".join([*standing, *bills[number::2]]))
-    loaders = [new_processes().Process(target=load_file, args=(store, str(half), 11)) for half in halves]
-    for loader in loaders:
-        loader.start()
-    for loader in loaders:
-        loader.join(PATIENCE_SEC)
-        assert loader.exitcode == 0
+    load_at_once(store, halves, 11)
     whole = tmp_path / "whole.ndjson"
     whole.write_bytes(b"\n".join(lines))
     assert visible_world(store) == _undisturbed(tmp_path, whole)
@@ -349,12 +354,7 @@ def test_when_two_loaders_disagree_on_a_shop_its_bills_follow_one_of_them(
         for n in range(40):
             records += [shop(timezone=zones[number]), bill(f"b_{n % 25}", cashier=f"{number} {n}")]
         file.write_bytes(b"\n".join(json.dumps(record).encode() for record in records))
-    loaders = [new_processes().Process(target=load_file, args=(store, str(file), 5)) for file in files]
-    for loader in loaders:
-        loader.start()
-    for loader in loaders:
-        loader.join(PATIENCE_SEC)
-        assert loader.exitcode == 0
+    load_at_once(store, files, 5)
     open_store.rewrite()
     facts = open_store.ledger.facts("sh_1")
     assert facts is not None

@@ -74,10 +74,7 @@ class PastRequest(Struct, frozen=True):
 
 
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
-    """Write the history and return the number of its requests.
-
-    If the store already has requests, write nothing and return 0.
-    """
+    """Write the history, unless the store already has requests. Return the number of requests that were written."""
     reads = bootstrap.operator_reads(settings)
     if reads.last_used():
         return 0
@@ -134,28 +131,28 @@ PARAMETERS = {"transactions": "shopId,updatedSince", "changes": "since", "member
 
 
 def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
-    key, bases = request.demo_key.key, request.demo_key.role.provider_ids
-    is_disclosure = key.personal_data and not request.problem and request.route in WITH_PERSONAL_DATA and bases
-    members = chance.randint(20, 200) if request.route == "members" else 1
+    key, bases, route, problem = (
+        request.demo_key.key,
+        request.demo_key.role.provider_ids,
+        request.route,
+        request.problem,
+    )
+    is_disclosure = key.personal_data and not problem and route in WITH_PERSONAL_DATA and bases
+    members = chance.randint(20, 200) if route == "members" else 1
+    rows = members if route == "members" else 1 if "{" in route else 0
+    detail = RequestDetail(message=problem.message) if problem else RequestDetail(PARAMETERS.get(route, ""), rows=rows)
     return RequestRecord(
         at=request.at,
         key_id=key.key_id,
-        route=request.route,
-        status=request.problem.status if request.problem else 200,
-        error=request.problem.code if request.problem else None,
+        route=route,
+        status=problem.status if problem else 200,
+        error=problem.code if problem else None,
         took_us=request.took_us,
         personal_base=bases[0] if is_disclosure else None,
         personal_members=members if is_disclosure else 0,
         request_id=f"{chance.getrandbits(80):020x}",
-        detail=_detail(request, members),
+        detail=json.encode(detail).decode(),
     )
-
-
-def _detail(request: PastRequest, members: int) -> str:
-    if request.problem:
-        return json.encode(RequestDetail(message=request.problem.message)).decode()
-    rows = members if request.route == "members" else 1 if "{" in request.route else 0
-    return json.encode(RequestDetail(PARAMETERS.get(request.route, ""), rows=rows)).decode()
 
 
 def _completed_lists(request: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:

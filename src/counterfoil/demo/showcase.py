@@ -91,10 +91,7 @@ class Showcase(Struct, frozen=True, kw_only=True):
 
 
 def seeded_randomness(seed: int, purpose: str) -> Randomness:
-    """Return a source of random bytes that anyone who knows the seed can reproduce.
-
-    Use it only for a demo that listens on a loopback address.
-    """
+    """Return random bytes that anyone can reproduce who knows the seed, so only for a demo on a loopback address."""
     count = 0
 
     def random_bytes(size: int) -> bytes:

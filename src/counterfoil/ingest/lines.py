@@ -82,10 +82,7 @@ class SourceLine(Struct, frozen=True, gc=False):
 
 
 class Rejected(Exception):
-    """A line is rejected. `reason` is a key of `REASONS`.
-
-    `fields` lists the paths of the unknown or unreadable fields if they are the reason.
-    """
+    """A line is rejected for a `reason` of `REASONS`. `fields` lists the paths of the fields that are the reason."""
 
     def __init__(self, reason: str, fields: Sequence[str] = ()) -> None:
         super().__init__(reason)

@@ -320,10 +320,7 @@ class Pipeline:
     def _change(
         self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
     ) -> Change:
-        """Return the change that a line describes, and update `counts`.
-
-        A bill that was converted under outdated facts is read again.
-        """
+        """Return the change that a line describes, and count it. A bill with outdated facts is read again."""
         if converted is None or not self._are_current([converted.bill.known]):
             record = record or parse_record(line.text)
             try:

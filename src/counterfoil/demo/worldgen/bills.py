@@ -52,26 +52,19 @@ SPLIT_FROM = 20_000
 VAT_PERCENT = 7
 
 
-class Check(NamedTuple):
-    """The input for calculating a bill's amounts, in satang. A tip of None means that the shop does not take tips."""
-
-    occasion: Occasion
-    subtotal: int
-    tip: int | None
-    by_member: bool
-
-
-def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[SourceAmounts, list[SourcePayment]]:
-    """Return the amounts of a bill and how it was paid. A charge that the shop does not use is None."""
-    rules, occasion = style.rules, check.occasion
+def amounts_and_payments(
+    style: ShopStyle, occasion: Occasion, subtotal: int, tip: int | None, draw: Random, *, by_member: bool
+) -> tuple[SourceAmounts, list[SourcePayment]]:
+    """Return the amounts of a bill and how it was paid. A charge, or a tip, that the shop does not use is None."""
+    rules = style.rules
     method = occasion.delivered_by or pick(draw, METHODS)
     keyed = 0 if rules.keyed_discounts else None
     if keyed is not None and draw.random() < KEYED_CHANCE:
-        keyed = min(pick(draw, KEYED), check.subtotal)
-    campaigns, taken = _campaigns(style, check.subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
+        keyed = min(pick(draw, KEYED), subtotal)
+    campaigns, taken = _campaigns(style, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
     coupons, redeemed = _coupons(style, draw) if draw.random() < COUPON_CHANCE else (None, 0)
     discounts = (keyed or 0) + taken + redeemed
-    goods = max(check.subtotal - discounts, 0)
+    goods = max(subtotal - discounts, 0)
     service = delivery = surcharge = vat = credit = rounding = None
     if rules.service_percent is not None:
         service = _percent(goods, rules.service_percent) if occasion.at_table else 0
@@ -87,13 +80,13 @@ def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[
         vat = _percent(taxed, VAT_PERCENT)
         due += vat
     if rules.store_credit:
-        credit = min(pick(draw, CREDITS), due) if check.by_member and draw.random() < CREDIT_CHANCE else 0
+        credit = min(pick(draw, CREDITS), due) if by_member and draw.random() < CREDIT_CHANCE else 0
         due -= credit
     if step := rules.rounding_step:
         rounding = (due + step // 2) // step * step - due
-    net = due + (rounding or 0) + (check.tip or 0)
+    net = due + (rounding or 0) + (tip or 0)
     amounts = SourceAmounts(
-        subtotal=baht(check.subtotal),
+        subtotal=baht(subtotal),
         discount=_optional_baht(keyed),
         campaigns=campaigns,
         coupons=coupons,
@@ -105,7 +98,7 @@ def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[
         vat=_optional_baht(vat),
         vat_type=rules.vat_type,
         rounding=_optional_baht(rounding),
-        tip=_optional_baht(check.tip),
+        tip=_optional_baht(tip),
         net=baht(net),
     )
     return amounts, _payments(net, method, draw)
@@ -247,7 +240,7 @@ class _BillGenerator:
         package = occasion.package
         lines, subtotal = self._order(package)
         tip = self._tip(lines) if style.rules.takes_tips else None
-        amounts, payments = amounts_and_payments(style, Check(occasion, subtotal, tip, member is not None), draw)
+        amounts, payments = amounts_and_payments(style, occasion, subtotal, tip, draw, by_member=member is not None)
         device, station = pick(draw, style.tills)
         return SourceBill(
             kind="bill",

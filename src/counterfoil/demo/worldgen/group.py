@@ -171,10 +171,7 @@ def _shop(plan: WorldPlan, number: int) -> ShopPlan:
 
 
 def _site_of(number: int) -> tuple[Brand, Site, int]:
-    """Return the brand and the site of a shop, and the number of the repetition, starting at 0.
-
-    A large world repeats the group, with new franchises and bases each time.
-    """
+    """Return a shop's brand, site and repetition. A large world repeats the group with new franchises and bases."""
     repetition, index = divmod(number, len(SITES))
     return *SITES[index], repetition
 

@@ -64,7 +64,7 @@ class _MemberGenerator:
             persona=self._tags(PERSONA),
             visits=self._visits(),
             tel=self._tel() if draw.random() < 0.8 else None,
-            email=self._email() if draw.random() < 0.45 else None,
+            email=f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}" if draw.random() < 0.45 else None,
             messaging=self._accounts(),
         )
 
@@ -73,10 +73,10 @@ class _MemberGenerator:
         draw = self.draw
         if draw.random() < 0.3:
             return int(draw.random() * most)
-        return [self._lot(most, step) for _ in range(int(draw.random() * 4))]
-
-    def _lot(self, most: int, step: int) -> RawRecord:
-        return without_none(amount=baht(int(self.draw.random() * most * 100 / step) * step), expireAt=self._expiry())
+        return [
+            without_none(amount=baht(int(draw.random() * most * 100 / step) * step), expireAt=self._expiry())
+            for _ in range(int(draw.random() * 4))
+        ]
 
     def _expiry(self) -> str | None:
         """Return an expiry time: past, in the next two weeks, or up to about a year ahead. None means no expiry."""
@@ -104,17 +104,13 @@ class _MemberGenerator:
         """Return the visits since sign-up, in no particular order. The format depends on the member's number."""
         count = int(self.draw.random() * self.draw.random() * MOST_VISITS)
         written = VISIT_FORMATS[self.number % len(VISIT_FORMATS)]
-        return [written(self._visit_ms()) for _ in range(count)]
-
-    def _visit_ms(self) -> int:
-        return self.now_ms - 1 - int((self.now_ms - 1 - self.created_ms) * self.draw.random() * self.draw.random())
+        latest = self.now_ms - 1
+        ages = ((latest - self.created_ms) * self.draw.random() * self.draw.random() for _ in range(count))
+        return [written(latest - int(age)) for age in ages]
 
     def _tel(self) -> str:
         """Return a phone number that cannot exist, because no real number starts with 000."""
         return f"000-{int(self.draw.random() * 1_000):03}-{int(self.draw.random() * 10_000):04}"
-
-    def _email(self) -> str:
-        return f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}"
 
     def _accounts(self) -> list[RawRecord]:
         """Return an empty list, or one messaging account.

@@ -83,9 +83,11 @@ class _MenuBuilder:
         yield from (portions[qty] for qty in PORTIONS)
         if dish.choices:
             yield from (self._with_choice(dish, *choice) for choice in DATA.choices[dish.choices])
-        yield self._grouped(dish)
+        # A line whose categories include a grouping, because some tills record groupings as categories.
+        shelf_ids = [*self._path(dish.shelf), self._category_id("best")]
+        yield _serving(dish.price * 100, self._line(dish, 1, dish.price * 100, category_ids=shelf_ids))
         if dish.choices:
-            yield self._without_unit_price(dish)
+            yield _serving(dish.price * 200, self._line(dish, 2, dish.price * 200, unit_price=None))
 
     def legacy_servings_of(self, dish: Dish) -> Iterator[Serving]:
         """Yield lines as the previous POS wrote them: no master products, no unit prices, some deleted categories."""
@@ -116,14 +118,6 @@ class _MenuBuilder:
         choice = SourceOption(id=self._id("choice", name), name=name, qty=None if extra == 0 else 1)
         price = dish.price + extra
         return _serving(price * 100, self._line(dish, 1, price * 100, unit_price=price, options=[choice]))
-
-    def _grouped(self, dish: Dish) -> Serving:
-        """Return a line whose categories include a grouping, because some tills record groupings as categories."""
-        shelf_ids = [*self._path(dish.shelf), self._category_id("best")]
-        return _serving(dish.price * 100, self._line(dish, 1, dish.price * 100, category_ids=shelf_ids))
-
-    def _without_unit_price(self, dish: Dish) -> Serving:
-        return _serving(dish.price * 200, self._line(dish, 2, dish.price * 200, unit_price=None))
 
     def _line(self, dish: Dish, qty: Number, satang: int, **differences: object) -> SourceItem:
         line = SourceItem(

@@ -60,16 +60,18 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     if thai_day(now_ms) == plan.until:
         quiet, quiet_from_ms = silent_shop(group, styles).number, midnight_ms(plan.until) - SILENT_DAYS * DAY_MS
         sales = (sale for sale in sales if sale.shop_number != quiet or sale.closed_ms < quiet_from_ms)
-    evenings = _sold_by(_moments(plan, horizon), sales)
-    first = next(evenings)
+    # The last delivery is at `horizon`, so that it includes all earlier sales.
+    moments = (moment for moment in (plan.tracked_from_ms, *plan.evenings_ms) if moment < horizon)
+    evenings = _sold_by([*moments, horizon], sales)
+    first_ms, history = next(evenings)
     writer = _dirty_writer(plan, "bills")
     standing = _standing_records(plan, group, styles, thai_day(horizon))
-    yield Delivery(first.moment_ms, [*standing, *(writer.write(sale.bill) for sale in first.sales)])
+    yield Delivery(first_ms, [*standing, *(writer.write(sale.bill) for sale in history)])
     back_office = _BackOffice(styles, writer, stream(plan.seed, "afterthoughts"))
-    for evening in evenings:
-        lines = back_office.deliver(evening.sales, is_last=evening.moment_ms == horizon)
+    for moment_ms, sold in evenings:
+        lines = back_office.deliver(sold, is_last=moment_ms == horizon)
         if lines:
-            yield Delivery(evening.moment_ms, lines)
+            yield Delivery(moment_ms, lines)
 
 
 def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
@@ -85,11 +87,6 @@ def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
     return max(others or styles, key=lambda style: style.popularity).shop
 
 
-class _Evening(NamedTuple):
-    moment_ms: int
-    sales: list[Sale]
-
-
 class _BackOffice:
     """Decides which of an evening's bills are delivered immediately, delivered late, or changed a day later."""
 
@@ -101,7 +98,9 @@ class _BackOffice:
 
     def deliver(self, sales: list[Sale], *, is_last: bool) -> list[bytes]:
         lines, self._for_tomorrow = self._for_tomorrow, []
-        offline = set() if is_last else self._offline_shops()
+        offline = set()
+        if not is_last:
+            offline = {style.shop.number for style in self._styles if self._draw.random() < OFFLINE_CHANCE}
         for sale in sales:
             line = self._dirty_writer.write(sale.bill)
             if sale.shop_number in offline:
@@ -112,9 +111,6 @@ class _BackOffice:
             if late_change is not None:
                 self._for_tomorrow.append(self._dirty_writer.write(late_change))
         return lines
-
-    def _offline_shops(self) -> set[int]:
-        return {shop_style.shop.number for shop_style in self._styles if self._draw.random() < OFFLINE_CHANCE}
 
     def _late_change(self, sale: Sale) -> SourceBill | None:
         bill, chance = sale.bill, self._draw.random()
@@ -140,17 +136,11 @@ def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
     return DirtyWriter(plan.malformed_share, stream(plan.seed, "mess", what))
 
 
-def _moments(plan: WorldPlan, horizon: int) -> list[int]:
-    """Return the times of the deliveries. The last delivery is at `horizon`, so that it includes all earlier sales."""
-    moments = (plan.tracked_from_ms, *plan.evenings_ms)
-    return [*(moment for moment in moments if moment < horizon), horizon]
-
-
-def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[_Evening]:
+def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[tuple[int, list[Sale]]]:
     upcoming = next(sales, None)
     for moment in moments:
         sold = []
         while upcoming is not None and upcoming.closed_ms <= moment:
             sold.append(upcoming)
             upcoming = next(sales, None)
-        yield _Evening(moment, sold)
+        yield moment, sold
