@@ -13,7 +13,7 @@ import pytest
 from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusServers
 from counterfoil.machine.clock import SystemClock
 from ports.backends import OpenBooks, PostgresStore
-from ports.conftest import clock, open_store, run  # noqa: F401 - fixtures
+from ports.conftest import clock, open_store, run, shop_store  # noqa: F401 - fixtures
 from ports.test_books import *  # noqa: F403 - every test of the file
 
 

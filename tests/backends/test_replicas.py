@@ -55,6 +55,13 @@ class Cluster:
     def load(self, *records: Any) -> None:
         self.service.load(*records)
 
+    def key_to(self, of: dict[str, Any], *records: Any) -> str:
+        """Load a shop with its records, issue a key to it, and wait until the replicas have caught up."""
+        self.load(of, *records)
+        key = self.service.key(shop=of["id"], per_min=1000)
+        self.settled()
+        return key
+
     def tick(self, seconds: float = 1.0) -> None:
         """Advance the clock, then the horizon."""
         self.service.clock.advance(seconds)
@@ -155,9 +162,7 @@ def ids(page: dict[str, Any]) -> list[str]:
 def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     first, second = bill(of), bill(of)
-    cluster.load(of, first)
-    key = cluster.service.key(shop=of["id"])
-    cluster.settled()
+    key = cluster.key_to(of, first)
     before = bill_list(cluster, key, of, updatedSince=EVER)
     assert ids(before) == [first["id"]]
     replica.pause_replay()
@@ -176,9 +181,7 @@ def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of
 ) -> None:
     cluster = three_server_cluster
     of = shop()
-    cluster.load(of)
-    key = cluster.service.key(shop=of["id"], per_min=1000)
-    cluster.settled()
+    key = cluster.key_to(of)
     cluster.replicas[0].pause_replay()
     cluster.tick()
     listed = bills(of, 6)
@@ -215,9 +218,7 @@ def test_the_primary_is_asked_for_rows_that_a_replica_does_not_have_yet(cluster:
 
 def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
-    cluster.load(of)
-    key = cluster.service.key(shop=of["id"], per_min=1000)
-    cluster.settled()
+    key = cluster.key_to(of)
     cluster.service.get("shops", key)
     cluster.until_role(replica, "replica")
     replica.pause_replay()
@@ -232,9 +233,7 @@ def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(clu
 
 def test_a_replica_that_dies_causes_no_failed_request_and_is_used_again_after_its_return(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
-    cluster.load(of, bill(of))
-    key = cluster.service.key(shop=of["id"], per_min=1000)
-    cluster.settled()
+    key = cluster.key_to(of, bill(of))
     bill_list(cluster, key, of, updatedSince=EVER)
     replica.kill()
     for _ in range(10):
@@ -246,9 +245,7 @@ def test_a_replica_that_dies_causes_no_failed_request_and_is_used_again_after_it
 
 def test_a_replica_that_freezes_delays_a_read_only_briefly(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
-    cluster.load(of, bill(of))
-    key = cluster.service.key(shop=of["id"], per_min=1000)
-    cluster.settled()
+    key = cluster.key_to(of, bill(of))
     bill_list(cluster, key, of, updatedSince=EVER)
     replica.freeze_all(signal.SIGSTOP)
     began = time.monotonic()
@@ -264,9 +261,7 @@ def test_a_replica_that_freezes_delays_a_read_only_briefly(cluster: Cluster) -> 
 
 def test_without_a_primary_keys_stay_valid_for_the_documented_delay_of_a_revocation(cluster: Cluster) -> None:
     of = shop()
-    cluster.load(of, bill(of))
-    key = cluster.service.key(shop=of["id"], per_min=1000)
-    cluster.settled()
+    key = cluster.key_to(of, bill(of))
     bill_list(cluster, key, of, updatedSince=EVER)
     cluster.primary.kill()
     cluster.until_role(cluster.primary, "away")
@@ -439,9 +434,7 @@ def test_a_new_primary_continues_from_the_highest_reported_horizon(three_server_
     cluster = three_server_cluster
     behind, ahead = cluster.replicas
     of = shop()
-    cluster.load(of)
-    key = cluster.service.key(shop=of["id"], per_min=1000)
-    cluster.settled()
+    key = cluster.key_to(of)
     cluster.service.get("shops", key)
     behind.pause_replay()
     behind.command("ALTER SYSTEM SET primary_conninfo = ''")

@@ -8,7 +8,7 @@ import pytest
 from counterfoil.operator_reads import OperatorReads
 from empty_store import copy_empty_store
 from ports.backends import BACKENDS, OpenUsage, Postgres16Store, SqliteStore, Store
-from ports.open_store import OpenStore
+from ports.open_store import OpenStore, shop
 from running_service import ManualClock
 
 Run = Callable[[Awaitable[Any]], Any]
@@ -86,3 +86,15 @@ def open_store(store: Store, clock: ManualClock, run: Run) -> Iterator[OpenStore
     open_store = OpenStore(store, clock, run)
     yield open_store
     open_store.close()
+
+
+@pytest.fixture
+def shop_store(open_store: OpenStore) -> OpenStore:
+    """A store that contains the shop `sh_1` and nothing else."""
+    open_store.put(shop())
+    return open_store
+
+
+@pytest.fixture
+def now(clock: ManualClock) -> int:
+    return clock.now_ms()

@@ -120,21 +120,19 @@ def test_a_removed_shop_covers_no_base(open_store: OpenStore, run: Run) -> None:
 # --- bills by day ------------------------------------------------------------
 
 
-def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(
+def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(shop_store: OpenStore) -> None:
+    shop_store.put(
         bill("b_3", closedAt=AT.format(2)),
         bill("b_2", closedAt=AT.format(1)),
         bill("b_1", closedAt=AT.format(2)),
         bill("b_0", closedAt=AT.format(3)),
     )
-    assert ids(open_store.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
+    assert ids(shop_store.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
 
 
-def test_both_ends_of_the_span_are_included(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{day}", closedAt=AT.format(day)) for day in range(1, 8)))
-    assert ids(open_store.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
+def test_both_ends_of_the_span_are_included(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{day}", closedAt=AT.format(day)) for day in range(1, 8)))
+    assert ids(shop_store.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
 
 
 def test_a_day_is_a_day_in_the_shops_time_zone(open_store: OpenStore) -> None:
@@ -144,53 +142,48 @@ def test_a_day_is_a_day_in_the_shops_time_zone(open_store: OpenStore) -> None:
     assert open_store.by_day(first=date(2025, 12, 31), last=date(2025, 12, 31)) == []
 
 
-def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill(closedAt="yesterday"))
-    assert open_store.by_day() == []
-    assert ids(open_store.by_change()) == ["b_1"]
-    assert open_store.bill()["billDate"] is None
+def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(shop_store: OpenStore) -> None:
+    shop_store.put(bill(closedAt="yesterday"))
+    assert shop_store.by_day() == []
+    assert ids(shop_store.by_change()) == ["b_1"]
+    assert shop_store.bill()["billDate"] is None
 
 
-def test_a_pass_by_day_reads_every_bill_once_at_any_page_size(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
-    whole = ids(open_store.by_day())
+def test_a_pass_by_day_reads_every_bill_once_at_any_page_size(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
+    whole = ids(shop_store.by_day())
     for limit in (1, 3, 7, 20):
-        page = open_store.day_page("sh_1", *EVER, None, limit)
+        page = shop_store.day_page("sh_1", *EVER, None, limit)
         met = ids(bills_of(page))
         while page.last:
-            page = open_store.day_page("sh_1", *EVER, page.last, limit)
+            page = shop_store.day_page("sh_1", *EVER, page.last, limit)
             met += ids(bills_of(page))
         assert met == whole
 
 
-def test_only_a_full_page_has_an_end_position(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(3)))
-    by_change = [run(open_store.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
-    by_day = [open_store.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)]
+def test_only_a_full_page_has_an_end_position(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(3)))
+    by_change = [run(shop_store.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
+    by_day = [shop_store.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)]
     for full, short in (by_change, by_day):
         assert full
         assert (full.id, short) == ("b_2", None)
 
 
-def test_a_large_page_is_in_the_order_of_its_list(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(300)))
-    by_day = open_store.by_day()
+def test_a_large_page_is_in_the_order_of_its_list(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(300)))
+    by_day = shop_store.by_day()
     met = [f"{one['timestamp']} {one['id']}" for one in by_day]
     assert met == sorted(met)
-    assert ids(open_store.by_change()) == sorted(ids(by_day))
-    page = open_store.day_page("sh_1", *EVER, None, 1000)
-    assert page.seal == b"".join(run(open_store.books.bill(FRANCHISE, one["id"])).seal for one in by_day)
+    assert ids(shop_store.by_change()) == sorted(ids(by_day))
+    page = shop_store.day_page("sh_1", *EVER, None, 1000)
+    assert page.seal == b"".join(run(shop_store.books.bill(FRANCHISE, one["id"])).seal for one in by_day)
 
 
-def test_a_page_holds_no_more_than_its_limit(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(5)))
-    assert len(open_store.by_day(limit=2)) == 2
-    assert len(open_store.by_change(limit=3)) == 3
+def test_a_page_holds_no_more_than_its_limit(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(5)))
+    assert len(shop_store.by_day(limit=2)) == 2
+    assert len(shop_store.by_change(limit=3)) == 3
 
 
 def test_bills_of_another_shop_never_appear(open_store: OpenStore) -> None:
@@ -200,62 +193,56 @@ def test_bills_of_another_shop_never_appear(open_store: OpenStore) -> None:
     assert ids(open_store.by_change("sh_2")) == ["b_2"]
 
 
-def test_a_page_has_a_seal_that_changes_with_its_bills(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    before = open_store.day_page("sh_1", *EVER, None, 10).seal
-    open_store.put(bill(cashier="Noi"))
-    after = open_store.day_page("sh_1", *EVER, None, 10).seal
+def test_a_page_has_a_seal_that_changes_with_its_bills(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(bill())
+    before = shop_store.day_page("sh_1", *EVER, None, 10).seal
+    shop_store.put(bill(cashier="Noi"))
+    after = shop_store.day_page("sh_1", *EVER, None, 10).seal
     assert before != after
-    assert run(open_store.books.bill(FRANCHISE, "b_1")).seal == after
+    assert run(shop_store.books.bill(FRANCHISE, "b_1")).seal == after
 
 
 # --- bills by change ---------------------------------------------------------
 
 
-def test_bills_by_change_are_listed_in_the_order_of_their_last_change(open_store: OpenStore) -> None:
-    open_store.put(shop())
+def test_bills_by_change_are_listed_in_the_order_of_their_last_change(shop_store: OpenStore) -> None:
     for bill_id in ("b_2", "b_1", "b_3"):
-        open_store.put(bill(bill_id))
-    open_store.put(bill("b_2", cashier="Noi"))
-    assert ids(open_store.by_change()) == ["b_1", "b_3", "b_2"]
+        shop_store.put(bill(bill_id))
+    shop_store.put(bill("b_2", cashier="Noi"))
+    assert ids(shop_store.by_change()) == ["b_1", "b_3", "b_2"]
 
 
-def test_the_lower_bound_includes_its_instant_and_all_ties(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill("b_0"))
-    open_store.put(bill("b_3"), bill("b_1"), bill("b_2"))
-    stamp = open_store.stamp("b_1")
+def test_the_lower_bound_includes_its_instant_and_all_ties(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_0"))
+    shop_store.put(bill("b_3"), bill("b_1"), bill("b_2"))
+    stamp = shop_store.stamp("b_1")
     assert stamp is not None
-    assert ids(open_store.by_change(since=stamp)) == ["b_1", "b_2", "b_3"]
-    assert open_store.by_change(since=stamp + 1) == []
+    assert ids(shop_store.by_change(since=stamp)) == ["b_1", "b_2", "b_3"]
+    assert shop_store.by_change(since=stamp + 1) == []
 
 
-def test_the_upper_bound_excludes_later_changes(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill("b_1"))
-    bound = open_store.horizon()
-    open_store.put(bill("b_2"))
-    assert ids(open_store.by_change(until=bound)) == ["b_1"]
-    assert ids(open_store.by_change()) == ["b_1", "b_2"]
+def test_the_upper_bound_excludes_later_changes(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1"))
+    bound = shop_store.horizon()
+    shop_store.put(bill("b_2"))
+    assert ids(shop_store.by_change(until=bound)) == ["b_1"]
+    assert ids(shop_store.by_change()) == ["b_1", "b_2"]
 
 
-def test_a_page_boundary_may_fall_inside_a_tie(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(5)))
-    first = run(open_store.books.bills_by_change(*SH_1, 0, None, None, 2))
-    rest = run(open_store.books.bills_by_change(*SH_1, 0, None, first.last, 10))
+def test_a_page_boundary_may_fall_inside_a_tie(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(5)))
+    first = run(shop_store.books.bills_by_change(*SH_1, 0, None, None, 2))
+    rest = run(shop_store.books.bills_by_change(*SH_1, 0, None, first.last, 10))
     assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
 
 
-def test_every_page_has_the_horizon(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    open_store.put(base())
-    horizon = open_store.horizon()
-    assert run(open_store.books.bills_by_change(*SH_1, 0, None, None, 5)).horizon == horizon
-    assert run(open_store.books.bills_by_day(*SH_1, *EVER, None, 5)).horizon == horizon
-    assert run(open_store.books.members("mb_a", None, 5)).horizon == horizon
+def test_every_page_has_the_horizon(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(bill())
+    shop_store.put(base())
+    horizon = shop_store.horizon()
+    assert run(shop_store.books.bills_by_change(*SH_1, 0, None, None, 5)).horizon == horizon
+    assert run(shop_store.books.bills_by_day(*SH_1, *EVER, None, 5)).horizon == horizon
+    assert run(shop_store.books.members("mb_a", None, 5)).horizon == horizon
 
 
 # --- one bill ----------------------------------------------------------------
@@ -279,12 +266,11 @@ def test_two_shops_may_use_the_same_bill_id(open_store: OpenStore) -> None:
     assert open_store.bill("b_1", "sh_2")["cashier"] == "Lek"
 
 
-def test_the_bills_of_a_removed_shop_stay_readable(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    open_store.put(gone(shop()))
-    assert ids(open_store.by_day()) == ["b_1"]
-    assert run(open_store.books.bill(FRANCHISE, "b_1")) is not None
+def test_the_bills_of_a_removed_shop_stay_readable(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(bill())
+    shop_store.put(gone(shop()))
+    assert ids(shop_store.by_day()) == ["b_1"]
+    assert run(shop_store.books.bill(FRANCHISE, "b_1")) is not None
 
 
 @pytest.mark.parametrize("page_of", ["day", "change"])

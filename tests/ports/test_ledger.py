@@ -73,14 +73,13 @@ def test_a_record_loaded_twice_changes_nothing(open_store: OpenStore, record: di
     ids=lambda change: next(iter(change)),
 )
 def test_every_visible_change_moves_the_stamp(
-    open_store: OpenStore, clock: ManualClock, change: dict[str, Any]
+    shop_store: OpenStore, clock: ManualClock, change: dict[str, Any]
 ) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    before = open_store.stamp()
+    shop_store.put(bill())
+    before = shop_store.stamp()
     clock.advance(5)
-    assert open_store.put(bill(**change)) == [CHANGED]
-    assert open_store.stamp() == clock.now_ms() != before
+    assert shop_store.put(bill(**change)) == [CHANGED]
+    assert shop_store.stamp() == clock.now_ms() != before
 
 
 @pytest.mark.parametrize(
@@ -96,13 +95,12 @@ def test_every_visible_change_moves_the_stamp(
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_an_invisible_change_moves_no_stamp(open_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    before = open_store.bill()
+def test_an_invisible_change_moves_no_stamp(shop_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
+    shop_store.put(bill())
+    before = shop_store.bill()
     clock.advance(5)
-    assert open_store.put(bill(**change)) == [UNCHANGED]
-    assert open_store.bill() == before
+    assert shop_store.put(bill(**change)) == [UNCHANGED]
+    assert shop_store.bill() == before
 
 
 def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None:
@@ -116,27 +114,24 @@ def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None
     assert open_store.bill() == before
 
 
-def test_changing_a_value_back_is_a_change(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill(cashier="Noi"))
-    first = open_store.stamp()
-    assert open_store.put(bill(cashier="Lek"), bill(cashier="Noi")) == [CHANGED, CHANGED]
-    assert open_store.stamp() != first
+def test_changing_a_value_back_is_a_change(shop_store: OpenStore) -> None:
+    shop_store.put(bill(cashier="Noi"))
+    first = shop_store.stamp()
+    assert shop_store.put(bill(cashier="Lek"), bill(cashier="Noi")) == [CHANGED, CHANGED]
+    assert shop_store.stamp() != first
 
 
-def test_the_last_of_several_records_in_one_transaction_wins(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    assert open_store.put(bill(cashier="A"), bill(cashier="B"), bill("b_2")) == [ADDED, CHANGED, ADDED]
-    assert open_store.bill()["cashier"] == "B"
-    assert open_store.stamp("b_1") == open_store.stamp("b_2")
+def test_the_last_of_several_records_in_one_transaction_wins(shop_store: OpenStore) -> None:
+    assert shop_store.put(bill(cashier="A"), bill(cashier="B"), bill("b_2")) == [ADDED, CHANGED, ADDED]
+    assert shop_store.bill()["cashier"] == "B"
+    assert shop_store.stamp("b_1") == shop_store.stamp("b_2")
 
 
-def test_old_bills_from_a_till_that_was_offline_are_stamped_as_new(open_store: OpenStore, clock: ManualClock) -> None:
-    open_store.put(shop())
-    since = open_store.ledger.advance_horizon() + 1
+def test_old_bills_from_a_till_that_was_offline_are_stamped_as_new(shop_store: OpenStore, clock: ManualClock) -> None:
+    since = shop_store.ledger.advance_horizon() + 1
     clock.advance(60)
-    open_store.put(bill("b_late", closedAt="2025-11-01T12:00:00+07:00"))
-    assert [found["id"] for found in open_store.by_change(since=since)] == ["b_late"]
+    shop_store.put(bill("b_late", closedAt="2025-11-01T12:00:00+07:00"))
+    assert [found["id"] for found in shop_store.by_change(since=since)] == ["b_late"]
 
 
 def test_the_stamp_is_written_in_the_shops_time_zone(open_store: OpenStore) -> None:
@@ -155,12 +150,11 @@ def guarded(open_store: OpenStore, *records: dict[str, Any], bills: int) -> tupl
     return open_store.ledger.apply([open_store.change(record) for record in records], None, guard), guard
 
 
-def test_another_bill_with_the_same_id_does_not_replace_the_stored_one(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(soup(100))
-    outcomes, guard = guarded(open_store, soup(300), bill("b_2"), bills=9)
+def test_another_bill_with_the_same_id_does_not_replace_the_stored_one(shop_store: OpenStore) -> None:
+    shop_store.put(soup(100))
+    outcomes, guard = guarded(shop_store, soup(300), bill("b_2"), bills=9)
     assert (outcomes, guard.others, guard.is_exceeded) == ([Outcome.OTHER_BILL, ADDED], 1, False)
-    assert (open_store.bill()["amounts"]["net"], open_store.bill("b_2")["id"]) == (100, "b_2")
+    assert (shop_store.bill()["amounts"]["net"], shop_store.bill("b_2")["id"]) == (100, "b_2")
 
 
 def test_another_bill_that_shares_a_line_does_not_replace_the_stored_one(open_store: OpenStore) -> None:
@@ -171,52 +165,47 @@ def test_another_bill_that_shares_a_line_does_not_replace_the_stored_one(open_st
     assert (outcomes, open_store.bill()["amounts"]["net"]) == ([Outcome.OTHER_BILL], 108)
 
 
-def test_nothing_of_a_batch_is_written_if_too_many_bills_would_be_replaced(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(soup(100))
-    _, guard = guarded(open_store, soup(300), bill("b_2"), bills=0)
+def test_nothing_of_a_batch_is_written_if_too_many_bills_would_be_replaced(shop_store: OpenStore) -> None:
+    shop_store.put(soup(100))
+    _, guard = guarded(shop_store, soup(300), bill("b_2"), bills=0)
     assert guard.is_exceeded
-    assert (open_store.bill()["amounts"]["net"], open_store.bill("b_2")) == (100, None)
-    assert open_store.put(bill("b_2")) == [ADDED]
+    assert (shop_store.bill()["amounts"]["net"], shop_store.bill("b_2")) == (100, None)
+    assert shop_store.put(bill("b_2")) == [ADDED]
 
 
-def test_another_bill_in_the_same_batch_is_noticed(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    outcomes, _ = guarded(open_store, soup(100), soup(300), bills=20)
+def test_another_bill_in_the_same_batch_is_noticed(shop_store: OpenStore) -> None:
+    outcomes, _ = guarded(shop_store, soup(100), soup(300), bills=20)
     assert outcomes == [ADDED, Outcome.OTHER_BILL]
 
 
-def test_a_correction_and_a_higher_revision_replace_the_stored_bill(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(soup(100))
-    outcomes, guard = guarded(open_store, soup(100, cashier="Noi"), soup(300, rev=1), bills=0)
+def test_a_correction_and_a_higher_revision_replace_the_stored_bill(shop_store: OpenStore) -> None:
+    shop_store.put(soup(100))
+    outcomes, guard = guarded(shop_store, soup(100, cashier="Noi"), soup(300, rev=1), bills=0)
     assert (outcomes, guard.moved + guard.others) == ([CHANGED, CHANGED], 0)
 
 
 # --- history -----------------------------------------------------------------
 
 
-def test_a_bill_from_before_change_tracking_has_no_stamp_until_it_changes(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill(history=True))
-    assert open_store.stamp() is None
-    assert open_store.by_change() == []
-    assert open_store.put(bill(history=True)) == [UNCHANGED]
-    assert open_store.put(bill()) == [UNCHANGED]
-    assert open_store.stamp() is None
-    assert open_store.put(bill(history=True, cashier="Noi")) == [CHANGED]
-    assert [found["id"] for found in open_store.by_change()] == ["b_1"]
+def test_a_bill_from_before_change_tracking_has_no_stamp_until_it_changes(shop_store: OpenStore) -> None:
+    shop_store.put(bill(history=True))
+    assert shop_store.stamp() is None
+    assert shop_store.by_change() == []
+    assert shop_store.put(bill(history=True)) == [UNCHANGED]
+    assert shop_store.put(bill()) == [UNCHANGED]
+    assert shop_store.stamp() is None
+    assert shop_store.put(bill(history=True, cashier="Noi")) == [CHANGED]
+    assert [found["id"] for found in shop_store.by_change()] == ["b_1"]
 
 
-def test_a_bill_from_before_change_tracking_gets_a_stamp_when_its_shop_moves_its_dates(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill(history=True))
-    open_store.put(shop(name="Renamed"))
-    open_store.rewrite()
-    assert open_store.stamp() is None
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    open_store.rewrite()
-    assert open_store.stamp() is not None
+def test_a_bill_from_before_change_tracking_gets_a_stamp_when_its_shop_moves_its_dates(shop_store: OpenStore) -> None:
+    shop_store.put(bill(history=True))
+    shop_store.put(shop(name="Renamed"))
+    shop_store.rewrite()
+    assert shop_store.stamp() is None
+    shop_store.put(shop(timezone="Asia/Tokyo"))
+    shop_store.rewrite()
+    assert shop_store.stamp() is not None
 
 
 # --- revisions ---------------------------------------------------------------
@@ -308,10 +297,9 @@ def test_a_bill_removed_before_its_shop_is_known_stays_removed(open_store: OpenS
 
 
 def test_a_removed_record_is_remembered_by_the_next_loader_too(
-    open_store: OpenStore, store: Store, clock: ManualClock, run: Run
+    shop_store: OpenStore, store: Store, clock: ManualClock, run: Run
 ) -> None:
-    open_store.put(shop())
-    open_store.put(gone(bill(), rev=5))
+    shop_store.put(gone(bill(), rev=5))
     other = OpenStore(store, clock, run)
     assert other.put(bill(rev=4)) == [LATE]
     other.close()
@@ -320,13 +308,12 @@ def test_a_removed_record_is_remembered_by_the_next_loader_too(
 # --- removal -----------------------------------------------------------------
 
 
-def test_a_removed_bill_is_in_no_list(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill("b_1"), bill("b_2"))
-    assert open_store.put(gone(bill("b_1"))) == [REMOVED]
-    assert open_store.bill("b_1") is None
+def test_a_removed_bill_is_in_no_list(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1"), bill("b_2"))
+    assert shop_store.put(gone(bill("b_1"))) == [REMOVED]
+    assert shop_store.bill("b_1") is None
     assert (
-        [found["id"] for found in open_store.by_day()] == [found["id"] for found in open_store.by_change()] == ["b_2"]
+        [found["id"] for found in shop_store.by_day()] == [found["id"] for found in shop_store.by_change()] == ["b_2"]
     )
 
 
@@ -337,12 +324,11 @@ def test_removing_a_missing_record_changes_nothing(open_store: OpenStore) -> Non
     assert open_store.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
 
 
-def test_a_removed_bill_that_is_loaded_again_is_new(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    first = open_store.stamp()
-    assert open_store.put(gone(bill()), bill()) == [REMOVED, ADDED]
-    assert open_store.stamp() != first
+def test_a_removed_bill_that_is_loaded_again_is_new(shop_store: OpenStore) -> None:
+    shop_store.put(bill())
+    first = shop_store.stamp()
+    assert shop_store.put(gone(bill()), bill()) == [REMOVED, ADDED]
+    assert shop_store.stamp() != first
 
 
 def test_a_removed_member_is_not_found(open_store: OpenStore, run: Run) -> None:
@@ -354,19 +340,17 @@ def test_a_removed_member_is_not_found(open_store: OpenStore, run: Run) -> None:
     assert open_store.put(member()) == [ADDED]
 
 
-def test_a_removed_shop_can_come_back_with_its_bills(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    open_store.put(gone(shop()))
-    assert open_store.put(shop()) == [CHANGED]
-    assert len(run(open_store.books.shops(Scope("shop", "sh_1"))).bodies) == 1
-    assert open_store.put(bill()) == [UNCHANGED]
+def test_a_removed_shop_can_come_back_with_its_bills(shop_store: OpenStore, run: Run) -> None:
+    shop_store.put(bill())
+    shop_store.put(gone(shop()))
+    assert shop_store.put(shop()) == [CHANGED]
+    assert len(run(shop_store.books.shops(Scope("shop", "sh_1"))).bodies) == 1
+    assert shop_store.put(bill()) == [UNCHANGED]
 
 
-def test_bills_may_still_arrive_for_a_removed_shop(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(gone(shop()))
-    assert open_store.put(bill()) == [ADDED]
+def test_bills_may_still_arrive_for_a_removed_shop(shop_store: OpenStore) -> None:
+    shop_store.put(gone(shop()))
+    assert shop_store.put(bill()) == [ADDED]
 
 
 def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenStore, run: Run) -> None:
@@ -380,30 +364,27 @@ def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenSt
 # --- facts of a shop ---------------------------------------------------------
 
 
-def test_a_bill_of_an_unknown_shop_is_refused(open_store: OpenStore) -> None:
+def test_a_bill_of_an_unknown_shop_is_refused(shop_store: OpenStore) -> None:
     """The loader reads the facts first, but a store without the shop must refuse the bill too."""
-    open_store.put(shop())
-    change = open_store.change(bill())
+    change = shop_store.change(bill())
     assert isinstance(change, PutBill)
     stray = replace(change, closed=replace(change.closed, bill=replace(change.closed.bill, shop_id="sh_2")))
-    assert open_store.ledger.facts("sh_2") is None
-    assert open_store.ledger.apply([stray, change]) == [Outcome.UNKNOWN_SHOP, ADDED]
+    assert shop_store.ledger.facts("sh_2") is None
+    assert shop_store.ledger.apply([stray, change]) == [Outcome.UNKNOWN_SHOP, ADDED]
 
 
-def test_a_bill_converted_with_outdated_facts_must_be_converted_again(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    outdated = open_store.change(bill())
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    assert open_store.ledger.apply([outdated]) == [Outcome.FACTS_MOVED]
-    assert open_store.bill() is None
-    assert open_store.put(bill()) == [ADDED]
-    assert open_store.bill()["timestamp"].endswith("+09:00")
+def test_a_bill_converted_with_outdated_facts_must_be_converted_again(shop_store: OpenStore) -> None:
+    outdated = shop_store.change(bill())
+    shop_store.put(shop(timezone="Asia/Tokyo"))
+    assert shop_store.ledger.apply([outdated]) == [Outcome.FACTS_MOVED]
+    assert shop_store.bill() is None
+    assert shop_store.put(bill()) == [ADDED]
+    assert shop_store.bill()["timestamp"].endswith("+09:00")
 
 
-def test_a_shop_put_in_the_same_transaction_changes_the_facts_for_later_records(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    put_bill = open_store.change(bill())
-    outcomes = open_store.ledger.apply([open_store.change(shop(timezone="Asia/Tokyo")), put_bill])
+def test_a_shop_put_in_the_same_transaction_changes_the_facts_for_later_records(shop_store: OpenStore) -> None:
+    put_bill = shop_store.change(bill())
+    outcomes = shop_store.ledger.apply([shop_store.change(shop(timezone="Asia/Tokyo")), put_bill])
     assert outcomes == [CHANGED, Outcome.FACTS_MOVED]
 
 
@@ -442,13 +423,12 @@ def test_a_category_that_becomes_a_grouping_leaves_the_bills(open_store: OpenSto
     assert open_store.stamp() != before
 
 
-def test_a_shop_that_leaves_its_franchise_removes_the_master_products_from_its_bills(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill(lines=[{"productId": "p", "rootId": "r"}]))
-    open_store.put(shop(franchiseId=None))
-    open_store.rewrite()
-    assert open_store.bill()["items"][0]["rootId"] is None
-    assert open_store.bill()["franchiseId"] is None
+def test_a_shop_that_leaves_its_franchise_removes_the_master_products_from_its_bills(shop_store: OpenStore) -> None:
+    shop_store.put(bill(lines=[{"productId": "p", "rootId": "r"}]))
+    shop_store.put(shop(franchiseId=None))
+    shop_store.rewrite()
+    assert shop_store.bill()["items"][0]["rootId"] is None
+    assert shop_store.bill()["franchiseId"] is None
 
 
 WRONG_ONCE = pytest.mark.parametrize(
@@ -542,105 +522,96 @@ def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(
     [{"name": "Renamed"}, {"timezone": "Asia/Jakarta"}, {"providerId": "mb_b"}, {"categories": [{"id": "c"}]}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_setting_that_is_not_visible_on_bills_moves_no_stamp(open_store: OpenStore, change: dict[str, Any]) -> None:
-    open_store.put(shop())
-    open_store.put(bill())
-    before = open_store.bill()
-    assert open_store.put(shop(**change)) == [CHANGED]
-    open_store.rewrite()
-    assert open_store.bill() == before
-    assert open_store.put(bill()) == [UNCHANGED]
+def test_a_setting_that_is_not_visible_on_bills_moves_no_stamp(shop_store: OpenStore, change: dict[str, Any]) -> None:
+    shop_store.put(bill())
+    before = shop_store.bill()
+    assert shop_store.put(shop(**change)) == [CHANGED]
+    shop_store.rewrite()
+    assert shop_store.bill() == before
+    assert shop_store.put(bill()) == [UNCHANGED]
 
 
-def test_a_new_time_zone_moves_bills_to_other_days_in_the_list_too(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    open_store.rewrite()
-    assert [found["billDate"] for found in open_store.by_day()] == ["2026-01-01"]
+def test_a_new_time_zone_moves_bills_to_other_days_in_the_list_too(shop_store: OpenStore) -> None:
+    shop_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
+    shop_store.put(shop(timezone="Asia/Tokyo"))
+    shop_store.rewrite()
+    assert [found["billDate"] for found in shop_store.by_day()] == ["2026-01-01"]
 
 
-def test_bills_are_rewritten_in_small_batches_with_increasing_stamps(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(7)))
-    since = open_store.horizon() + 1
-    open_store.put(shop(timezone="Asia/Tokyo"))
+def test_bills_are_rewritten_in_small_batches_with_increasing_stamps(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(7)))
+    since = shop_store.horizon() + 1
+    shop_store.put(shop(timezone="Asia/Tokyo"))
     seen = []
-    while open_store.ledger.rewrite_bills(3):
-        seen.append(len(open_store.by_change(since=since)))
+    while shop_store.ledger.rewrite_bills(3):
+        seen.append(len(shop_store.by_change(since=since)))
     assert seen == [3, 6, 7]
-    assert len({found["updatedAt"] for found in open_store.by_change(since=since)}) == 3
+    assert len({found["updatedAt"] for found in shop_store.by_change(since=since)}) == 3
 
 
-def test_an_interrupted_rewrite_is_continued(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(7)))
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    assert open_store.ledger.rewrite_bills(3)
-    done = open_store.by_change()[-3:]
-    open_store.ledger.close()
-    open_store.ledger = open_ledger(store, clock)
-    open_store.rewrite(2)
-    changed = open_store.by_change()
+def test_an_interrupted_rewrite_is_continued(shop_store: OpenStore, store: Store, clock: ManualClock) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(7)))
+    shop_store.put(shop(timezone="Asia/Tokyo"))
+    assert shop_store.ledger.rewrite_bills(3)
+    done = shop_store.by_change()[-3:]
+    shop_store.ledger.close()
+    shop_store.ledger = open_ledger(store, clock)
+    shop_store.rewrite(2)
+    changed = shop_store.by_change()
     assert [found["timestamp"][-6:] for found in changed] == ["+09:00"] * 7
     assert changed[:3] == done
 
 
-def test_a_rewrite_that_could_not_be_written_is_done_again(open_store: OpenStore, store: Store) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(7)))
-    open_store.put(shop(timezone="Asia/Tokyo"))
+def test_a_rewrite_that_could_not_be_written_is_done_again(shop_store: OpenStore, store: Store) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(7)))
+    shop_store.put(shop(timezone="Asia/Tokyo"))
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        open_store.ledger.rewrite_bills(3)
-    open_store.rewrite(3)
-    assert {found["timestamp"][-6:] for found in open_store.by_change()} == {"+09:00"}
+        shop_store.ledger.rewrite_bills(3)
+    shop_store.rewrite(3)
+    assert {found["timestamp"][-6:] for found in shop_store.by_change()} == {"+09:00"}
 
 
-def test_facts_that_change_during_a_rewrite_are_applied_to_all_bills(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(*(bill(f"b_{n}") for n in range(7)))
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    open_store.ledger.rewrite_bills(3)
-    open_store.put(shop(timezone="Asia/Kolkata"))
-    open_store.put(bill("b_7"))
-    open_store.rewrite(3)
-    assert {found["timestamp"][-6:] for found in open_store.by_change()} == {"+05:30"}
-    assert not open_store.ledger.rewrite_bills(3)
+def test_facts_that_change_during_a_rewrite_are_applied_to_all_bills(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{n}") for n in range(7)))
+    shop_store.put(shop(timezone="Asia/Tokyo"))
+    shop_store.ledger.rewrite_bills(3)
+    shop_store.put(shop(timezone="Asia/Kolkata"))
+    shop_store.put(bill("b_7"))
+    shop_store.rewrite(3)
+    assert {found["timestamp"][-6:] for found in shop_store.by_change()} == {"+05:30"}
+    assert not shop_store.ledger.rewrite_bills(3)
 
 
-def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    open_store.put(bill("b_1"), bill("b_2"))
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    assert open_store.put(bill("b_2")) == [CHANGED]
-    stamp = open_store.stamp("b_2")
-    open_store.rewrite()
-    assert open_store.stamp("b_2") == stamp
-    assert open_store.bill("b_1")["timestamp"].endswith("+09:00")
+def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1"), bill("b_2"))
+    shop_store.put(shop(timezone="Asia/Tokyo"))
+    assert shop_store.put(bill("b_2")) == [CHANGED]
+    stamp = shop_store.stamp("b_2")
+    shop_store.rewrite()
+    assert shop_store.stamp("b_2") == stamp
+    assert shop_store.bill("b_1")["timestamp"].endswith("+09:00")
 
 
 # --- stamps and the horizon --------------------------------------------------
 
 
-def test_every_transaction_gets_a_stamp_above_every_reported_horizon(open_store: OpenStore, clock: ManualClock) -> None:
+def test_every_transaction_gets_a_stamp_above_every_reported_horizon(shop_store: OpenStore, clock: ManualClock) -> None:
     """The clock stands still, steps back and jumps ahead."""
-    open_store.put(shop())
-    given_out = open_store.horizon()
+    given_out = shop_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):
         clock.step(seconds)
-        open_store.put(bill("b_1", cashier=f"{number}"))
-        stamp = open_store.stamp()
+        shop_store.put(bill("b_1", cashier=f"{number}"))
+        stamp = shop_store.stamp()
         assert stamp is not None
         assert stamp > given_out
-        given_out = max(open_store.horizon(), open_store.ledger.advance_horizon())
+        given_out = max(shop_store.horizon(), shop_store.ledger.advance_horizon())
         assert given_out >= stamp
 
 
-def test_on_a_running_clock_the_stamp_is_the_current_time(open_store: OpenStore, clock: ManualClock) -> None:
-    open_store.put(shop())
+def test_on_a_running_clock_the_stamp_is_the_current_time(shop_store: OpenStore, clock: ManualClock) -> None:
     clock.advance(1)
-    open_store.put(bill())
-    assert open_store.stamp() == clock.now_ms() == open_store.horizon()
+    shop_store.put(bill())
+    assert shop_store.stamp() == clock.now_ms() == shop_store.horizon()
 
 
 def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: OpenStore, clock: ManualClock) -> None:
@@ -652,78 +623,73 @@ def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: Op
     assert open_store.ledger.advance_horizon() == high == open_store.horizon()
 
 
-def test_a_stamp_after_an_idle_tick_in_the_same_millisecond_is_above_it(open_store: OpenStore) -> None:
-    open_store.put(shop())
-    horizon = open_store.ledger.advance_horizon()
-    open_store.put(bill())
-    assert open_store.stamp() == horizon + 1
+def test_a_stamp_after_an_idle_tick_in_the_same_millisecond_is_above_it(shop_store: OpenStore) -> None:
+    horizon = shop_store.ledger.advance_horizon()
+    shop_store.put(bill())
+    assert shop_store.stamp() == horizon + 1
 
 
-def test_a_transaction_that_fails_leaves_nothing_behind(open_store: OpenStore, clock: ManualClock) -> None:
-    open_store.put(shop())
-    before = open_store.horizon()
+def test_a_transaction_that_fails_leaves_nothing_behind(shop_store: OpenStore, clock: ManualClock) -> None:
+    before = shop_store.horizon()
     clock.advance(1)
     with pytest.raises(KeyError):
-        open_store.ledger.apply([open_store.change(bill()), object()])  # type: ignore[list-item]
-    assert open_store.bill() is None
-    assert open_store.horizon() == before
-    assert open_store.put(bill()) == [ADDED]
+        shop_store.ledger.apply([shop_store.change(bill()), object()])  # type: ignore[list-item]
+    assert shop_store.bill() is None
+    assert shop_store.horizon() == before
+    assert shop_store.put(bill()) == [ADDED]
 
 
 def test_a_transaction_after_a_failed_one_sees_what_others_wrote_meanwhile(
-    open_store: OpenStore, store: Store, clock: ManualClock, run: Run
+    shop_store: OpenStore, store: Store, clock: ManualClock, run: Run
 ) -> None:
-    open_store.put(shop())
-    stale = open_store.change(bill("b_1"))
+    stale = shop_store.change(bill("b_1"))
     with pytest.raises(KeyError):
-        open_store.ledger.apply([stale, object()])  # type: ignore[list-item]
+        shop_store.ledger.apply([stale, object()])  # type: ignore[list-item]
     other = OpenStore(store, clock, run)
     other.put(bill("b_2"), bill("b_3"))
     other.put(shop(timezone="Asia/Tokyo"))
     other.close()
-    assert open_store.ledger.apply([stale]) == [Outcome.FACTS_MOVED]
-    assert open_store.put(bill("b_1")) == [ADDED]
+    assert shop_store.ledger.apply([stale]) == [Outcome.FACTS_MOVED]
+    assert shop_store.put(bill("b_1")) == [ADDED]
 
 
 def test_a_full_disk_fails_the_transaction_and_nothing_else(
-    open_store: OpenStore, store: Store, clock: ManualClock
+    shop_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
-    open_store.put(shop())
-    before = open_store.horizon()
+    before = shop_store.horizon()
     clock.advance(1)
-    change = open_store.change(bill())
+    change = shop_store.change(bill())
     with store.out_of_space():
         with pytest.raises(StoreUnavailable):
-            open_store.ledger.apply([change])
+            shop_store.ledger.apply([change])
         with pytest.raises(StoreUnavailable):
-            open_store.ledger.advance_horizon()
-        assert open_store.horizon() == before
-        assert open_store.bill() is None
-    assert open_store.ledger.apply([change]) == [ADDED]
-    assert open_store.stamp() == open_store.horizon() == clock.now_ms()
+            shop_store.ledger.advance_horizon()
+        assert shop_store.horizon() == before
+        assert shop_store.bill() is None
+    assert shop_store.ledger.apply([change]) == [ADDED]
+    assert shop_store.stamp() == shop_store.horizon() == clock.now_ms()
 
 
 def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
-    open_store: OpenStore, store: Store, clock: ManualClock
+    shop_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     """The writer stops between its stamp and its commit, while the clock and the ticker continue."""
-    open_store.put(shop())
-    open_store.put(bill("b_0"))
-    changes = [open_store.change(bill("b_1")), open_store.change(bill("b_2"))]
-    progress = Interrupted(open_store.ledger.begin_load("bills.ndjson"))
-    writer = threading.Thread(target=open_store.ledger.apply, args=(changes, progress))
+    shop_store.put(bill("b_0"))
+    changes = [shop_store.change(bill("b_1")), shop_store.change(bill("b_2"))]
+    progress = Interrupted(shop_store.ledger.begin_load("bills.ndjson"))
+    writer = threading.Thread(target=shop_store.ledger.apply, args=(changes, progress))
     writer.start()
     assert progress.stopped.wait(PATIENCE_SEC)
     clock.advance(10)
     ticked: list[int] = []
     ticker = threading.Thread(target=lambda: ticked.append(_tick(store, clock)))
     ticker.start()
-    given_out = [open_store.horizon() for _ in range(50)]
-    assert [found["id"] for found in open_store.by_change()] == ["b_0"]
+    given_out = [shop_store.horizon() for _ in range(50)]
+    assert [found["id"] for found in shop_store.by_change()] == ["b_0"]
     progress.go_on.set()
     writer.join(PATIENCE_SEC)
     ticker.join(PATIENCE_SEC)
-    stamps = [in_ms(found["updatedAt"]) for found in open_store.by_change() if found["id"] != "b_0"]
+    stamps = [in_ms(found["updatedAt"]) for found in shop_store.by_change() if found["id"] != "b_0"]
     assert len(stamps) == 2
     assert min(stamps) > max(given_out)
     assert ticked[0] >= max(stamps)
@@ -751,10 +717,9 @@ def _tick(store: Store, clock: ManualClock) -> int:
 
 
 def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
-    open_store: OpenStore, store: Store
+    shop_store: OpenStore, store: Store
 ) -> None:
     """Two loaders and a ticker run in other processes. Everything up to a reported horizon must be complete."""
-    open_store.put(shop())
     context = new_processes()
     done = context.Event()
     loaders = [context.Process(target=other_processes.load_bills, args=(store, f"till {n}", 150)) for n in (1, 2)]
@@ -764,7 +729,7 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
     horizon, seen = 0, frozenset[tuple[str, int]]()
     reads = 0
     while any(loader.is_alive() for loader in loaders) or reads < 10:
-        page = open_store._run(open_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
+        page = shop_store._run(shop_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
         rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
         assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared at or below a reported horizon"
         assert page.horizon >= horizon
@@ -774,7 +739,7 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
     for process in (*loaders, ticker):
         process.join(PATIENCE_SEC)
         assert process.exitcode == 0
-    assert len(open_store.by_change()) == 2 * other_processes.BILLS
+    assert len(shop_store.by_change()) == 2 * other_processes.BILLS
 
 
 # --- loads and the secret ----------------------------------------------------

@@ -91,9 +91,8 @@ def ids(requests: list[RecordedRequest]) -> list[str | None]:
 
 
 def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    recorder: Recorder, reads: OperatorReads, now: int
 ) -> None:
-    now = clock.now_ms()
     disclosed = record(now, request_id="r-1", personal_base="mb_a", personal_members=7, route="members")
     recorder.write(record(now, request_id="r-0"), disclosed)
     (one,) = found(reads, request_id="r-1")
@@ -112,8 +111,7 @@ def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
     assert found(reads, request_id="r-2") == []
 
 
-def test_requests_are_listed_newest_first(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
-    now = clock.now_ms()
+def test_requests_are_listed_newest_first(recorder: Recorder, reads: OperatorReads, now: int) -> None:
     recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in (2, 0, 1)))
     assert ids(found(reads)) == ["r-2", "r-1", "r-0"]
 
@@ -136,9 +134,8 @@ def test_requests_are_listed_newest_first(recorder: Recorder, reads: OperatorRea
     ],
 )
 def test_each_condition_of_a_filter_selects_its_requests(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock, wanted: dict[str, Any], expected: list[str]
+    recorder: Recorder, reads: OperatorReads, now: int, wanted: dict[str, Any], expected: list[str]
 ) -> None:
-    now = clock.now_ms()
     recorder.write(
         record(now, request_id="plain"),
         record(now + 1, request_id="other key", key_id="k_2"),
@@ -155,19 +152,15 @@ def test_each_condition_of_a_filter_selects_its_requests(
     assert ids(found(reads, **wanted)) == expected
 
 
-def test_a_time_range_includes_its_start_and_not_its_end(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
-) -> None:
-    now = clock.now_ms()
+def test_a_time_range_includes_its_start_and_not_its_end(recorder: Recorder, reads: OperatorReads, now: int) -> None:
     recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in range(4)))
     assert ids(found(reads, since=now + 1, until=now + 3)) == ["r-2", "r-1"]
 
 
 @pytest.mark.parametrize("wanted", [{}, {"key_id": "k_1"}, {"error": "bad_query"}, {"request_id": "the same"}])
 def test_pages_contain_every_request_once_even_if_all_have_the_same_time(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock, wanted: dict[str, Any]
+    recorder: Recorder, reads: OperatorReads, now: int, wanted: dict[str, Any]
 ) -> None:
-    now = clock.now_ms()
     recorder.write(*(record(now, request_id="the same", error="bad_query", took_us=n) for n in range(25)))
     taken: list[int] = []
     page = reads.requests(RequestFilter(**wanted), 10)
@@ -182,9 +175,8 @@ def test_pages_contain_every_request_once_even_if_all_have_the_same_time(
 
 
 def test_a_search_for_something_rare_stops_early_and_can_be_continued(
-    recorder: Recorder, store: Store, clock: ManualClock
+    recorder: Recorder, store: Store, now: int
 ) -> None:
-    now = clock.now_ms()
     recorder.write(*(record(now + n, took_us=5_000 if n in (3, 18) else 1) for n in range(35)))
     reads, pages = store.operator_reads(scanned=10), []
     page = reads.requests(RequestFilter(slower_than_us=1_000), 10)
@@ -202,9 +194,8 @@ def test_a_query_that_takes_too_long_is_stopped(recorder: Recorder, store: Store
 
 
 def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_late(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    recorder: Recorder, reads: OperatorReads, now: int
 ) -> None:
-    now = clock.now_ms()
     recorder.write(record(now - 1, request_id="before"))
     follower = RequestFollower(reads, RequestFilter(key_id="k_1"), now)
     assert follower.new_requests() == []
@@ -217,10 +208,7 @@ def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_la
     assert follower.new_requests() == []
 
 
-def test_followed_requests_are_not_returned_again_after_a_late_one(
-    recorder: Recorder, store: Store, clock: ManualClock
-) -> None:
-    now = clock.now_ms()
+def test_followed_requests_are_not_returned_again_after_a_late_one(recorder: Recorder, store: Store, now: int) -> None:
     follower = RequestFollower(store.operator_reads(), RequestFilter(), now)
     recorder.write(record(now + 1_000, request_id="r-0"), record(now + 7_000, request_id="r-2"))
     assert ids(follower.new_requests()) == ["r-0", "r-2"]
@@ -287,9 +275,8 @@ def test_counts_outlive_the_records_and_are_deleted_after_400_days(
 
 
 def test_counts_that_cannot_be_written_are_written_later(
-    store: Store, usage: OpenUsage, recorder: Recorder, clock: ManualClock, reads: OperatorReads
+    store: Store, usage: OpenUsage, recorder: Recorder, now: int, reads: OperatorReads
 ) -> None:
-    now = clock.now_ms()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         recorder.do(lambda: usage.note_refusal("k_1", "rate_limited", now))
     usage.flush()
@@ -308,8 +295,7 @@ def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, reads: Opera
     assert reads.hours("k_1", start - 5) == [HourOfKey(start, 2, 1), HourOfKey(start + HOUR_MS, 1, 0)]
 
 
-def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
-    now = clock.now_ms()
+def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: OperatorReads, now: int) -> None:
     recorder.write(
         record(now - 1, error="bad_query"),
         record(now, error="bad_cursor"),
@@ -323,9 +309,8 @@ def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: Operato
 
 
 def test_the_last_use_of_a_key_is_its_latest_request(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, now: int, run: Run
 ) -> None:
-    now = clock.now_ms()
     run(usage.admit(KEY))
     recorder.write(record(now), record(now + 5), record(now + 3, key_id="k_2"), record(now + 4, key_id="k_0"))
     assert reads.last_used() == {"k_0": now + 4, "k_1": now + 5, "k_2": now + 3}
@@ -341,8 +326,7 @@ def test_the_last_use_of_an_idle_key_is_known_by_day_after_its_records_are_delet
     assert reads.last_used() == {"k_1": thai_midnight(FIRST_DAY)}
 
 
-def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
-    now = clock.now_ms()
+def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: OperatorReads, now: int) -> None:
     recorder.write(
         record(now, personal_base="mb_a", personal_members=1),
         record(now + 1, personal_base="mb_a", personal_members=1),
