@@ -115,7 +115,8 @@ def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: i
 def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms: int, by: Actor) -> Issued:
     """Issue a key for an existing credential."""
     key = Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant))
-    return _add(key_store, credential, key, [_issued(key, now_ms, by)])
+    key_store.add(StoredKey(_validated(key), credentials.digest(credential.secret)), [_issued(key, now_ms, by)])
+    return Issued(key, credentials.format_key(credential))
 
 
 def rotate(
@@ -224,11 +225,6 @@ def key_in(keys: Iterable[Key], key_id: str) -> Key:
 def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
     changes = field_changes(None, key)
     return AuditEntry(at=now_ms, act=Act.KEY_ISSUED, actor=by, key_id=key.key_id, changes=changes)
-
-
-def _add(key_store: KeyStore, credential: Credential, key: Key, entries: Sequence[AuditEntry]) -> Issued:
-    key_store.add(StoredKey(_validated(key), credentials.digest(credential.secret)), entries)
-    return Issued(key, credentials.format_key(credential))
 
 
 def _apply_change(

@@ -318,10 +318,9 @@ class StoreMove:
 
         Return the number of its rows at the source or at the target, whichever is larger, or 0 if nothing differed.
         """
-        source_sum = _Checksum()
+        source_sum, target_sum = _Checksum(), _Checksum()
         for row in self._source.compared(table, group):
             source_sum.add(row)
-        target_sum = _Checksum()
         for row in self._target.compared(table, group):
             target_sum.add(row)
         if source_sum == target_sum:

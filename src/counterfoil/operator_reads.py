@@ -158,8 +158,8 @@ class ErrorGroup(Struct, frozen=True):
 class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: its source, its progress, and the number of rejected lines by reason.
 
-    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless `load
-    --rejects` named a different file. `is_stopped` says that the load has recorded that it ended with an error.
+    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless
+    `load --rejects` named a different file. `is_stopped` says that the load has recorded that it ended with an error.
     """
 
     number: int

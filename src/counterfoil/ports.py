@@ -308,7 +308,7 @@ class Cursors(Protocol):
 class Ledger(Protocol):
     """Write access to the books.
 
-    Each call is one transaction, except on Citus: see `citus_ledger.py`. A call
+    Each call is one transaction, except on Citus: see `citus.py`. A call
     that changes records has one stamp, which is taken under the write lock.
     """
 

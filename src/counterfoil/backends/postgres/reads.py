@@ -129,12 +129,12 @@ def readable_address(url: str) -> str:
 
 
 def _servers(url: str) -> list[ServerState]:
-    return asyncio.run(_states(url)) if addresses(url) else []
+    """Return the current state of each server that the address lists."""
 
+    async def states() -> list[ServerState]:
+        return await asyncio.gather(*(_state(url, address) for address in addresses(url)))
 
-async def _states(url: str) -> list[ServerState]:
-    """Return the current state of each server that the address names."""
-    return list(await asyncio.gather(*(_state(url, address) for address in addresses(url))))
+    return asyncio.run(states()) if addresses(url) else []
 
 
 async def _state(url: str, address: Address) -> ServerState:

@@ -399,6 +399,3 @@ class Primary:
 
     async def do(self, statement: str, *values: object, within: float | None = None) -> None:
         await self._servers.on_primary(lambda pool: pool.do(statement, *values, within=within))
-
-    def close(self) -> None:
-        self._servers.close()

@@ -421,18 +421,18 @@ class PostgresCursors:
         if not _is_storable(listing, cursor):
             return None
         now = self._clock.now_ms()
-        row = await self._servers.primary.row(_FIND, *_key(listing), cursor, now, within=self._within)
+        row = await self._servers.primary.row(_FIND, *astuple(listing), cursor, now, within=self._within)
         if row is None:
             return None
         if row[5] + EXTEND_MS <= now + LIFETIME_MS:
-            await self._servers.primary.do(_EXTEND, *_key(listing), cursor, now + LIFETIME_MS, within=self._within)
+            await self._servers.primary.do(_EXTEND, *astuple(listing), cursor, now + LIFETIME_MS, within=self._within)
         return _held(row)
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
         """Return a cursor as stored on a replica whose horizon is at least `reached`."""
         if not _is_storable(listing, cursor):
             return None
-        asked = (*_key(listing), cursor, self._clock.now_ms())
+        asked = (*astuple(listing), cursor, self._clock.now_ms())
         (row,) = await self._servers.rows(_FIND_ON_REPLICA, *asked, reached=reached)
         return _held(row) if row[0] is not None else None
 
@@ -444,7 +444,7 @@ class PostgresCursors:
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         now = self._clock.now_ms()
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
-        values = (*_key(listing), *_where(held), *terms)
+        values = (*astuple(listing), *_where(held), *terms)
         row = await self._servers.primary.row(_HAND_OUT, *values, within=self._within)
         return str(row[0]) if row else None
 
@@ -458,7 +458,7 @@ class PostgresCursors:
 
     async def _put(self, statement: str, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         terms = (held.earliest, held.latest, handed_out_at + LIFETIME_MS)
-        values = (*_key(listing), cursor, *_where(held), *terms)
+        values = (*astuple(listing), cursor, *_where(held), *terms)
         await self._servers.primary.do(statement, *values, within=self._within)
 
 
@@ -469,10 +469,6 @@ def _held(row: Sequence[Any]) -> StoredCursor:
 
 def _where(held: StoredCursor) -> tuple[str, int, int]:
     return held.position.id, held.position.major, held.position.minor
-
-
-def _key(listing: Listing) -> tuple[str, str, str]:
-    return listing.lineage, listing.resource, listing.query
 
 
 def _is_storable(listing: Listing, cursor: str) -> bool:

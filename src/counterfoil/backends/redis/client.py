@@ -85,24 +85,21 @@ def open_clients(url: str) -> list[Any]:
         return [Redis.from_pool(pool)]
     login, _, nodes = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
-    options |= {"username": unquote(user) or None, "password": unquote(password) or None}
     options["ssl"] = parts.scheme.startswith("rediss")
     if options["ssl"]:
         options |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
+    credentials: dict[str, Any] = {"username": unquote(user) or None, "password": unquote(password) or None}
     if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _addresses(nodes, PORT)], **options)]
+        places = [ClusterNode(*node) for node in _addresses(nodes, PORT)]
+        return [RedisCluster(startup_nodes=places, **options, **credentials)]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(_addresses(nodes, SENTINEL_PORT), **_without_login(options))  # type: ignore[no-untyped-call]
-    return [sentinel.master_for(service, db=int(database or 0), **options), *sentinel.sentinels]
+    sentinel: Any = Sentinel(_addresses(nodes, SENTINEL_PORT), **options)  # type: ignore[no-untyped-call]
+    return [sentinel.master_for(service, db=int(database or 0), **options, **credentials), *sentinel.sentinels]
 
 
 def _addresses(nodes: str, default_port: int) -> list[tuple[str, int]]:
     parsed = (urlsplit(f"//{node}") for node in nodes.split(","))
     return [(node.hostname or "", node.port or default_port) for node in parsed]
-
-
-def _without_login(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in ("username", "password")}
 
 
 class RedisClient:

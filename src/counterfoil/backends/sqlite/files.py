@@ -263,7 +263,8 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
         connection = _connect(uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
         try:
             _settle_layout(connection, name)
-            _migrate(connection, name)
+            with writing(connection, SETTLE_SEC):
+                run_migrations(connection, name)
         except BaseException:
             connection.close()
             raise
@@ -588,12 +589,7 @@ def _settle_id(folder: Path) -> None:
             file.execute(f"PRAGMA application_id = {chosen}")
 
 
-# --- schema and retirement ----------------------------------------------------
-
-
-def _migrate(connection: sqlite3.Connection, name: Name) -> None:
-    with writing(connection, SETTLE_SEC):
-        run_migrations(connection, name)
+# --- retirement ----------------------------------------------------
 
 
 def moved(connection: sqlite3.Connection) -> str | None:

@@ -319,13 +319,13 @@ class SqliteKeyStore:
         with closing(read_only(self._folder, "usage")) as usage, translated():
             remembered: dict[str, int] = dict(usage.execute(REVOCATIONS).fetchall())
         keys = {key.key_id: key for key in self.all()}
-        forgotten = [key_id for key_id in remembered if key_id in keys and keys[key_id].revoked_at is None]
-        for key_id in forgotten:
-            self.change(
-                key_id,
-                lambda key: key if key.revoked_at is not None else _as_revoked(key, remembered),
-                self.describe_restored,
-            )
+
+        def revoked(key: Key) -> Key:
+            return key if key.revoked_at is not None else replace(key, revoked_at=remembered[key.key_id])
+
+        for key_id in remembered:
+            if key_id in keys and keys[key_id].revoked_at is None:
+                self.change(key_id, revoked, self.describe_restored)
         self._remember(
             (key_id, key.revoked_at)
             for key_id, key in keys.items()
@@ -349,10 +349,6 @@ class SqliteKeyStore:
         if rows:
             with closing(read_write(self._folder, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
                 usage.executemany(_REMEMBER, rows)
-
-
-def _as_revoked(key: Key, remembered: dict[str, int]) -> Key:
-    return replace(key, revoked_at=remembered[key.key_id])
 
 
 # --- the audit log ------------------------------------------------------------------

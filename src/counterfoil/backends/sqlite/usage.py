@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # finished requests to `recent_requests`, which has no index, and they are moved to `requests` later, several at a
 # time: by the worker if it has few, and otherwise by the supervisor.
 
-# A transaction moves at most this many records, which takes about half a millisecond. One call of `move_in_parts` runs
+# A transaction moves at most this many records, which takes about half a millisecond. One call of `move_recent` runs
 # such transactions for at most MOVING_SEC.
 MOVED_AT_ONCE = 128
 MOVING_SEC = 0.25
@@ -73,7 +73,7 @@ _MOVE_RECENT = """
     FROM recent_requests WHERE rowid < ? ORDER BY rowid
 """
 _DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
-_PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
+_PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ?2 LIMIT ?1)"
 
 
 # --- functions that need the write lock --------------------------------------
@@ -81,10 +81,6 @@ _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requ
 
 def write_recent(connection: sqlite3.Connection, records: Iterable[RequestRecord]) -> None:
     connection.executemany(_RECORD_RECENT, map(_values, records))
-
-
-def write_indexed(connection: sqlite3.Connection, records: Iterable[RequestRecord]) -> None:
-    connection.executemany(_RECORD_NOW, map(_values, records))
 
 
 def move(connection: sqlite3.Connection, most: int) -> int:
@@ -105,27 +101,15 @@ def has_recent(connection: sqlite3.Connection) -> bool:
         return _oldest_recent(connection) is not None
 
 
-def move_in_parts(connection: sqlite3.Connection) -> None:
-    """Move recent records to `requests`, in short transactions, so that requests do not wait long for the lock."""
-    stop = time.monotonic() + MOVING_SEC
-    while has_recent(connection) and time.monotonic() < stop:
-        with translated(), writing(connection, WAIT_SEC["usage"]):
-            moved = move(connection, MOVED_AT_ONCE)
-        if moved < MOVED_AT_ONCE:
-            return
-        # Pause while the lock is free, so that waiting requests can take it.
-        time.sleep(PAUSE_SEC)
-
-
-def delete_before(connection: sqlite3.Connection, at: int) -> int:
-    """Delete the records of requests before this instant; return the number of records deleted."""
-    records = 0
+def in_portions(connection: sqlite3.Connection, statement: str, most: int, *values: int) -> int:
+    """Repeat a statement that changes up to `most` rows until none are left; return the number of rows changed."""
+    total = 0
     while True:
         with translated(), writing(connection, WAIT_SEC["usage"]):
-            deleted = connection.execute(_PRUNE_REQUESTS, (at, PRUNE_ROWS)).rowcount
-        records += deleted
-        if deleted < PRUNE_ROWS:
-            return records
+            changed = connection.execute(statement, (most, *values)).rowcount
+        total += changed
+        if changed < most:
+            return total
         # Pause while the lock is free, so that waiting requests can take it.
         time.sleep(PAUSE_SEC)
 
@@ -370,8 +354,15 @@ class SqliteUsage:
         self._save(WAIT_SEC["usage"], moved=EVERYTHING)
 
     def move_recent(self) -> None:
-        """Move recent records to `requests`, in short transactions."""
-        move_in_parts(self._connection)
+        """Move recent records to `requests`, in short transactions, so that requests do not wait long for the lock."""
+        stop = time.monotonic() + MOVING_SEC
+        while has_recent(self._connection) and time.monotonic() < stop:
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                moved = move(self._connection, MOVED_AT_ONCE)
+            if moved < MOVED_AT_ONCE:
+                return
+            # Pause while the lock is free, so that waiting requests can take it.
+            time.sleep(PAUSE_SEC)
 
     def _save(self, wait_sec: float, *, moved: int) -> None:
         """Move up to `moved` recent records to `requests`, and write pending records and counts."""
@@ -381,7 +372,7 @@ class SqliteUsage:
             if moved:
                 move(self._connection, moved)
             written = len(self._records)
-            write_indexed(self._connection, self._records)
+            self._connection.executemany(_RECORD_NOW, map(_values, self._records))
             self._write_tally()
         del self._records[:written]
         self._tally = RequestTally()
@@ -416,7 +407,7 @@ class SqliteUsage:
         Return the number of records and the number of daily totals deleted.
         """
         now = self._clock.now_ms()
-        records = delete_before(self._connection, now - REQUEST_RECORD_DAYS * DAY_MS)
+        records = in_portions(self._connection, _PRUNE_REQUESTS, PRUNE_ROWS, now - REQUEST_RECORD_DAYS * DAY_MS)
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
@@ -484,11 +475,11 @@ _HAND_OUT = """
 # The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
 # cursors may expire too early, but their rows are not deleted right away.
 _DELETE = """
-    DELETE FROM cursors WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
+    DELETE FROM cursors WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?2 AND expired LIMIT ?1)
 """
 _EXPIRE = """
-    UPDATE cursors SET expired = 1, ends_at = ?1 + ?3
-    WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND NOT expired LIMIT ?2)
+    UPDATE cursors SET expired = 1, ends_at = ?2 + ?3
+    WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?2 AND NOT expired LIMIT ?1)
 """
 
 
@@ -508,19 +499,19 @@ class SqliteCursors:
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         now = self._clock.now_ms()
-        found = row(self._connection, _FIND, (*_key(listing), cursor, now))
+        found = row(self._connection, _FIND, (*astuple(listing), cursor, now))
         if not found:
             return None
         row_id, major, minor, earliest, latest, ends_at = found
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
-            await retry_while_locked(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
+            await retry_while_locked(lambda: self._write(_EXTEND, (*astuple(listing), cursor, now + LIFETIME_MS)))
         return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         position, now = held.position, self._clock.now_ms()
         where = (position.id, position.major, position.minor)
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
-        values = (*_key(listing), *where, *terms)
+        values = (*astuple(listing), *where, *terms)
         handed_out = await retry_while_locked(lambda: self._write(_HAND_OUT, values))
         return str(handed_out[0]) if handed_out else None
 
@@ -533,19 +524,5 @@ class SqliteCursors:
     def prune(self) -> int:
         """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
-        self._in_portions(_DELETE, now)
-        return self._in_portions(_EXPIRE, now, RESERVED_MS)
-
-    def _in_portions(self, statement: str, now: int, *values: int) -> int:
-        """Run a statement in batches, so that requests can write in between. Return the number of rows changed."""
-        total = 0
-        while True:
-            with translated(), writing(self._connection, WAIT_SEC["usage"]):
-                changed = self._connection.execute(statement, (now, PRUNE_CURSORS, *values)).rowcount
-            total += changed
-            if changed < PRUNE_CURSORS:
-                return total
-
-
-def _key(listing: Listing) -> tuple[str, str, str]:
-    return listing.lineage, listing.resource, listing.query
+        in_portions(self._connection, _DELETE, PRUNE_CURSORS, now)
+        return in_portions(self._connection, _EXPIRE, PRUNE_CURSORS, now, RESERVED_MS)
