@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from counterfoil.importing.formats import JSON_FORMATS, built_in_tables, recognised
+from counterfoil.importing.formats import built_in_tables, recognised
+from counterfoil.importing.orders import order_apis
 from counterfoil.importing.results import ImportFailed
 from importing.exports import EXAMPLES, imported, written
 
@@ -58,7 +59,7 @@ def test_each_example_is_recognised_as_what_it_is(name: str, title: str) -> None
 
 
 def test_each_known_table_and_api_has_an_example() -> None:
-    known = {one.recognition.name for one in built_in_tables()} | {api.title for api in JSON_FORMATS.values()}
+    known = {one.recognition.name for one in built_in_tables()} | {api.title for api in order_apis().values()}
     assert known == {title for title in TITLES.values() if title}
 
 
@@ -69,7 +70,7 @@ def test_a_table_that_is_not_recognised_is_told_how_to_propose_a_mapping() -> No
 
 @pytest.mark.parametrize("content", [{"orders": [{"id": 1}]}, {"weather": "fine"}, [1, 2], {"orders": []}])
 def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: Any) -> None:
-    with pytest.raises(ImportFailed, match=r"Square orders.*Foodics orders.*Clover orders"):
+    with pytest.raises(ImportFailed, match=r"Clover orders.*Foodics orders.*Square orders"):
         imported(None, written(tmp_path, json.dumps(content), "orders.json"))
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
 from counterfoil.importing.results import ExportTotals
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import EXACT, NumberFormat, UnreadableCell, read_decimal
+from counterfoil.importing.values import EXACT, TOTAL_WORDS, NumberFormat, UnreadableCell, read_decimal
 
 TOTALS_ROW = "a row of totals"
 NOT_COMPARED = "a row of totals that was not compared, because the export has more than 2,000"
@@ -24,15 +24,9 @@ NOT_ASSIGNED = "a row of totals that was not compared, because it does not have 
 MAX_TOTALS = 2000
 MAX_TRIED = 50_000
 """The number of sums of earlier rows that are tried for all totals of a sheet. Only wrong totals need that many."""
-_WORDS = (
-    "total|totals|grand total|sub total|subtotal|sub-total|sum|overall|total general|gran total|totales|suma|"
-    "suma total|gesamt|gesamtsumme|summe|zwischensumme|total général|sous-total|totale|subtotale|"
-    "รวม|รวมทั้งหมด|รวมทั้งสิ้น|ยอดรวม|ยอดรวมทั้งหมด|ยอดรวมทั้งสิ้น|ผลรวม|รวมย่อย|รวมเงิน|"
-    "合计|总计|小计|합계|الإجمالي|المجموع"
-)
 # A label on its own, or with the day that it is for, such as "Total 14/11/2026". "Total 0%" is a product.
 _DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
-_TOTAL = re.compile(rf"\W*(?:{_WORDS})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
+_TOTAL = re.compile(rf"\W*(?:{'|'.join(TOTAL_WORDS)})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
 
 _Sums = dict[tuple[str, bool], list[Decimal | None]]
 """The sum of each amount by status, over all rows (False) and over the first row of each bill (True)."""

@@ -15,26 +15,15 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from counterfoil.importing.clover import CloverOrders
 from counterfoil.importing.documents import JsonOrder, read_orders
-from counterfoil.importing.foodics import FoodicsOrders
-from counterfoil.importing.loyverse import LoyverseReceipts
 from counterfoil.importing.mapping import FileLayout, ImportMapping, Recognition, merged, parse_mapping, read_mapping
-from counterfoil.importing.orders import OrderFormat, in_snake_case
+from counterfoil.importing.orders import OrderImport, in_snake_case, order_apis
 from counterfoil.importing.results import Imported, ImportFailed
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
-from counterfoil.importing.square import SquareOrders
 from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
 
 CSV, DATABASE = "csv", "database"
 FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", DATABASE)
-JSON_FORMATS: dict[str, type[OrderFormat]] = {
-    "loyverse": LoyverseReceipts,
-    "square": SquareOrders,
-    "foodics": FoodicsOrders,
-    "clover": CloverOrders,
-}
-LIST_NAMES = frozenset(name for api in JSON_FORMATS.values() for name in api.list_names)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
 START_BYTES = 4096
@@ -102,7 +91,7 @@ def open_export(
     if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
         checked = parse_mapping(mapping, mapping_name or CSV)
         return Export([], "", partial(_table_records, checked, options, bills, lines, payments))
-    if payments or (lines and format_name in JSON_FORMATS):
+    if payments or (lines and format_name in order_apis()):
         raise ImportFailed(
             "--lines and --payments are for --format csv. Name all files of a known format without options."
         )
@@ -115,8 +104,8 @@ def open_export(
             )
     mapping_name = mapping_name or f"{first.format_name} (built in)"
     if first.table is None:
-        api = JSON_FORMATS[first.format_name](parse_mapping(mapping, mapping_name), options)
-        return Export(files, "", partial(api.records, [one.path for one in files]))
+        reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
+        return Export(files, "", partial(reading.records, [one.path for one in files]))
     return _open_tables(files, mapping, mapping_name, options)
 
 
@@ -158,14 +147,16 @@ def is_json(path: Path) -> bool:
 
 
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
-    if format_name in JSON_FORMATS:
-        return RecognisedFile(path, format_name, JSON_FORMATS[format_name].title)
-    known = ", ".join(f"{api.title} ({name})" for name, api in JSON_FORMATS.items())
+    apis = order_apis()
+    if format_name in apis:
+        return RecognisedFile(path, format_name, apis[format_name].title)
+    known = ", ".join(f"{api.title} ({name})" for name, api in apis.items())
     if format_name is not None:
         raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
-    for order in islice(read_orders(path, LIST_NAMES), OBJECTS_TRIED):
+    list_names = {name for api in apis.values() for name in api.lists}
+    for order in islice(read_orders(path, list_names), OBJECTS_TRIED):
         fields = in_snake_case(order.content) if isinstance(order, JsonOrder) else {}
-        for name, api in JSON_FORMATS.items():
+        for name, api in apis.items():
             if api.fits(fields):
                 return RecognisedFile(path, name, api.title)
     raise ImportFailed(

@@ -1,18 +1,26 @@
-"""Code that the JSON formats share: reads orders from files, and builds the common fields of source records.
+"""Converts the orders of an API, as the file of the API in `apis/` says.
 
 SDKs write the fields of an order in camelCase and APIs in snake_case, so all names are converted to snake_case first.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing.documents import JsonOrder, read_orders
-from counterfoil.importing.mapping import ImportMapping
+from counterfoil.importing.fields import BILL_FIELDS, DAY, FLAG, GROUPS, LINE_FIELDS, LIST, NUMBER, PAYMENT_FIELDS, TIME
+from counterfoil.importing.mapping import REFUND, VOID, ImportMapping
+from counterfoil.importing.order_paths import Order, condition, expression, word_of
 from counterfoil.importing.results import (
     NO_AMOUNT,
     NO_ID,
@@ -29,110 +37,139 @@ from counterfoil.importing.results import (
     RowProblem,
     SkippedRow,
 )
+from counterfoil.importing.table_bills import negate_amounts, refunded, written
 from counterfoil.importing.tables import ImportOptions, shop_record
-from counterfoil.importing.values import decimal_text, is_plausible, shown
-
-Order = dict[str, Any]
-STILL_OPEN = "the order is still open"
-HOME_CURRENCY = "THB"
-
-# The smallest unit of a currency is a hundredth of it, except for these currencies.
-NO_DECIMALS = frozenset(
-    {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
+from counterfoil.importing.values import (
+    DateFormat,
+    UnreadableCell,
+    decimal_places,
+    is_plausible,
+    read_day,
+    read_time,
+    shown,
 )
-THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+
+HOME_CURRENCY = "THB"
 # The store keeps amounts as floating-point numbers. From here on, they have fewer than three exact decimals.
 LARGEST_NUMBER = Decimal(10) ** 12
 # No format reads fields that are nested more deeply.
 LEVELS_READ = 16
+UTC_TIMES = DateFormat("ymd", "UTC")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# The fields of orders that are not fields of source records, or have no type there.
+_KINDS = {**BILL_FIELDS, **LINE_FIELDS, **PAYMENT_FIELDS, "tendered": NUMBER}
+_QUANTITY = "qty"
+
+Field = dict[str, Any] | list[Any] | str
+"""Where a value comes from: an expression, a table with an expression (`of`) and what becomes of its values, or a list
+of alternatives."""
 
 
-class OrderFormat:
-    """Converts the orders of one API. A subclass says which orders are bills, and what their fields are."""
+class Refusal(Struct, forbid_unknown_fields=True):
+    """An order that is rejected, because it satisfies all conditions, and because a field is missing."""
 
-    title: ClassVar[str] = ""
+    reason: str
+    detail: str
+    when: list[str] = []
+    missing: str | None = None
+    shown: str | None = None
+
+
+class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
+    """How the orders of an API are converted."""
+
+    title: str
     """How the format is named to the operator, such as `Square orders`."""
-    list_names: ClassVar[tuple[str, ...]] = ()
+    lists: list[str]
     """The fields of a page or an event that contain its orders, or its only order."""
-    marks: ClassVar[frozenset[str]] = frozenset()
+    marks: frozenset[str]
     """The fields by which an object is recognised as an order of this API."""
-    request: ClassVar[str] = ""
+    request: str
     """What to ask the API for if an order lacks its time or its amounts."""
-    statuses: ClassVar[dict[str, str]] = {}
-    """The statuses of orders that are bills, and what each means: SALE, REFUND or VOID."""
-    skipped: ClassVar[dict[str, str]] = {}
+    times: Literal["iso", "utc", "milliseconds"] = "iso"
+    money: Literal["main", "smallest", "object"] = "main"
+    """Whether amounts are in the main unit of the currency or in its smallest one, or are objects with a currency."""
+    needs_timezone: bool = False
+    """Whether the shops are certainly not in the usual time zone. Times are in UTC, but days are local."""
+    without_shop: str = "Use --shop"
+    """What to do if an order does not name its shop."""
+    id: Field
+    shop: Field
+    shop_name: Field = ""
+    status: Field
+    statuses: dict[str, Literal["sale", "refund", "void"]]
+    """The statuses of orders that are bills."""
+    skipped: dict[str, str] = {}
     """The statuses of orders that are not bills, and why they are skipped. An order with any other one is rejected."""
+    refund: list[str] = []
+    """When an order is a refund, if its status may hide that."""
+    refuse: list[Refusal] = []
+    bill: dict[str, Field]
+    void: dict[str, Field] = {}
+    """The fields that a voided order has instead."""
+    lines: list[dict[str, Any]]
+    payments: list[dict[str, Any]]
+    refunds: dict[str, Any] | None = None
+    """The refunds within an order, each of which is a bill."""
 
-    def __init__(self, mapping: ImportMapping, options: ImportOptions) -> None:
+    def fits(self, order: Order) -> bool:
+        return self.marks <= order.keys()
+
+
+@cache
+def order_apis() -> dict[str, OrderApi]:
+    """Return the APIs whose orders can be converted, by the name of their format."""
+    folder = resources.files("counterfoil.importing") / "apis"
+    found = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
+    contents = {path.name.removesuffix(".toml"): tomllib.loads(path.read_text("utf-8")) for path in found}
+    return {name: msgspec.convert(content, OrderApi) for name, content in contents.items()}
+
+
+class OrderImport:
+    """Imports the orders in files."""
+
+    def __init__(self, api: OrderApi, mapping: ImportMapping, options: ImportOptions) -> None:
+        self._api = api
         self._mapping = mapping
-        self.options = options
+        self._options = options
         self._named: set[str] = set()
-
-    @classmethod
-    def fits(cls, order: Order) -> bool:
-        return cls.marks <= order.keys()
-
-    def status_of(self, order: Order) -> str:
-        """Return the status of an order, as it is in `statuses` and `skipped`."""
-        raise NotImplementedError
-
-    def id_of(self, order: Order) -> str:
-        return text_of(order.get("id"))
-
-    def shop_of(self, order: Order) -> str:
-        """Return the shop's ID in the API."""
-        raise NotImplementedError
-
-    def shop_name(self, order: Order) -> str:
-        """Return the name of the shop, or its ID if the order does not contain a name."""
-        return self.shop_of(order)
-
-    def bills(self, order: Order, meaning: str) -> list[dict[str, Any]]:
-        """Return the fields of the bills in an order. `meaning` is SALE, REFUND or VOID.
-
-        The kind and the shop are added to them, and the order's ID unless they have an `id`.
-        """
-        raise NotImplementedError
-
-    def needs_timezone(self) -> bool:
-        """Return whether the shops are certainly not in the usual time zone. Times are in UTC, but days are local."""
-        return self.options.currency != HOME_CURRENCY
 
     def records(self, paths: Sequence[Path]) -> Iterator[Imported]:
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
-        if self.options.write_shops and not self.options.timezone and self.needs_timezone():
+        is_elsewhere = self._api.needs_timezone or self._options.currency != HOME_CURRENCY
+        if self._options.write_shops and not self._options.timezone and is_elsewhere:
             raise ImportFailed(
-                f"{self.title} have times in UTC, so the day of a bill depends on the time zone of its shop. Name it, "
-                "for example with --timezone Asia/Riyadh."
+                f"{self._api.title} have times in UTC, so the day of a bill depends on the time zone of its shop. "
+                "Name it, for example with --timezone Asia/Riyadh."
             )
         self._named = {shop["id"] for shop in self._mapping.shops}
         for number, shop in enumerate(self._mapping.shops, start=1):
             yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
         for path in paths:
-            for order in read_orders(path, self.list_names):
+            for order in read_orders(path, self._api.lists):
                 if isinstance(order, RowProblem):
                     yield RejectedRow(order.file, order.line, order.reason, order.detail)
                 else:
                     yield from self._converted(order)
 
     def _converted(self, order: JsonOrder) -> Iterator[Imported]:
-        content = in_snake_case(order.content)
-        bill_id = self.id_of(content)
+        reader = OrderReader(self._api, in_snake_case(order.content), self._options.currency)
+        bill_id = reader.text(self._api.id)
         try:
-            status = self.status_of(content)
-            if status in self.skipped:
-                yield SkippedRow(order.file, order.line, self.skipped[status])
+            status = reader.text(self._api.status)
+            if status in self._api.skipped:
+                yield SkippedRow(order.file, order.line, self._api.skipped[status])
                 return
-            if status not in self.statuses:
+            reader.check(is_void=self._api.statuses.get(status) == VOID)
+            if status not in self._api.statuses:
                 raise RowProblem(UNKNOWN_STATUS, f"has the status {shown(status)}, which is not known")
-            foreign = self.shop_of(content)
-            shop = self.options.shop or self._mapping.shop_ids.get(foreign, foreign)
+            foreign = reader.text(self._api.shop)
+            shop = self._options.shop or self._mapping.shop_ids.get(foreign, foreign)
             if record_id(shop) is None:
-                raise RowProblem(NO_SHOP, f"does not name its shop. {self.without_shop()}")
+                raise RowProblem(NO_SHOP, f"does not name its shop. {self._api.without_shop}")
             records = [
-                _complete({"kind": "bill", "id": bill_id, "shopId": shop, **bill}, self.request)
-                for bill in self.bills(content, self.statuses[status])
+                _complete({"kind": "bill", "id": bill_id, "shopId": shop, **bill}, self._api.request)
+                for bill in reader.bills(self._api.statuses[status])
             ]
         except RowProblem as problem:
             yield RejectedRow(order.file, order.line, problem.reason, problem.detail, bill_id or None)
@@ -142,35 +179,12 @@ class OrderFormat:
             detail = "has a value of an unexpected type"
             yield RejectedRow(order.file, order.line, NOT_AN_ORDER, detail, bill_id or None)
             return
-        if self.options.write_shops and shop not in self._named:
+        if self._options.write_shops and shop not in self._named:
             self._named.add(shop)
-            found = shop_record(shop, self.shop_name(content) or shop, self.options.timezone)
+            found = shop_record(shop, reader.text(self._api.shop_name) or foreign or shop, self._options.timezone)
             yield ImportedRecord(order.file, order.line, found, is_found_shop=True)
         for record in records:
             yield ImportedRecord(order.file, order.line, record)
-
-    def without_shop(self) -> str:
-        """Return what to do if an order does not name its shop."""
-        return "Use --shop"
-
-    def minor_units(self, amount: object, currency: str, name: str) -> Decimal | None:
-        """Return an amount that is written in the smallest unit of its currency, such as satang, in the main unit."""
-        # JavaScript writes large whole numbers as 1234n.
-        number = written_number(amount.removesuffix("n") if isinstance(amount, str) else amount, name)
-        if number is None:
-            return None
-        whole = number.to_integral_value()
-        if number != whole:
-            raise RowProblem(
-                UNREADABLE_VALUE, f"{name}: {shown(str(amount))} is not a whole number of the smallest unit"
-            )
-        if currency != self.options.currency:
-            raise RowProblem(
-                OTHER_CURRENCY,
-                f"has amounts in {currency or 'an unknown currency'}, but {self.options.currency} is expected. Use "
-                f"--currency {currency or 'CODE'} if all shops use it",
-            )
-        return whole.scaleb(-decimal_places(currency))
 
 
 def _complete(bill: dict[str, Any], request: str) -> dict[str, Any]:
@@ -184,6 +198,181 @@ def _complete(bill: dict[str, Any], request: str) -> dict[str, Any]:
     return bill
 
 
+class OrderReader:
+    """Reads the fields of one order."""
+
+    def __init__(self, api: OrderApi, order: Order, currency: str) -> None:
+        self._api = api
+        self._order = order
+        self._currency = currency
+        self._is_refund = False
+
+    def text(self, field: Field) -> str:
+        """Return the text of a field of the order, or an empty string if it has none."""
+        return str(self._value("", field, self._order, {}) or "")
+
+    def check(self, *, is_void: bool) -> None:
+        """Raise `RowProblem` if the order is one that the API's file refuses."""
+        for refusal in self._api.refuse:
+            is_missing = refusal.missing is None or (refusal.missing not in self._order and not is_void)
+            if is_missing and self._holds(refusal.when, self._order):
+                value = shown(self.text(refusal.shown)) if refusal.shown else ""
+                advice = f". {self._api.request}" if refusal.reason == NO_AMOUNT else ""
+                raise RowProblem(refusal.reason, f"{refusal.detail}{value}{advice}")
+
+    def bills(self, status: str) -> list[dict[str, Any]]:
+        """Return the bill of the order, without its kind and its shop, and a bill for each refund within it."""
+        api = self._api
+        self._is_refund = status == REFUND or (bool(api.refund) and self._holds(api.refund, self._order))
+        lines = self._parts(api.lines)
+        bill = self._fields({**api.bill, **(api.void if status == VOID else {})}, self._order, {"lines": lines})
+        bill |= {"lines": lines, "payments": self._parts(api.payments)}
+        reason = bill.pop("voidReason", None)
+        if status == VOID:
+            bill["void"] = {"reason": reason} if reason else True
+        if self._is_refund:
+            negate_amounts(bill)
+        refunds = self._parts([api.refunds]) if api.refunds else []
+        for refund in refunds:
+            negate_amounts(refund)
+        return [written(each) for each in (bill, *refunds)]
+
+    def _parts(self, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [part for spec in specs for part in self._parts_of(spec, self._order, is_signed=True)]
+
+    def _parts_of(self, spec: dict[str, Any], part: Order, *, is_signed: bool) -> list[dict[str, Any]]:
+        """Return the lines, payments, options or campaigns that a table of the API's file describes."""
+        fields = {name: field for name, field in spec.items() if name not in ("each", "is_negative")}
+        is_negative = is_signed and (self._is_refund or "is_negative" in spec)
+        found = [self._fields(fields, inner, {}) for _, inner in expression(spec["each"]).values(self._order, part)]
+        for each in found:
+            name, variant = each.get("name"), each.pop("variant", None)
+            if variant:
+                each["name"] = f"{name} ({variant})" if name else variant
+            # With options, the price is not what was charged per unit. `load` computes it from the total.
+            if each.get("options"):
+                each.pop("unitPrice", None)
+            tendered, paid = each.pop("tendered", None), each.get("amount")
+            if tendered and paid is not None and tendered > paid and not is_negative:
+                # What was tendered beyond the amount and the tip was given back.
+                each |= {"amount": tendered, "change": tendered - paid}
+        return list(map(refunded, found)) if is_negative else found
+
+    def _fields(self, spec: dict[str, Any], part: Order, built: dict[str, Any], group: str = "") -> dict[str, Any]:
+        """Return the fields for which a part of the order has a value. `built` has what is already known."""
+        fields: dict[str, Any] = {}
+        for name, field in spec.items():
+            if isinstance(field, dict) and "each" in field:
+                parts = self._parts_of(field, part, is_signed=name != "options")
+                value: Any = parts if parts or name == "options" else None
+            elif name in GROUPS and isinstance(field, dict) and "of" not in field:
+                value = self._fields(field, part, built, f"{name}.") or None
+            else:
+                value = self._value(group + name, field, part, fields | built)
+            if value is not None and value != "":
+                fields[name] = value
+        return fields
+
+    def _value(self, name: str, field: Field, part: Order, built: dict[str, Any]) -> Any:
+        if isinstance(field, list):
+            return next((value for each in field if (value := self._value(name, each, part, built))), None)
+        table: dict[str, Any] = {"of": field} if isinstance(field, str) else field
+        if not self._holds(table.get("when", ()), part):
+            return None
+        kind = _KINDS.get(name)
+        if kind == NUMBER:
+            return self._number(name, table, part, built)
+        if "constant" in table:
+            return table["constant"]
+        values = [value for _, value in expression(table["of"]).values(self._order, part)] if table["of"] else []
+        if kind == FLAG:
+            return any(values)
+        words = list(filter(None, map(word_of, values)))
+        if kind == LIST:
+            return words or None
+        if kind == TIME:
+            return max((self._time(name, word) for word in words if word != "0"), default=None)
+        if kind == DAY:
+            return _read(name, read_day, words[0]) if words else None
+        return _translated(words, table)
+
+    def _number(self, name: str, table: dict[str, Any], part: Order, built: dict[str, Any]) -> Decimal | int | None:
+        if "lines" in table:
+            return _total([line.get(table["lines"]) for line in built["lines"] if not line.get("cancelled")])
+        if "choices" in table:
+            return self._chosen(name, table, part)
+        if name == "rev":
+            return next((value for _, value in expression(table["of"]).values(self._order, part)), None)
+        number = self._sum(name, table["of"], part, is_absolute=table.get("is_absolute", False))
+        if number is None:
+            return Decimal(table["default"]) if "default" in table else None
+        if table.get("is_times_quantity"):
+            # An amount is rounded to the smallest unit of the currency.
+            unit = Decimal(1).scaleb(-decimal_places(self._currency))
+            return (number * built["qty"]).quantize(unit, ROUND_HALF_UP)
+        return number / table["divisor"] if "divisor" in table else number
+
+    def _chosen(self, name: str, table: dict[str, Any], part: Order) -> Decimal | None:
+        """Return the sum that equals another one, such as that of the payments, if the possible sums differ."""
+        choices = [self._sum(name, each, part, is_absolute=True) for each in table["choices"]]
+        if None in choices or len(set(choices)) == 1:
+            return choices[0]
+        other = self._sum(name, table["equal"], part, is_absolute=True)
+        if other not in choices:
+            possible = " nor ".join(map(str, choices))
+            raise RowProblem(UNREADABLE_VALUE, f"{name}: {table['equal']} is {other}, which is neither {possible}")
+        return other
+
+    def _sum(self, name: str, text: str, part: Order, *, is_absolute: bool = False) -> Decimal | None:
+        numbers = []
+        for sign, value in expression(text).values(self._order, part):
+            number = self._amount(name, value) if sign else Decimal()
+            numbers.append(None if number is None else abs(number) if is_absolute else number * (sign or 1))
+        return _total(numbers)
+
+    def _amount(self, name: str, value: object) -> Decimal | None:
+        if name == _QUANTITY or self._api.money == "main":
+            return written_number(value, name)
+        if self._api.money == "smallest":
+            return minor_units(value, word_of(self._order.get("currency") or ""), self._currency, name)
+        if not isinstance(value, dict) or value.get("amount") is None:
+            raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(word_of(value))} is not an amount with a currency")
+        return minor_units(value["amount"], word_of(value.get("currency") or ""), self._currency, name)
+
+    def _time(self, name: str, word: str) -> str:
+        if self._api.times == "iso":
+            return word
+        if self._api.times == "utc":
+            return _read(name, read_time, word)
+        try:
+            return datetime.fromtimestamp(int(word) / 1000, UTC).isoformat(timespec="milliseconds")
+        except (OverflowError, ValueError, OSError):
+            raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(word)} is not a time in milliseconds") from None
+
+    def _holds(self, conditions: Sequence[str], part: Order) -> bool:
+        return all(condition(each).holds(self._order, part) for each in conditions)
+
+
+def _translated(words: list[str], table: dict[str, Any]) -> Any:
+    """Return the first of several words, or what the API's file says instead of it."""
+    if not words or (table.get("is_only") and len(set(words)) > 1):
+        return None
+    word = words[0]
+    if "pattern" in table:
+        found = re.search(table["pattern"], word)
+        return found[1] if found else None
+    if "values" not in table:
+        return word
+    return table["values"].get(word, table["values"].get(word.lower(), word if table.get("is_open") else None))
+
+
+def _read(name: str, reader: Callable[[str, DateFormat, str], str], word: str) -> str:
+    try:
+        return reader(word, UTC_TIMES, "ymd")
+    except UnreadableCell as error:
+        raise RowProblem(UNREADABLE_VALUE, f"{name}: {error}") from None
+
+
 def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
     """Return a JSON value in which the names of fields are in snake_case, down to the levels that are read."""
     if not levels:
@@ -193,27 +382,22 @@ def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
     return [in_snake_case(inner, levels - 1) for inner in value] if isinstance(value, list) else value
 
 
-def as_objects(value: object) -> list[Order]:
-    """Return the objects in a list. A part of another type would be lost, so it rejects the order."""
-    if not value:
-        return []
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise RowProblem(NOT_AN_ORDER, "has a list whose elements cannot be read")
-    return value
-
-
-def as_object(value: object) -> Order:
-    return value if isinstance(value, dict) else {}
-
-
-def text_of(value: object) -> str:
-    """Return an ID or a name as a string, or an empty string if there is none."""
-    return "" if value is None or isinstance(value, dict | list | bool) else str(value)
-
-
-def only_known(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return only the fields for which the order has a value."""
-    return {name: value for name, value in fields.items() if value is not None and value != ""}
+def minor_units(amount: object, currency: str, expected: str, name: str) -> Decimal | None:
+    """Return an amount that is written in the smallest unit of its currency, such as satang, in the main unit."""
+    # JavaScript writes large whole numbers as 1234n.
+    number = written_number(amount.removesuffix("n") if isinstance(amount, str) else amount, name)
+    if number is None:
+        return None
+    whole = number.to_integral_value()
+    if number != whole:
+        raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(amount))} is not a whole number of the smallest unit")
+    if currency != expected:
+        raise RowProblem(
+            OTHER_CURRENCY,
+            f"has amounts in {currency or 'an unknown currency'}, but {expected} is expected. Use "
+            f"--currency {currency or 'CODE'} if all shops use it",
+        )
+    return whole.scaleb(-decimal_places(currency))
 
 
 def written_number(value: object, name: str) -> Decimal | None:
@@ -231,30 +415,7 @@ def written_number(value: object, name: str) -> Decimal | None:
     return number
 
 
-def total_of(numbers: Sequence[Decimal | None]) -> Decimal | None:
+def _total(numbers: Sequence[Decimal | None]) -> Decimal | None:
     """Return the sum of the numbers that are not None, or None if there are no such numbers."""
     known = [number for number in numbers if number is not None]
     return sum(known, Decimal()) if known else None
-
-
-def signed(number: Decimal | None, sign: int = 1) -> str | None:
-    return None if number is None else decimal_text(number * sign)
-
-
-def decimal_places(currency: str) -> int:
-    return 0 if currency in NO_DECIMALS else 3 if currency in THREE_DECIMALS else 2
-
-
-def rounded(amount: Decimal, currency: str) -> Decimal:
-    """Return an amount rounded to the smallest unit of the currency."""
-    return amount.quantize(Decimal(1).scaleb(-decimal_places(currency)), ROUND_HALF_UP)
-
-
-def time_of_milliseconds(value: object, name: str) -> str | None:
-    """Return a time in milliseconds since 1970 as ISO-8601 in UTC."""
-    if not value:
-        return None
-    try:
-        return datetime.fromtimestamp(int(text_of(value)) / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a time in milliseconds") from None

@@ -226,8 +226,8 @@ class TableBillConverter:
         payment_rows = _one_file(group.payments, "payments")
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if is_refund:
-            _negate_amounts(record)
-        return {name: _written(value) for name, value in record.items()}
+            negate_amounts(record)
+        return written(record)
 
     def shop_of(self, row: TableRow) -> str:
         """Return the ID of the shop that a bill belongs to."""
@@ -402,13 +402,9 @@ class TableBillConverter:
         found: dict[str, Any] = {}
         for name in table.fields:
             value = self._value(table, name, kinds[name], row, summed)
-            if value is None:
-                continue
-            if is_refund and isinstance(value, Decimal):
-                value = value.copy_abs()
-                value = value.copy_negate() if name in _SIGNED else value
-            found[name] = value
-        return found
+            if value is not None:
+                found[name] = value
+        return refunded(found) if is_refund else found
 
     def _payments(
         self, bill_rows: Sequence[TableRow], rows: Sequence[TableRow], summed: Sequence[TableRow], *, is_refund: bool
@@ -472,7 +468,15 @@ def _put(record: dict[str, Any], name: str, value: object) -> None:
         record[name] = value
 
 
-def _negate_amounts(record: dict[str, Any]) -> None:
+def refunded(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a line or a payment of a refund, whichever sign the export writes: only unit prices are positive."""
+    return {
+        name: (-abs(value) if name in _SIGNED else abs(value)) if isinstance(value, Decimal) else value
+        for name, value in part.items()
+    }
+
+
+def negate_amounts(record: dict[str, Any]) -> None:
     """Make the amounts of a refund negative, whichever sign the export writes. Rounding may have either sign."""
     amounts = record.get("amounts", {})
     net = amounts.get("net")
@@ -483,10 +487,10 @@ def _negate_amounts(record: dict[str, Any]) -> None:
             amounts[name] = (value.copy_negate() if flips else value) if name == _ROUNDING else negated
 
 
-def _written(value: Any) -> Any:
+def written(value: Any) -> Any:
     """Return the value with every number in it written as plain digits, without an exponent."""
     if isinstance(value, Decimal):
         return decimal_text(value)
     if isinstance(value, dict):
-        return {name: _written(inner) for name, inner in value.items()}
-    return [_written(inner) for inner in value] if isinstance(value, list) else value
+        return {name: written(inner) for name, inner in value.items()}
+    return [written(inner) for inner in value] if isinstance(value, list) else value

@@ -7,9 +7,11 @@ the shop's local time.
 """
 
 import re
+import tomllib
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import lru_cache
+from importlib import resources
 
 from msgspec import Struct
 
@@ -32,30 +34,16 @@ AUTO = "auto"
 BLANKS = " \t\r\n\u00a0\ufeff"
 NO_RESULT = "#RESULT?"
 """The text of a formula whose result a workbook does not contain."""
-# What a spreadsheet writes where it cannot compute a value.
-ERRORS = frozenset(
-    {
-        "#N/A",
-        "#REF!",
-        "#VALUE!",
-        "#DIV/0!",
-        "#NAME?",
-        "#NULL!",
-        "#NUM!",
-        "#SPILL!",
-        "#CALC!",
-        "#GETTING_DATA",
-        NO_RESULT,
-    }
-)
-
-# Symbols and codes of currencies, before or after a number.
-_CURRENCY = (
-    r"US\$|R\$|S\$|HK\$|NT\$|A\$|[฿$€£¥₫₱₹₩₭៛₽₺₪₦₴₡]|Rp|RM|R|kr|zł|Kč|Ft|Bs|S/|lei|บาท|baht|"
-    "THB|USD|EUR|GBP|JPY|SGD|MYR|IDR|VND|PHP|LAK|KHR|MMK|HKD|TWD|CNY|KRW|INR|LKR|BDT|NPR|PKR|AUD|NZD|CAD|CHF|SEK|NOK|"
-    "DKK|PLN|CZK|HUF|RON|TRY|RUB|UAH|ILS|SAR|AED|QAR|KWD|BHD|OMR|JOD|EGP|MAD|ZAR|NGN|KES|GHS|MXN|BRL|ARS|CLP|COP|PEN|"
-    "UYU|CRC|GTQ|DOP|BOB"
-)
+_TABLES = tomllib.loads((resources.files("counterfoil.importing") / "values.toml").read_text("utf-8"))
+ERRORS = frozenset({*_TABLES["errors"], NO_RESULT})
+TOTAL_WORDS: list[str] = _TABLES["totals"]
+_YES, _NO = frozenset(_TABLES["yes"]), frozenset(_TABLES["no"])
+_ZONES: dict[str, str] = _TABLES["zones"]
+_MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=1) for name in names.split()}
+_CURRENCIES: dict[str, str] = _TABLES["currencies"]
+_NO_DECIMALS = frozenset(_CURRENCIES["no_decimals"].split())
+_THREE_DECIMALS = frozenset(_CURRENCIES["three_decimals"].split())
+_CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
 _TRAILING_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})\.?\s*([-)]?)$", re.IGNORECASE)
 _ONLY_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})?\s*[-–—]?\s*", re.IGNORECASE)
@@ -89,84 +77,7 @@ _SERIAL = re.compile(r"([2-7]\d{4}(?:\.\d+)?)(?:\s+(0?\.\d+|0))?", re.ASCII)
 _SERIAL_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a day number has no zone
 _WIDE_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f", " "))
 
-# Names of zones as POS systems write them (those of Ruby on Rails and of Windows), where they are not IANA names.
-_ZONES = {
-    "eastern time (us & canada)": "America/New_York",
-    "central time (us & canada)": "America/Chicago",
-    "mountain time (us & canada)": "America/Denver",
-    "pacific time (us & canada)": "America/Los_Angeles",
-    "arizona": "America/Phoenix",
-    "alaska": "America/Anchorage",
-    "hawaii": "Pacific/Honolulu",
-    "atlantic time (canada)": "America/Halifax",
-    "indiana (east)": "America/Indiana/Indianapolis",
-    "newfoundland": "America/St_Johns",
-    "mexico city": "America/Mexico_City",
-    "bogota": "America/Bogota",
-    "lima": "America/Lima",
-    "santiago": "America/Santiago",
-    "buenos aires": "America/Argentina/Buenos_Aires",
-    "london": "Europe/London",
-    "dublin": "Europe/Dublin",
-    "lisbon": "Europe/Lisbon",
-    "madrid": "Europe/Madrid",
-    "paris": "Europe/Paris",
-    "berlin": "Europe/Berlin",
-    "amsterdam": "Europe/Amsterdam",
-    "rome": "Europe/Rome",
-    "athens": "Europe/Athens",
-    "istanbul": "Europe/Istanbul",
-    "riyadh": "Asia/Riyadh",
-    "kuwait": "Asia/Kuwait",
-    "abu dhabi": "Asia/Dubai",
-    "dubai": "Asia/Dubai",
-    "mumbai": "Asia/Kolkata",
-    "new delhi": "Asia/Kolkata",
-    "bangkok": "Asia/Bangkok",
-    "se asia standard time": "Asia/Bangkok",
-    "indochina time": "Asia/Bangkok",
-    "hanoi": "Asia/Ho_Chi_Minh",
-    "jakarta": "Asia/Jakarta",
-    "kuala lumpur": "Asia/Kuala_Lumpur",
-    "singapore": "Asia/Singapore",
-    "manila": "Asia/Manila",
-    "hong kong": "Asia/Hong_Kong",
-    "taipei": "Asia/Taipei",
-    "beijing": "Asia/Shanghai",
-    "seoul": "Asia/Seoul",
-    "tokyo": "Asia/Tokyo",
-    "osaka": "Asia/Tokyo",
-    "sydney": "Australia/Sydney",
-    "melbourne": "Australia/Melbourne",
-    "brisbane": "Australia/Brisbane",
-    "perth": "Australia/Perth",
-    "auckland": "Pacific/Auckland",
-}
 _ZONE_OFFSET = re.compile(r"(?:GMT|UTC|Z)?\s*(?:([+-])\s*(\d{1,2}):?(\d{2})?)?", re.ASCII | re.IGNORECASE)
-
-# The names and abbreviations of months in English, Thai, Spanish, Portuguese, French, German, Italian and Indonesian.
-_MONTHS: dict[str, int] = {}
-for _number, _names in enumerate(
-    (
-        "jan january ม.ค มค มกราคม ene enero janeiro janv janvier januar gen gennaio januari",
-        "feb february ก.พ กพ กุมภาพันธ์ febrero fev fevereiro févr fév février februar febbraio februari",
-        "mar march มี.ค มีค มีนาคม marzo março mars mär märz maret mac",
-        "apr april เม.ย เมย เมษายน abr abril avr avril aprile",
-        "may พ.ค พค พฤษภาคม mayo mai maio mag maggio mei",
-        "jun june มิ.ย มิย มิถุนายน junio junho juin juni giu giugno",
-        "jul july ก.ค กค กรกฎาคม julio julho juil juillet juli lug luglio",
-        "aug august ส.ค สค สิงหาคม ago agosto août agu agustus ogos",
-        "sep sept september ก.ย กย กันยายน set septiembre setiembre setembro septembre settembre",
-        "oct october ต.ค ตค ตุลาคม octubre out outubro octobre okt oktober ott ottobre",
-        "nov november พ.ย พย พฤศจิกายน noviembre novembro novembre",
-        "dec december ธ.ค ธค ธันวาคม dic diciembre dez dezembro déc décembre dezember dicembre des desember",
-    ),
-    start=1,
-):
-    _MONTHS |= dict.fromkeys(_names.split(), _number)
-
-_YES = frozenset({"true", "1", "yes", "y", "t", "x", "ใช่", "sí", "si", "✓", "✔"})
-_NO = frozenset({"", "false", "0", "no", "n", "f", "-", "ไม่", "ไม่ใช่"})
 
 
 class UnreadableCell(ValueError):
@@ -258,6 +169,10 @@ def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
     marks = {written.decimal: "."} | ({written.thousands: ","} if written.thousands else {})
     return "".join(marks.get(letter, letter) for letter in text)
+
+
+def decimal_places(currency: str) -> int:
+    return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
 
 
 def decimal_text(number: Decimal) -> str:
