@@ -262,7 +262,7 @@ def test_a_small_file_that_would_fill_the_memory_is_refused(
         imported("csv", export, mapping=MAPPING)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_TAGS", 20), ("MAX_PARTS", 3)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_TAGS", 20), ("MAX_SHEET_TAGS", 20), ("MAX_PARTS", 3)])
 def test_a_workbook_with_too_many_tags_or_parts_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
@@ -281,7 +281,7 @@ def test_no_more_is_unpacked_than_the_directory_of_the_archive_says(tmp_path: Pa
 
 
 def test_reading_a_workbook_can_be_stopped_at_any_row(tmp_path: Path) -> None:
-    export = changed(tmp_path, b'<row r="2"', b'<row r="100000"')
+    export = changed(tmp_path, END, b"<row/>" * 100_000 + END)
     calls: list[None] = []
     table = open_table(export, on_read=lambda: calls.append(None))
     calls.clear()
@@ -293,3 +293,18 @@ def test_reading_a_workbook_can_be_stopped_at_any_row(tmp_path: Path) -> None:
 def test_a_compression_that_could_unpack_to_any_size_is_refused(tmp_path: Path, compression: int) -> None:
     with pytest.raises(ImportFailed, match="compression"):
         imported("csv", changed(tmp_path, b"Tea", b"Rice", compression=compression), mapping=MAPPING)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        b'<row r="4"><c r="A4"><v>1</v></c></row><row r="3"><c r="A3"><v>2</v></c></row>',
+        b'<row r="4"><c r="A4"><v>1</v></c></row><row r="4"><c r="A4"><v>2</v></c></row>',
+        b'<row r="4"><c r="F4"><v>1</v></c><c r="B4"><v>2</v></c></row>',
+        b'<row r="4"><c r="B4"><v>1</v></c><c r="B4"><v>2</v></c></row>',
+    ],
+    ids=["a row before another", "a row twice", "a cell before another", "a cell twice"],
+)
+def test_rows_and_cells_that_are_not_in_order_are_refused_instead_of_lost(tmp_path: Path, rows: bytes) -> None:
+    with pytest.raises(ImportFailed, match="damaged"):
+        imported("csv", changed(tmp_path, END, rows + END), mapping=MAPPING)

@@ -7,13 +7,14 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
-from itertools import count, islice, zip_longest
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from types import SimpleNamespace
+from typing import IO, Any, Protocol, TextIO
 
 from msgspec import Struct
 
@@ -49,13 +50,14 @@ MAX_SHEET_ROWS = 1_048_576
 # of a part is never more than the directory of the archive says.
 MAX_UNPACKED, MAX_RATIO, ALWAYS_ALLOWED_BYTES = 256 * 1024 * 1024, 250, 16 * 1024 * 1024
 MAX_PARTS = 1000
-MAX_TAGS = 32_000_000
-"""The maximum number of tags in a workbook. Some stay in memory until the whole sheet is read."""
+MAX_SHEET_TAGS, MAX_TAGS = 32_000_000, 2_000_000
+"""The maximum number of tags in the sheets of a workbook, and in its other parts, which stay in memory."""
+MAX_ROW_CELLS = 16_384
+"""The maximum number of columns that Excel allows."""
 ROWS_PER_CALL = 200
 """The number of rows between two calls of `on_read`."""
 ROUNDED_FROM = 10**15
 """A spreadsheet keeps 15 digits of a number."""
-_XML_FORMULA = re.compile(rb"<(?:\w+:)?f[ />]")
 _XML_CHUNK = 1024 * 1024
 _SEPARATOR_LINE = re.compile(r"\ufeff?\"?sep=(.)\"?\s*", re.IGNORECASE)
 _LONE = re.compile("[\udc80-\udcff\N{REPLACEMENT CHARACTER}]")
@@ -254,7 +256,7 @@ class WorkbookFile:
         self._on_read = on_read
         self._name = printable(path.name)
         self._layout = layout
-        self._has_formulas = self._check_archive()
+        self._check_archive()
         self._title, heading = self._choose_sheet(fits)
         self.heading_line = heading.line
         self.sheet = Sheet(self._name, numbered(heading.names, self._name))
@@ -263,16 +265,16 @@ class WorkbookFile:
         columns = self.sheet.columns
         width = len(columns)
         marks = [self._layout.decimals.get(name, self._layout.decimal) for name in columns]
-        for line, cells in islice(self._cells(self._title, marks), self.heading_line, None):
-            while len(cells) > width and not cells[-1]:
-                cells.pop()
+        for line, cells in self._cells(self._title, marks):
+            if line <= self.heading_line or not any(cells):
+                continue
             if len(cells) > width:
                 yield RowProblem(BAD_ROW, f"has {len(cells)} cells, but the header row has {width}", line, self._name)
-            elif any(cells):
+            else:
                 yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
 
-    def _check_archive(self) -> bool:
-        """Refuse an archive that is not a workbook or does not fit in memory. Return whether it has formulas."""
+    def _check_archive(self) -> None:
+        """Refuse an archive that is not a workbook or does not fit in memory."""
         try:
             with zipfile.ZipFile(self._path) as archive:
                 if "xl/workbook.xml" not in archive.namelist():
@@ -286,29 +288,27 @@ class WorkbookFile:
                 # Python unpacks other compressions without a limit, and Excel does not use them.
                 if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in parts):
                     raise self._damaged("its compression is not that of a workbook")
-                return self._has_formulas_in(archive, parts)
+                self._check_tags(archive, parts)
         except OSError as error:
             raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise self._damaged(error) from error
 
-    def _has_formulas_in(self, archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> bool:
-        """Read all parts: refuse what would take too much memory, and return whether a sheet has formulas."""
-        has_formulas, tags = False, 0
+    def _check_tags(self, archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> None:
+        """Read all parts, and refuse what would take too much memory or time."""
+        tags = {True: MAX_SHEET_TAGS, False: MAX_TAGS}
         for part in parts:
-            is_sheet, before = part.filename.startswith("xl/worksheets/"), b""
+            is_sheet = part.filename.startswith("xl/worksheets/")
             with archive.open(part) as text:
                 while chunk := text.read(_XML_CHUNK):
                     self._on_read()
                     tags_here = chunk.count(b"<")
-                    tags += tags_here
-                    if tags > MAX_TAGS:
-                        raise self._too_large(f"has more than {MAX_TAGS:,} tags")
+                    tags[is_sheet] -= tags_here
+                    if tags[is_sheet] < 0:
+                        limit = MAX_SHEET_TAGS if is_sheet else MAX_TAGS
+                        raise self._too_large(f"has more than {limit:,} tags")
                     if not tags_here and len(chunk) == _XML_CHUNK:
                         raise self._too_large("has a text of more than 1 MiB")
-                    has_formulas = has_formulas or (is_sheet and bool(_XML_FORMULA.search(before + chunk)))
-                    before = chunk[-20:]
-        return has_formulas
 
     def _too_large(self, detail: str) -> ImportFailed:
         return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
@@ -316,8 +316,8 @@ class WorkbookFile:
     def _choose_sheet(self, fits: Fits | None) -> tuple[str, Heading]:
         """Return the title of the sheet to read, and its header row."""
         with self._opened() as workbook:
-            titles = [one.title for one in workbook.worksheets]
-            visible = [one.title for one in workbook.worksheets if one.sheet_state == "visible"]
+            titles = list(workbook.sheets)
+            visible = [title for title, (_, state) in workbook.sheets.items() if state == "visible"]
         wanted = self._layout.sheet
         if wanted is not None and wanted not in titles:
             raise ImportFailed(f"{self._name} has no sheet {wanted}. Its sheets are: {', '.join(titles)}.")
@@ -337,19 +337,13 @@ class WorkbookFile:
         return chosen[0], found[chosen[0]]
 
     @contextmanager
-    def _opened(self, *, has_results: bool = True) -> Iterator[Any]:
-        """Open the workbook, with the results of formulas or with the formulas themselves."""
-        from openpyxl import load_workbook  # noqa: PLC0415 - few imports need it, and it takes 0.2 s
-
+    def _opened(self) -> Iterator["_Workbook"]:
         try:
             with warnings.catch_warnings():
                 # openpyxl warns about parts that it does not read, such as rules for valid input.
                 warnings.simplefilter("ignore")
-                with (
-                    _ObservedFile(self._path, self._on_read) as file,
-                    closing(load_workbook(file, read_only=True, data_only=has_results)) as workbook,
-                ):
-                    yield workbook
+                with _ObservedFile(self._path, self._on_read) as file:
+                    yield _Workbook(file)
         except ImportFailed:
             raise
         except Exception as error:
@@ -357,32 +351,112 @@ class WorkbookFile:
             raise self._damaged(error) from error
 
     def _cells(self, title: str, marks: Sequence[str] = ()) -> Generator[tuple[int, list[str]], None, None]:
-        """Yield the number and the texts of each row. `marks` has the decimal mark of each column."""
-        with ExitStack() as opened:
-            sheets = [opened.enter_context(self._opened())[title]]
-            if self._has_formulas:
-                sheets.append(opened.enter_context(self._opened(has_results=False))[title])
-            for sheet in sheets:
-                # The size that a workbook states for a sheet may be wrong. It would cut off rows and columns.
-                sheet.reset_dimensions()
-            for line, (row, *formulas) in enumerate(zip(*(sheet.iter_rows() for sheet in sheets), strict=True), 1):
-                if line % ROWS_PER_CALL == 0:
+        """Yield the number and the texts of each row that has cells. `marks` has the decimal mark of each column."""
+        with self._opened() as workbook:
+            for number, (line, texts) in enumerate(workbook.rows(title, marks)):
+                if number % ROWS_PER_CALL == 0:
                     self._on_read()
                 if line > MAX_SHEET_ROWS:
                     raise self._too_large(f"has a row with a number above {MAX_SHEET_ROWS:,}")
-                if not row:
-                    yield line, []
-                    continue
-                texts = [_text(cell, mark) for cell, mark in zip_longest(row, marks[: len(row)], fillvalue=".")]
-                for position, cell in enumerate(formulas[0] if formulas else ()):
-                    if cell.data_type == "f" and not texts[position]:
-                        texts[position] = NO_RESULT
                 if any(len(text) > MAX_CELL for text in texts):
                     raise self._too_large("has a text of more than 1 MiB")
                 yield line, texts
 
     def _damaged(self, error: Exception | str) -> ImportFailed:
         return ImportFailed(f"{self._name} cannot be read as a workbook, so it may be damaged or incomplete: {error}")
+
+
+class _Workbook:
+    """The texts, formats and sheets of a workbook.
+
+    openpyxl parses them and the cells. The rows are passed to it one by one, because by itself it keeps a part of each
+    row in memory, leaves out rows and cells that are not in order, and does not show that a formula has no result.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        # Few imports need openpyxl, and it takes 0.2 s.
+        from openpyxl.reader.excel import ExcelReader, apply_stylesheet  # noqa: PLC0415
+
+        self._reader = ExcelReader(file, read_only=True, data_only=True)
+        self._reader.read_manifest()
+        self._reader.read_strings()
+        self._reader.read_workbook()
+        apply_stylesheet(self._reader.archive, self._reader.wb)
+        sheets = self._reader.parser.find_sheets()
+        self.sheets = {sheet.name: (part.target, sheet.state) for sheet, part in sheets if "chart" not in part.Type}
+        """The part of the archive and the state of each sheet, by its title."""
+
+    def rows(self, title: str, marks: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number and the texts of each row."""
+        from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser  # noqa: PLC0415
+
+        book, strings, latest = self._reader.wb, self._reader.shared_strings, 0
+        formats = {"date_formats": book._date_formats, "timedelta_formats": book._timedelta_formats}
+        parser = WorkSheetParser(None, strings, data_only=True, epoch=book.epoch, **formats)
+        for row in self._row_elements(title):
+            line, cells = parser.parse_row(row)
+            parser.row_dimensions.clear()
+            if line <= latest:
+                raise ValueError(f"row {line} comes after row {latest}")
+            latest = line
+            texts: list[str] = []
+            for cell, element in zip(cells, row, strict=True):
+                at = cell["column"] - 1
+                if not len(texts) <= at < MAX_ROW_CELLS:
+                    raise ValueError(f"the cells of row {line} are not in order, or too many")
+                text = self._text(cell, marks[at] if at < len(marks) else ".")
+                if not text and element.find(FORMULA_TAG) is not None:
+                    text = NO_RESULT
+                if text:
+                    texts += [*[""] * (at - len(texts)), text]
+            yield line, texts
+
+    def _row_elements(self, title: str) -> Iterator[Any]:
+        """Yield the element of each row, and keep nothing else of the sheet."""
+        from openpyxl.worksheet._reader import ROW_TAG  # noqa: PLC0415
+        from openpyxl.xml.functions import iterparse  # noqa: PLC0415
+
+        above: list[Any] = []
+        is_within_row = False
+        with self._reader.archive.open(self.sheets[title][0]) as source:
+            for event, element in iterparse(source, events=("start", "end")):
+                if event == "start":
+                    above.append(element)
+                    is_within_row = is_within_row or element.tag == ROW_TAG
+                    continue
+                above.pop()
+                if element.tag == ROW_TAG:
+                    is_within_row = False
+                    yield element
+                if above and not is_within_row:
+                    above[-1].clear()
+
+    def _text(self, cell: dict[str, Any], mark: str) -> str:
+        """Return the text of a cell. A number has the decimal mark that the mapping expects in its column."""
+        match cell["value"]:
+            case None:
+                return ""
+            case str(value):
+                return clean(value)
+            case bool(value):
+                return "true" if value else "false"
+            case int(value) | float(value):
+                if abs(value) >= ROUNDED_FROM:
+                    return f"{float(value):.15g}"
+                return format(Decimal(f"{value:.15g}"), "f").replace(".", mark)
+            case datetime() as value:
+                is_day = value.time() == time() and not self._shows_time(cell["style_id"])
+                return value.date().isoformat() if is_day else value.isoformat()
+            case date() | time() as value:
+                return value.isoformat()
+            case value:
+                return str(value)
+
+    def _shows_time(self, style: int) -> bool:
+        from openpyxl.cell.read_only import ReadOnlyCell  # noqa: PLC0415
+
+        sheet = SimpleNamespace(parent=self._reader.wb)
+        return "h" in ReadOnlyCell(sheet, 1, 1, None, style_id=style).number_format.lower()
 
 
 class _ObservedFile(io.FileIO):
@@ -445,25 +519,3 @@ def numbered(names: list[str], file: str) -> dict[str, int]:
         numbers[name] = number
         columns[unique] = position
     return columns
-
-
-def _text(cell: Any, mark: str) -> str:
-    """Return the text of a cell. A number has the decimal mark that the mapping expects in its column."""
-    match cell.value:
-        case None:
-            return ""
-        case str(value):
-            return clean(value)
-        case bool(value):
-            return "true" if value else "false"
-        case int(value) | float(value):
-            if abs(value) >= ROUNDED_FROM:
-                return f"{float(value):.15g}"
-            return format(Decimal(f"{value:.15g}"), "f").replace(".", mark)
-        case datetime() as value:
-            is_day = value.time() == time() and "h" not in cell.number_format.lower()
-            return value.date().isoformat() if is_day else value.isoformat()
-        case date() | time() as value:
-            return value.isoformat()
-        case value:
-            return str(value)
