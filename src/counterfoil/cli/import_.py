@@ -1,6 +1,6 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.cli.import_output import (
+    STANDARD_OUTPUT,
     check_records,
     facts_for_import,
     load_records,
@@ -30,13 +31,10 @@ from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
 from counterfoil.importing.mapping import merged, read_mapping
-from counterfoil.importing.results import Imported
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import DATE_ORDERS
 from counterfoil.ingest.checking import RecordTotals
 from counterfoil.settings import Settings
-
-STANDARD_OUTPUT = "-"
 
 _existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 _new_file = click.Path(path_type=Path, dir_okay=False)
@@ -89,142 +87,41 @@ class ImportRequest(Struct, kw_only=True):
         )
 
 
-class FilesReading:
-    """An import of files, which can be read again. It has no state to save, so `commit` does nothing."""
-
-    def __init__(self, export: Export) -> None:
-        self.export = export
-
-    def records(self) -> Iterator[Imported]:
-        return self.export.records()
-
-    def commit(self) -> None:
-        pass
-
-
 @click.command(name="import")
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(FORMATS),
-    help="Format of the export. [default: csv with --mapping, otherwise recognised from the file]",
-)
-@click.option(
-    "--mapping",
-    type=_existing_file,
-    metavar="FILE",
-    help="TOML file that says which column fills which field. Required for csv and database.",
-)
+@click.option("--format", "format_name", type=click.Choice(FORMATS))
+@click.option("--mapping", type=_existing_file, metavar="FILE")
 @click.option(
     "--mappings",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     envvar="COUNTERFOIL_IMPORT_MAPPINGS",
     show_envvar=True,
     metavar="FOLDER",
-    help="Folder of your own mappings whose [recognise] says which files they are for.",
 )
-@click.option(
-    "--lines",
-    "line_files",
-    type=_existing_file,
-    multiple=True,
-    metavar="FILE",
-    help="CSV file with the lines of the bills.",
-)
-@click.option(
-    "--payments",
-    "payment_files",
-    type=_existing_file,
-    multiple=True,
-    metavar="FILE",
-    help="CSV file with the payments of the bills.",
-)
-@click.option("--shop", metavar="ID", help="The shop that all bills belong to. [default: as in the export]")
-@click.option(
-    "--with-shops",
-    is_flag=True,
-    help="Also write a record for each shop that the export names; with --load, only for new shops.",
-)
-@click.option("--date-order", type=click.Choice(DATE_ORDERS), help="Order of day, month and year in dates.")
-@click.option("--timezone", metavar="NAME", help="Time zone of times without an offset. [default: the shop's]")
-@click.option(
-    "--currency",
-    default="THB",
-    show_default=True,
-    metavar="CODE",
-    help="Currency of Square and Clover orders; orders in another currency are rejected.",
-)
-@click.option(
-    "-o",
-    "--output",
-    default=STANDARD_OUTPUT,
-    show_default="stdout",
-    metavar="FILE",
-    help="File for the records; with --infer, for the mapping.",
-)
-@click.option("--rejects", type=_new_file, metavar="FILE", help="New file for all rows that were rejected.")
-@click.option(
-    "--load",
-    "is_load",
-    is_flag=True,
-    help="Load the records into the store instead of writing them to a file or standard output.",
-)
-@click.option(
-    "--check",
-    "is_check",
-    is_flag=True,
-    help="Write nothing; show what would be converted and, with --load, what would be loaded.",
-)
-@click.option("--infer", is_flag=True, help="Propose a mapping for a CSV file, and show how its bills would be served.")
-@click.option(
-    "--set",
-    "answers",
-    multiple=True,
-    metavar="ENTRY=VALUE",
-    help="With --infer: the answer to a question about an entry, such as 'bill.amounts.net=Total + Tip'.",
-)
-@click.option(
-    "--url",
-    envvar="COUNTERFOIL_IMPORT_URL",
-    show_envvar=True,
-    metavar="URL",
-    help="Database to read: postgresql://... or mysql://...",
-)
-@click.option(
-    "--state", type=_new_file, metavar="FILE", help="File that records how far the database was read. Needs --load."
-)
-@click.option("--full", is_flag=True, help="Read the whole database again.")
-@click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
+@click.option("--lines", "line_files", type=_existing_file, multiple=True, metavar="FILE")
+@click.option("--payments", "payment_files", type=_existing_file, multiple=True, metavar="FILE")
+@click.option("--shop", metavar="ID")
+@click.option("--with-shops", is_flag=True)
+@click.option("--date-order", type=click.Choice(DATE_ORDERS))
+@click.option("--timezone", metavar="NAME")
+@click.option("--currency", default="THB", show_default=True, metavar="CODE")
+@click.option("-o", "--output", default=STANDARD_OUTPUT, show_default="stdout", metavar="FILE")
+@click.option("--rejects", type=_new_file, metavar="FILE")
+@click.option("--load", "is_load", is_flag=True)
+@click.option("--check", "is_check", is_flag=True)
+@click.option("--infer", is_flag=True)
+@click.option("--set", "answers", multiple=True, metavar="ENTRY=VALUE")
+@click.option("--url", envvar="COUNTERFOIL_IMPORT_URL", show_envvar=True, metavar="URL")
+@click.option("--state", type=_new_file, metavar="FILE")
+@click.option("--full", is_flag=True)
+@click.option("--skip-rejected", is_flag=True)
 @expect_net_option
-@click.option(
-    "--accept-change",
-    is_flag=True,
-    help="With --load: accept a sudden change as normal, also if bills are replaced by other ones.",
-)
+@click.option("--accept-change", is_flag=True)
 @setting_option("batch")
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Convert POS exports (CSV, or JSON from a POS API), or bills in a POS database, into source records.
-
-    \b
-    counterfoil import receipts.csv receipts-by-item.csv --load
-    counterfoil import --infer export.csv -o mapping.toml
-    counterfoil import --mapping mapping.toml export.csv | counterfoil load -
-
-    Exports of Loyverse, Square, Foodics, Toast, Clover, FoodStory and GrabFood
-    are recognised, and need no mapping.
-
-    Importing the same export again changes nothing. Exit status: 0 if
-    no rows were rejected, 3 if some were, or if the bills do not add up or differ
-    from the totals that the export states, 6 (only with --load) if
-    the records were loaded but differ sharply from those of earlier loads, or the load
-    was stopped because stored bills would be replaced by others, 1 if
-    the import failed or the net is not the one of --expect-net, 130 if it was
-    interrupted.
-    """
     request = ImportRequest(**given)
     if request.infer:
         # Only this option needs these imports.
@@ -262,20 +159,17 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
     """Say which formats the files have, unless the operator named it, and what such files do not show."""
-    if not isinstance(reading, FilesReading):
-        return
-    files, note = reading.export.files, reading.export.note
-    if request.as_json:
+    if not isinstance(reading, Export) or request.as_json:
         return
     if request.format_name is None:
-        for title in dict.fromkeys(file.title for file in files):
+        for title in dict.fromkeys(file.title for file in reading.files):
             echo(f"Recognised: {title}", err=True)
-    if note:
-        print_note(note)
+    if reading.note:
+        print_note(reading.note)
 
 
 def _new_tally(request: ImportRequest, reading: Any) -> ImportTally:
-    files = reading.export.files if isinstance(reading, FilesReading) else ()
+    files = reading.files if isinstance(reading, Export) else ()
     return ImportTally(rejects_file=request.rejects, recognised={file.path.name: file.title for file in files})
 
 
@@ -436,17 +330,15 @@ def _opened(request: ImportRequest) -> AbstractContextManager[Any]:
             full=request.full,
         )
     return nullcontext(
-        FilesReading(
-            open_export(
-                request.format_name,
-                _files(request),
-                request.line_files,
-                request.payment_files,
-                request.content(),
-                request.mapping_name,
-                request.options(),
-                request.mappings,
-            )
+        open_export(
+            request.format_name,
+            _files(request),
+            request.line_files,
+            request.payment_files,
+            request.content(),
+            request.mapping_name,
+            request.options(),
+            request.mappings,
         )
     )
 

@@ -11,10 +11,12 @@ running one is complete.
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import json
 
@@ -25,31 +27,67 @@ from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.importing.values import decimal_text
 from counterfoil.importing.watermarks import StateFile, Watermark
+from counterfoil.text import first_line
 
 KEYS_PER_QUERY = 500
 # For more bills than this, reading all lines in one pass is faster than selecting them by key.
 MAX_KEYS = 20_000
 
 
-class SourceDatabase(Protocol):
+class SourceDatabase(ABC):
     """A connection to a POS database, in one read-only snapshot."""
 
-    def columns(self, query: str) -> list[str]:
-        """Return the column names of a query."""
+    _error: type[Exception]
+    """The class of the driver's errors."""
+    _connection: Any
+    _now: tuple[datetime, datetime]
 
-    def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
-        """Yield the rows of a query that satisfy a condition on its columns."""
+    @abstractmethod
+    def _cursor(self) -> Any:
+        """Return a cursor that does not keep all rows in memory."""
 
+    @abstractmethod
     def quoted(self, column: str) -> str:
         """Return a column name, quoted for use in a condition."""
 
+    def columns(self, query: str) -> list[str]:
+        """Return the column names of a query."""
+        with self._statement_errors(), self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({query}) AS source LIMIT 0")
+            return [column[0] for column in cursor.description or ()]
+
+    def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
+        """Yield the rows of a query that satisfy a condition on its columns."""
+        statement = f"SELECT * FROM ({query}) AS source"
+        if condition:
+            statement = f"{statement.replace('%', '%%')} WHERE {condition}"
+        with self._statement_errors(), self._cursor() as cursor:
+            cursor.execute(statement, list(parameters) if condition else None)
+            yield from cursor
+
+    @contextmanager
+    def _statement_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            raise ImportFailed(f"a query in the mapping failed: {message_of(error)}") from error
+
     def now(self) -> tuple[datetime, datetime]:
         """Return the time of the snapshot twice: with an offset, and as the server's local time without an offset."""
+        return self._now
 
     def oldest_transaction(self) -> int | None:
         """Return the ID before which every transaction is complete, or None if the database has no such IDs."""
+        return None
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._connection.close()
+
+
+def message_of(error: Exception) -> str:
+    """Return what a driver says about an error. MySQL's errors have a number before the text."""
+    has_number = len(error.args) > 1 and isinstance(error.args[0], int)
+    return str(error.args[-1]) if has_number else first_line(error)
 
 
 class DatabaseImport:
@@ -192,7 +230,7 @@ class DatabaseImport:
 
     def _highest_number(self) -> int:
         column = self._source.quoted(self._database.watermark)
-        query = f"SELECT max({column}) AS highest FROM ({self._database.bills}) AS source"  # noqa: S608 - the operator's
+        query = f"SELECT max({column}) AS highest FROM ({self._database.bills}) AS source"
         for (highest,) in self._source.rows(query, "", ()):
             return int(str(highest)) if highest is not None else 0
         return 0

@@ -73,6 +73,9 @@ class Export(Struct, frozen=True):
     records: Callable[[], Iterator[Imported]]
     """Opens the files; returns their records, rejected rows, skipped rows and totals."""
 
+    def commit(self) -> None:
+        """Do nothing. Only an import from a database has progress to save."""
+
 
 def open_export(
     format_name: str | None,
