@@ -296,7 +296,7 @@ class OrderReader:
             return _read(name, read_day, words[0]) if words else None
         return _translated(words, table)
 
-    def _number(self, name: str, table: dict[str, Any], part: Order, built: dict[str, Any]) -> Decimal | int | None:
+    def _number(self, name: str, table: dict[str, Any], part: Order, built: dict[str, Any]) -> Any:
         if "lines" in table:
             return _total([line.get(table["lines"]) for line in built["lines"] if not line.get("cancelled")])
         if "choices" in table:

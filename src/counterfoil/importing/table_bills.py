@@ -227,7 +227,7 @@ class TableBillConverter:
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if is_refund:
             negate_amounts(record)
-        return written(record)
+        return {name: written(value) for name, value in record.items()}
 
     def shop_of(self, row: TableRow) -> str:
         """Return the ID of the shop that a bill belongs to."""
