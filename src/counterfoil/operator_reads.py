@@ -38,6 +38,7 @@ from counterfoil.domain.intake import (
 )
 from counterfoil.domain.messages import Message
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
+from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, copy_state
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 
@@ -45,6 +46,8 @@ from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, St
 QUERY_SEC = 5.0
 # A search with conditions that no index covers reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
+# The number of bills that one query reads.
+BILLS_PER_READ = 200
 # An unfinished load that has not written anything for this long counts as stopped, because it may have been killed.
 STALLED_MS = 120_000
 # Requests with a known key that end with these errors were not admitted, so they do not count against the quota.
@@ -318,6 +321,10 @@ _KNOWN = {
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
 }
 _FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
+_STORED_BILLS = f"""
+    SELECT bills.id, bills.rev, bills.digest, bills.body FROM shops JOIN bills ON bills.shop = shops.number
+    WHERE shops.id = :shop AND bills.id IN ({", ".join(f":bill_{number}" for number in range(BILLS_PER_READ))})
+"""  # noqa: S608 - names of parameters
 _HORIZON = "SELECT at FROM horizon"
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 _INTAKE = "SELECT state FROM intake"
@@ -504,6 +511,16 @@ class OperatorReads(ABC):
         with self._opened("books") as ask:
             row = next(iter(ask(_FACTS, id=shop_id)), None)
         return known_facts(*row) if row else None
+
+    def stored_bills(self, shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
+        """Return those of the bills that the store has, by ID."""
+        found = []
+        with self._opened("books") as ask:
+            for start in range(0, len(bill_ids), BILLS_PER_READ):
+                asked = [*bill_ids[start : start + BILLS_PER_READ], *[bill_ids[0]] * BILLS_PER_READ][:BILLS_PER_READ]
+                values = {f"bill_{number}": bill_id for number, bill_id in enumerate(asked)}
+                found += ask(_STORED_BILLS, shop=shop_id, **values)
+        return {bill_id: StoredBill(rev, digest, body) for bill_id, rev, digest, body in found}
 
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers the last 100 loads."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
-from counterfoil.cli.totals import NET_WRITTEN
 
 
 def bill(number: int, day: int = 14, *, dish: str = "Latte", net: float = 65, **fields: Any) -> dict[str, Any]:
@@ -81,8 +80,8 @@ def test_corrections_of_many_bills_are_loaded(counterfoil: Command, tmp_path: Pa
     assert counterfoil.json("load", delivery(tmp_path, *corrected))["changed"] == 30
 
 
-def test_a_few_bills_may_move_to_another_day_and_are_named(counterfoil: Command, tmp_path: Path) -> None:
-    bills = day_of_bills(14)
+def test_a_few_bills_of_a_till_may_move_to_another_day_and_are_named(counterfoil: Command, tmp_path: Path) -> None:
+    bills = [record | {"deviceId": "till 1"} for record in day_of_bills(14)]
     counterfoil("load", delivery(tmp_path, *bills))
     moved = [*bills[:-2], *({**record, "closedAt": "2026-11-16T12:00"} for record in bills[-2:])]
     found = counterfoil.json("load", delivery(tmp_path, *moved))
@@ -106,7 +105,7 @@ def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
         "utf-8",
     )
     arguments = ["import", "--format", "csv", "--mapping", mapping, tmp_path / "day.csv", "--load"]
-    for day, options, status in ((14, [], 0), (15, [], 6), (15, ["--accept-change"], 0)):
+    for day, options, status in ((14, [], 0), (15, ["--check"], 6), (15, [], 6), (15, ["--accept-change"], 0)):
         rows = [f"{number},2026-11-{day} 12:{number}0,{day}{number}.00" for number in range(6)]
         (tmp_path / "day.csv").write_text("\n".join(["No,Date,Total", *rows]), "utf-8")
         counterfoil(*arguments, *options, status=status)
@@ -114,7 +113,7 @@ def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["load", "import"])
-def test_a_load_that_misses_the_expected_net_because_of_another_bill_says_what_it_has_written(
+def test_a_load_that_would_miss_the_expected_net_because_of_another_bill_writes_nothing(
     counterfoil: Command, tmp_path: Path, command: str
 ) -> None:
     mapping = tmp_path / "mapping.toml"
@@ -133,6 +132,26 @@ def test_a_load_that_misses_the_expected_net_because_of_another_bill_says_what_i
 
     counterfoil(*arguments(10, 29))
     failed = counterfoil(*arguments(20, 50), "--expect-net", "600", status=1)
-    expected = str(NET_WRITTEN(others=1, written=29))
-    assert expected in " ".join(failed.stderr.split())
-    assert stored_net(counterfoil) == 29 * 20 + 10
+    assert "580.00" in failed.stderr
+    assert "without --check" not in failed.stdout
+    assert stored_net(counterfoil) == 30 * 10
+    counterfoil(*arguments(20, 50), "--expect-net", "600", "--accept-change")
+    assert stored_net(counterfoil) == 30 * 20
+
+
+def test_a_check_finds_what_a_load_would_replace(counterfoil: Command, tmp_path: Path) -> None:
+    """Two tills that sell the same for the same price, and count alike."""
+    bills = [bill(number) for number in range(30)]
+    counterfoil("load", delivery(tmp_path, *bills))
+    others = [record | {"closedAt": "2026-11-14T19:30"} for record in bills[:2]]
+    new = [bill(number) for number in range(100, 130)]
+    found = counterfoil.json("load", delivery(tmp_path, *others, *new), "--check", status=3)
+    assert (found["replacements"]["otherBills"], found["totals"]["bills"]) == (2, 30)
+    found = counterfoil.json("load", delivery(tmp_path, *others), "--check", status=6)
+    assert found["replacements"]["stopped"]
+
+
+def test_a_check_compares_the_bills_of_a_delivery_with_each_other(counterfoil: Command, tmp_path: Path) -> None:
+    bills = [bill(number) for number in range(30)]
+    twice = [*bills, bills[0] | {"closedAt": "2026-11-14T19:30"}]
+    assert counterfoil.json("load", delivery(tmp_path, *twice), "--check", status=3)["reasons"] == {"other_bill": 1}

@@ -31,7 +31,7 @@ CASES = [
     ("all lines are renamed", None, encoded(lines=[{"name": "Latte", "qty": 1, "total": 105}], amounts={"net": 105})),
     ("it is voided", None, encoded(lines=[LATTE, TEA], amounts={"net": 0}, void=True)),
     ("it has no lines any more", None, encoded(amounts={"net": 80})),
-    ("the day is corrected", "moved", encoded("15", lines=[LATTE, TEA], amounts={"net": 105})),
+    ("another day has the same sale", "other_bill", encoded("15", lines=[LATTE, TEA], amounts={"net": 105})),
     ("the day is lost", "moved", encoded("xx", lines=[LATTE, TEA], amounts={"net": 105})),
     ("the number starts again", "other_bill", encoded("15", lines=[SOUP], amounts={"net": 120})),
     ("another till has the same number", "other_bill", encoded(time="12:00", lines=[SOUP], amounts={"net": 120})),
@@ -63,7 +63,8 @@ SHARED_LINES = [
     ("one of four lines is corrected", None, MEAL, "18:05", [LATTE, TEA, SOUP, CAKE]),
     ("one of four lines is corrected a minute later", None, MEAL, "18:06", [LATTE, TEA, SOUP, CAKE]),
     ("a quantity is corrected", None, [LATTE, TEA], "18:05", [TWO_LATTES, TEA]),
-    ("lines are added later", None, [LATTE], "19:30", [LATTE, CAKE]),
+    ("another till sold the same and more", "other_bill", [LATTE], "19:30", [LATTE, CAKE]),
+    ("another till sold the same", "other_bill", [LATTE], "12:00", [LATTE]),
     ("lines are removed", None, MEAL, "18:05", [LATTE]),
     ("prices are changed", None, [LATTE, TEA], "18:05", [LATTE | {"total": 60}, TEA | {"total": 30}]),
 ]
@@ -80,6 +81,30 @@ def test_a_bill_that_has_lines_in_common_with_the_stored_one(
 
     stored_time = "00:00" if time == "00:00" else "18:05"
     assert reason(bill_with(stored, stored_time), bill_with(new, time)) == expected
+
+
+LATER = {"time": "19:30", "lines": [LATTE, CAKE], "amounts": {"net": 145}}
+SAME_DAY = {"time": "00:00", "lines": [LATTE], "amounts": {"net": 65}}
+TILLS = [
+    ("a table orders more", None, {"table": {"name": "7"}}, {"table": {"name": "7"}, **LATER}),
+    ("another table orders the same", "other_bill", {"table": {"name": "7"}}, {"table": {"name": "8"}, **LATER}),
+    ("one till adds to a bill", None, {"deviceId": "A"}, {"deviceId": "A", **LATER}),
+    ("the bill of a till is dated later", "moved", {"deviceId": "A"}, {"deviceId": "A", "day": "15"}),
+    ("another till is a minute later", "other_bill", {"stationId": "A"}, {"stationId": "B", "time": "18:06"}),
+    ("a till is renamed", None, {"deviceId": "A"}, {"deviceId": "B"}),
+    ("a bill gets a table", None, {}, {"table": {"name": "8"}}),
+    ("a payment is corrected", None, SAME_DAY, {**SAME_DAY, "payments": [{"name": "Card", "amount": 65}]}),
+    ("another cashier", "other_bill", {**SAME_DAY, "cashier": "Mali"}, {**SAME_DAY, "cashier": "Nok"}),
+    ("an ID that no till counts", None, {"id": "f0000000-0000-4000-8000-000000000001"}, LATER),
+]
+
+
+@pytest.mark.parametrize(("expected", "stored", "new"), [case[1:] for case in TILLS], ids=[case[0] for case in TILLS])
+def test_a_bill_with_the_same_content_may_be_of_another_till(
+    expected: str | None, stored: dict[str, Any], new: dict[str, Any]
+) -> None:
+    content = {"lines": [LATTE], "amounts": {"net": 65}, "id": stored.get("id", "1")}
+    assert reason(encoded(**{**content, **stored}), encoded(**{**content, **new})) == expected
 
 
 @pytest.mark.parametrize(("time", "expected"), [("18:05", None), ("19:00", "other_bill"), ("00:00", "other_bill")])

@@ -18,6 +18,7 @@ from counterfoil.cli.import_output import (
     load_records,
     print_import,
     print_load,
+    stored_bills,
     without_known_shops,
     write_records,
 )
@@ -69,6 +70,8 @@ class ImportRequest(Struct, kw_only=True):
     batch: int | None
     store: str | None
     as_json: bool
+    is_before_load: bool = False
+    """Whether this is the check that --expect-net makes before the records are loaded or written."""
 
     @property
     def mapping_name(self) -> str | None:
@@ -149,7 +152,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         _say_what_was_recognised(request, reading)
         settings = settings_from(ctx, batch=request.batch, store=request.store)
         if request.expect_net and not request.is_check:
-            checked = replace(request, is_check=True, rejects=None)
+            checked = replace(request, is_check=True, is_before_load=True, rejects=None)
             status = _convert(settings, checked, reading, ImportRejects(None), is_quiet=True)
             if status in (FAILED, INTERRUPTED):
                 raise click.exceptions.Exit(status)
@@ -185,9 +188,6 @@ class Conversion(Struct, kw_only=True):
     show: Callable[[bool], None]
     has_alarms: bool = False
     is_interrupted: bool = False
-    written: int = 0
-    others: int = 0
-    """The number of bills that were rejected, because they have the IDs of other stored bills."""
 
 
 def _convert(
@@ -199,8 +199,7 @@ def _convert(
     """
     convert = _load if request.is_load else _write
     result = convert(settings, request, reading, rejects)
-    counts = {"written": result.written, "others": result.others}
-    differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals, **counts)
+    differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
     if differences or not is_quiet:
         # Standard output is for the records, also if this is the check before they are written.
         is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
@@ -226,6 +225,7 @@ def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: Imp
     records = converted(found, tally, rejects)
     name, is_check = _source_name(request), request.is_check
     report = load_records(settings, records, name, tally, is_check=is_check, is_guarded=not request.accept_change)
+    report.before_load = request.is_before_load
     if request.accept_change and not (is_check or report.interrupted):
         report.accepted = accept_change(settings)
     rejected = tally.rejected.total() + report.summary.rejected.total() + report.is_stopped
@@ -238,8 +238,6 @@ def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: Imp
         show=lambda _: print_load(report, tally, as_json=request.as_json),
         has_alarms=bool(report.alarms) or report.is_stopped,
         is_interrupted=report.interrupted,
-        written=report.summary.changed,
-        others=report.summary.guard.others,
     )
 
 
@@ -247,14 +245,15 @@ def _write(settings: Settings, request: ImportRequest, reading: Any, rejects: Im
     """Write the records to a file or to standard output, or only check them."""
     tally = _new_tally(request, reading)
     records = converted(reading.records(), tally, rejects)
-    totals = RecordTotals(facts_for_import(settings))
+    totals = RecordTotals(facts_for_import(settings), stored_bills(settings) if request.is_check else None)
     if request.is_check:
         check_records(records, totals)
     else:
         write_records(records, totals, request.output)
-    show = partial(print_import, tally, totals, request.as_json, request.is_check)
-    rejected = tally.rejected.total() + totals.unusable
-    return Conversion(tally=tally, rejected=rejected, totals=totals.totals, show=show)
+    show = partial(print_import, tally, totals, request.as_json, request.is_check, request.is_before_load)
+    guard = totals.guard
+    rejected = tally.rejected.total() + totals.unusable + guard.others
+    return Conversion(tally=tally, rejected=rejected, totals=totals.totals, show=show, has_alarms=guard.is_exceeded)
 
 
 def _save_progress(request: ImportRequest, reading: Any, rejected: int) -> None:

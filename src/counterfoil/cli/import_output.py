@@ -8,14 +8,14 @@ from msgspec import json
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
-from counterfoil.cli.load_report import print_report, report_view
+from counterfoil.cli.load_report import CHECKED, print_report, replacement_notes, replacement_view, report_view
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_for_check, run_load
 from counterfoil.cli.terminal import echo, print_json
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
-from counterfoil.ingest.checking import RecordTotals, RejectExamples
+from counterfoil.ingest.checking import ComparedBills, RecordTotals, RejectExamples
 from counterfoil.ingest.lines import UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import Source
@@ -65,11 +65,19 @@ def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
     return facts
 
 
+def stored_bills(settings: Settings) -> ComparedBills | None:
+    """Return what compares bills with those in the store, or None if there is no store yet."""
+    if not settings.database and not (settings.store / "books.sqlite3").exists():
+        return None
+    return ComparedBills(bootstrap.operator_reads(settings).stored_bills)
+
+
 def _lines(records: Iterable[ImportedRecord], totals: RecordTotals) -> Iterator[bytes]:
     for one in records:
         line = _encode(one.record)
         totals.add(one.record, line)
         yield line + b"\n"
+    totals.finish()
 
 
 def write_records(records: Iterable[ImportedRecord], totals: RecordTotals, output: str) -> None:
@@ -96,15 +104,21 @@ def check_records(records: Iterable[ImportedRecord], totals: RecordTotals) -> No
         pass
 
 
-def print_import(tally: ImportTally, totals: RecordTotals, as_json: bool, is_check: bool, to_stderr: bool) -> None:
+def print_import(
+    tally: ImportTally, totals: RecordTotals, as_json: bool, is_check: bool, is_before_load: bool, to_stderr: bool
+) -> None:
     """Print the summary of an import that does not load the records."""
     if as_json:
         view = {**tally_view(tally), "unusable": totals.unusable, "unknownShops": totals.unknown_shops}
         view |= {"totals": totals.totals.report()}
+        if is_check:
+            view["replacements"] = replacement_view(totals.guard)
         print_json({**view, "check": True} if is_check else view)
         return
     print_tally(tally, to_stderr=to_stderr)
     print_totals(totals.totals.report(), to_stderr=to_stderr)
+    for line in replacement_notes(totals.guard, CHECKED):
+        echo(line, err=to_stderr)
     if totals.unusable:
         bills = counted(totals.unusable, "bill")
         echo(f"A load would reject {bills}: run `counterfoil load --check` to see why.", err=to_stderr)
@@ -117,7 +131,8 @@ def print_import(tally: ImportTally, totals: RecordTotals, as_json: bool, is_che
             err=to_stderr,
         )
     if is_check:
-        echo("Nothing was written. Run the same command without --check to write the records.", err=to_stderr)
+        again = "" if is_before_load else " Run the same command without --check to write the records."
+        echo(f"Nothing was written.{again}", err=to_stderr)
 
 
 def _write_to(path: Path, name: Path, lines: Iterable[bytes]) -> None:

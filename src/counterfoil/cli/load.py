@@ -111,7 +111,7 @@ def _require_net(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> 
         raise click.UsageError(
             "--expect-net reads the source twice, which standard input does not allow. Save it to a file first."
         )
-    checked = replace(given, check=True, rejects=None, quarantine=None, accept_change=False)
+    checked = replace(given, check=True, rejects=None, quarantine=None)
     status = _load(settings, checked, kinds, quiet=True)
     if status in (FAILED, INTERRUPTED):
         raise click.exceptions.Exit(status)
@@ -134,6 +134,7 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
         rejects=_rejects_file(settings, given, records.name),
         records=records,
         quarantines=quarantine is not None,
+        before_load=quiet,
     )
     try:
         run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
@@ -145,11 +146,10 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
         print_message(str(error))
     if quarantine and not report.interrupted:
         report.quarantined = quarantined(why_not_loaded(records), quarantine)
-    if given.accept_change and not report.interrupted:
+    if given.accept_change and not (report.interrupted or report.check):
         report.accepted = accept_change(settings)
     summary = report.summary
-    counts = {"written": summary.changed, "others": summary.guard.others}
-    differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals, **counts)
+    differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals)
     if differences or not quiet:
         print_report(report, given.as_json)
     for difference in differences:

@@ -174,6 +174,7 @@ class ExportFile(File):
                     line = _encode(one.record)
                     totals.add(one.record, line)
                     out.write(b"%d\t%b\n" % (one.line, line))
+        totals.finish()
         self._tally = tally
         if tally.wrong_totals:
             wrong = tally.wrong_totals[0]

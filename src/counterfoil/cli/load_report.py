@@ -18,12 +18,25 @@ from counterfoil.text import counted, printable
 
 WOULD_REPLACE = Message(
     "would_replace",
-    "The load was stopped: {count} of {total:bill} would replace a stored bill by another one. {others} of them have "
-    "other lines and another total, {moved} only another day. {written} of them were written. If the POS begins again "
-    "with the same numbers every day, in every shop or at every till, join the day, the shop or the till to bill.id in "
-    "the mapping. If the change is intended, repeat the command with --accept-change.",
+    "{count} of {total:bill} would replace a stored bill by another one, so a load is stopped. Other bills, with other "
+    "lines, or closed far apart or at another till: {others}. Only moved to another day: {moved}, of which {written} "
+    "were written. If the POS begins again with the same numbers every day, in every shop or at every till, join the "
+    "day, the shop or the till to bill.id in the mapping.",
+)
+OTHER_BILLS = Message(
+    "other_bills",
+    "Rejected {count:bill} with the ID of another stored bill, which has other lines, or was closed far apart or at "
+    "another till. If a bill is split over two exports, import both files together.",
 )
 HAS_MOVED = Message("has_moved", "Warning: {count:stored bill} moved to another day:")
+# How to go on if stored bills are to be replaced, depending on what has compared them.
+LOADED = Message("accept_again", "If the change is intended, repeat the command with --accept-change.")
+CHECKED = Message("accept_load", "If the change is intended, load the bills with --accept-change.")
+HELD = Message(
+    "accept_held",
+    "If the change is intended, load the file from the quarantine with `counterfoil load --accept-change` and the same "
+    "--mapping or --exports.",
+)
 
 OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
@@ -62,9 +75,10 @@ def _notes(report: LoadReport) -> Iterator[str]:
     summary = report.summary
     if not summary.lines and not report.interrupted:
         yield "No records were found in the delivery."
-    yield from replacement_notes(summary.guard)
+    yield from replacement_notes(summary.guard, CHECKED if report.check else LOADED)
     if report.check:
-        yield "Nothing was written. Run the same command without --check to load the records."
+        again = "" if report.before_load else " Run the same command without --check to load the records."
+        yield f"Nothing was written.{again}"
     elif report.interrupted:
         yield "Stopped. Progress saved. Run the same command to resume."
     elif report.rejects.used:
@@ -79,21 +93,23 @@ def _notes(report: LoadReport) -> Iterator[str]:
         )
 
 
-def replacement_notes(guard: ReplacementGuard) -> Iterator[str]:
+def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]:
     """Yield the sentences about stored bills that were or would be replaced by other ones."""
     if not (guard.moved or guard.others):
         return
     if guard.is_exceeded:
         counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
         yield str(WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts))
-    elif guard.moved:
+    elif guard.others:
+        yield str(OTHER_BILLS(count=guard.others))
+    else:
         yield str(HAS_MOVED(count=guard.moved))
     for bill in guard.first:
-        if guard.is_exceeded or bill.reason == "moved":
-            days = f"stored on {bill.stored_day or 'no day'}, in this delivery on {bill.day or 'no day'}"
-            yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {days}"
-    if guard.others and not guard.is_exceeded:
-        yield "To replace the bills that were rejected, load the rejects file with --accept-change."
+        stored, delivered = bill.stored_at or bill.stored_day or "no day", bill.closed_at or bill.day or "no day"
+        times = f"stored with {stored}, in this delivery with {delivered}"
+        yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {times}"
+    if guard.others or guard.is_exceeded:
+        yield str(advice())
 
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:

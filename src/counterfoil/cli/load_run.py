@@ -73,6 +73,8 @@ class LoadReport(Struct, kw_only=True):
     """Whether damaged files are moved to quarantine after the load."""
     quarantined: list[Path] = []
     interrupted: bool = False
+    before_load: bool = False
+    """Whether this is the check that --expect-net makes before a load."""
     accepted: list[IntakeAlarm] = []
 
     @property
@@ -174,7 +176,7 @@ def open_for_check(settings: Settings) -> Iterator[Ledger]:
         return
     reads = bootstrap.operator_reads(settings)
     bootstrap.require_secret(settings)
-    yield CheckingLedger(cache(reads.facts), reads.intake)
+    yield CheckingLedger(cache(reads.facts), reads.intake, reads.stored_bills)
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:

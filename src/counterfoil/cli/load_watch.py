@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.cli.load_report import print_report, replacement_notes
+from counterfoil.cli.load_report import HELD, print_report, replacement_notes
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import echo, print_message
@@ -136,7 +136,7 @@ class StoreLoader:
             return True
         if len(files.files) == 1:
             (file,) = files.files
-            notes = " ".join(line.strip() for line in replacement_notes(report.summary.guard))
+            notes = " ".join(line.strip() for line in replacement_notes(report.summary.guard, HELD))
             files.damage[file.path] = f"{file.name} was not loaded. {notes}"
             return True
         for file in files.files:

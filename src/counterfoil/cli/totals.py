@@ -26,11 +26,6 @@ NET_DIFFERS = Message("net_differs", "the net of {days} is {found}, not {expecte
 NET_UNKNOWN = Message(
     "net_unknown", "the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
 )
-NET_WRITTEN = Message(
-    "net_written",
-    "the check of the delivery found the expected net, but the load then rejected {others:bill} with the ID of another "
-    "stored bill. It has written {written:record}.",
-)
 _ALL_BILLS = Message("all_bills", "all bills")
 
 
@@ -67,13 +62,8 @@ def _once_per_day(
 expect_net_option = click.option("--expect-net", type=_NetType(), multiple=True, callback=_once_per_day)
 
 
-def net_differences(
-    expected: Sequence[ExpectedNet], totals: ControlTotals, *, written: int = 0, others: int = 0
-) -> list[Message]:
-    """Return a message for each amount that differs from the totals or cannot be compared.
-
-    If the load has rejected other bills with the IDs of stored ones, a message says how many records it has written.
-    """
+def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> list[Message]:
+    """Return a message for each amount that differs from the totals or cannot be compared."""
     differences = []
     for each in expected:
         days = day_text(each.day) or "" if each.day else _ALL_BILLS
@@ -85,8 +75,6 @@ def net_differences(
             differences.append(
                 NET_DIFFERS(days=days, **{name: _money(decimal_text(of)) for name, of in amounts.items()})
             )
-    if differences and others:
-        differences.append(NET_WRITTEN(others=others, written=written))
     return differences
 
 

@@ -5,6 +5,7 @@ moved to another day, or the record is another bill with the same ID. A few bill
 another bill is rejected. If there are more than a few, the load writes nothing more.
 """
 
+import re
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Literal
@@ -20,6 +21,8 @@ MAX_NAMED = 5
 # A correction may change the closing time of a bill by this much.
 MAX_CORRECTED_TIME = timedelta(minutes=10)
 _MIDNIGHT = "T00:00:00"
+# An ID of an API. A number of a till is shorter, even with the day, the branch and the till.
+_LONG_ID = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
 
 Reason = Literal["moved", "other_bill"]
 
@@ -41,39 +44,87 @@ class _StoredBill(Struct, rename="camel"):
     items: list[_Line]
     timestamp: str | None = None
     bill_date: str | None = None
+    device_id: str | None = None
+    station_id: str | None = None
+    table_name: str | None = None
+    cashier: str | None = None
 
 
 _decode = json.Decoder(_StoredBill).decode
 
 
+class StoredBill(Struct, frozen=True):
+    """A bill in the store, as it is compared with a delivered one."""
+
+    rev: float | None
+    digest: bytes
+    body: bytes
+
+    def may_be_replaced_by(self, change: EncodedBill) -> bool:
+        """Return whether the change is neither the same bill nor another revision of it."""
+        return change.digest != self.digest and (change.rev is None or change.rev == self.rev)
+
+
 class ReplacedBill(Struct, frozen=True, rename="camel"):
-    """A stored bill that would be replaced implausibly, with its day and the day that it would get."""
+    """A stored bill that would be replaced implausibly, with its day and time, and those that it would get."""
 
     shop_id: str
     bill_id: str
     reason: Reason
     stored_day: str | None
     day: str | None
+    stored_at: str | None = None
+    closed_at: str | None = None
 
 
 def implausible(stored: bytes, change: EncodedBill) -> ReplacedBill | None:
     """Return the bill if the change would replace it implausibly, or None if it is a correction of the stored bill."""
     old, new = _decode(stored), _decode(change.body)
-    is_same_total = old.amounts.net == new.amounts.net
-    if old.items and new.items:
-        # The second half of a bill may state the total of the whole bill. Then its lines do not add up to it.
-        *_, from_lines, _ = change.figures
-        is_split = bool(from_lines) and not _lines(old) & _lines(new)
-        is_other = is_split or (not is_same_total and _has_other_lines(old, new))
-    else:
-        is_other = not is_same_total and not _is_same_time(old, new)
-    # The refund of a sale is a bill of its own, although some exports give it the number of the sale.
-    is_other = is_other or (old.amounts.net or 0) * (new.amounts.net or 0) < 0
+    is_other = _is_of_other_till(old, new, change.bill_id) or _has_other_content(old, new, change)
     is_moved = old.bill_date is not None and old.bill_date != new.bill_date
     if not (is_other or is_moved):
         return None
     reason: Reason = "other_bill" if is_other else "moved"
-    return ReplacedBill(change.shop_id, change.bill_id, reason, old.bill_date, new.bill_date)
+    days, times = (old.bill_date, new.bill_date), (old.timestamp, new.timestamp)
+    return ReplacedBill(change.shop_id, change.bill_id, reason, *days, *times)
+
+
+def _is_of_other_till(old: _StoredBill, new: _StoredBill, bill_id: str) -> bool:
+    """Return whether the bills come from tills, or days, that count alike, although they may have the same content.
+
+    Bills of one till are one bill. Otherwise, bills that were closed far apart are two, unless they are of one table,
+    to which things were added, or the ID is too long to be a number of a till.
+    """
+    if _is_same_time(old, new):
+        return False
+    tills = [(old.device_id, new.device_id), (old.station_id, new.station_id)]
+    if any(map(_differs, tills)):
+        return True
+    if not _is_other_time(old, new):
+        # If only the day is known, a correction may change how a bill was paid, but hardly who sold it where.
+        others = [(old.table_name, new.table_name), (old.cashier, new.cashier)]
+        return not _has_times(old, new) and any(map(_differs, others))
+    is_same = any(mine and mine == other for mine, other in [*tills, (old.table_name, new.table_name)])
+    return not is_same and not _LONG_ID.search(bill_id)
+
+
+def _differs(values: tuple[str | None, str | None]) -> bool:
+    """Return whether both bills say something, but not the same."""
+    return None not in values and values[0] != values[1]
+
+
+def _has_other_content(old: _StoredBill, new: _StoredBill, change: EncodedBill) -> bool:
+    """Return whether the lines or the total are those of another bill."""
+    # The refund of a sale is a bill of its own, although some exports give it the number of the sale.
+    if (old.amounts.net or 0) * (new.amounts.net or 0) < 0:
+        return True
+    is_same_total = old.amounts.net == new.amounts.net
+    if not (old.items and new.items):
+        return not is_same_total and not _is_same_time(old, new)
+    # The second half of a bill may state the total of the whole bill. Then its lines do not add up to it.
+    *_, from_lines, _ = change.figures
+    is_split = bool(from_lines) and not _lines(old) & _lines(new)
+    return is_split or (not is_same_total and _has_other_lines(old, new))
 
 
 def _has_other_lines(old: _StoredBill, new: _StoredBill) -> bool:
@@ -105,15 +156,19 @@ def _is_other_time(old: _StoredBill, new: _StoredBill) -> bool:
     """Return whether the bills were closed at clearly different times, or on different days if only these are known."""
     if old.timestamp is None or new.timestamp is None:
         return False
-    if old.bill_date == new.bill_date and (_MIDNIGHT in old.timestamp or _MIDNIGHT in new.timestamp):
+    if old.bill_date == new.bill_date and not _has_times(old, new):
         return False
     difference = datetime.fromisoformat(new.timestamp) - datetime.fromisoformat(old.timestamp)
     return abs(difference) > MAX_CORRECTED_TIME
 
 
+def _has_times(*bills: _StoredBill) -> bool:
+    """Return whether the times of day are known. Midnight means that only the day is."""
+    return all(bill.timestamp is not None and _MIDNIGHT not in bill.timestamp for bill in bills)
+
+
 def _is_same_time(old: _StoredBill, new: _StoredBill) -> bool:
-    """Return whether both bills were closed at the same time. Midnight means that only the day is known."""
-    return old.timestamp is not None and old.timestamp == new.timestamp and _MIDNIGHT not in old.timestamp
+    return old.timestamp == new.timestamp and _has_times(old)
 
 
 class ReplacementGuard(Struct):

@@ -1,13 +1,15 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
+from counterfoil.domain.batch import prepared
+from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
-from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.domain.replacements import ReplacementGuard, StoredBill, implausible
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.conversion import BillConverter
@@ -15,20 +17,59 @@ from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
 
 MAX_EXAMPLES = 10
+BILLS_PER_BATCH = 500
+# At most this many delivered bills are remembered, to compare later ones with them.
+MAX_DELIVERED = 20_000
+
+
+class ComparedBills:
+    """Compares delivered bills with the store, or with those delivered before, and tells a guard which are others."""
+
+    def __init__(self, read: Callable[[str, Sequence[str]], dict[str, StoredBill]]) -> None:
+        self._read = read
+        self._delivered: OrderedDict[tuple[str, str], StoredBill] = OrderedDict()
+
+    def others(self, bills: Sequence[EncodedBill], guard: ReplacementGuard) -> set[int]:
+        """Return the positions of the bills that a load would reject, because they are other bills than the stored."""
+        stored: dict[tuple[str, str], StoredBill] = {}
+        for shop_id in {bill.shop_id for bill in bills}:
+            found = self._read(shop_id, [bill.bill_id for bill in bills if bill.shop_id == shop_id])
+            stored |= {(shop_id, bill_id): bill for bill_id, bill in found.items()}
+        others = set()
+        for position, bill in enumerate(bills):
+            key = (bill.shop_id, bill.bill_id)
+            known = self._delivered.get(key) or stored.get(key)
+            replaced = implausible(known.body, bill) if known and known.may_be_replaced_by(bill) else None
+            if replaced:
+                guard.add(replaced)
+            if replaced and replaced.reason == "other_bill":
+                others.add(position)
+                continue
+            self._delivered[key] = StoredBill(bill.rev, bill.digest, bill.body)
+            if len(self._delivered) > MAX_DELIVERED:
+                self._delivered.popitem(last=False)
+        guard.may_write(len(bills))
+        return others
 
 
 class CheckingLedger:
     """A ledger that remembers the shops of a delivery but writes nothing.
 
-    `stored_facts` returns the facts of a shop in the store, and `intake`
-    returns the counts of earlier loads. Every outcome is `UNCHANGED`, because
-    only a load can tell whether a record would be added or changed.
+    `stored_facts` returns the facts of a shop in the store, `stored_bills` bills of a shop, and `intake` the counts of
+    earlier loads. An outcome is `OTHER_BILL` or `UNCHANGED`, because only a load can tell whether a record would be
+    added or changed.
     """
 
-    def __init__(self, stored_facts: Callable[[str], KnownFacts | None], intake: Callable[[], Intake]) -> None:
+    def __init__(
+        self,
+        stored_facts: Callable[[str], KnownFacts | None],
+        intake: Callable[[], Intake],
+        stored_bills: Callable[[str, Sequence[str]], dict[str, StoredBill]] = lambda _shop, _bills: {},
+    ) -> None:
         self._intake = intake
         self._stored_facts = stored_facts
         self._delivered: dict[str, KnownFacts] = {}
+        self._bills = ComparedBills(stored_bills)
 
     def facts(self, shop_id: str) -> KnownFacts | None:
         return self._delivered.get(shop_id) or self._stored_facts(shop_id)
@@ -43,12 +84,17 @@ class CheckingLedger:
         self,
         changes: Sequence[Change],
         progress: LoadProgress | None = None,  # noqa: ARG002 - a check is not recorded as a load
-        guard: ReplacementGuard | None = None,  # noqa: ARG002 - a check does not read the stored bills
+        guard: ReplacementGuard | None = None,
     ) -> list[Outcome]:
         for change in changes:
             if isinstance(change, PutShop):
                 self._delivered[change.shop.shop_id] = KnownFacts(0, change.facts)
-        return [Outcome.UNCHANGED] * len(changes)
+        outcomes = [Outcome.UNCHANGED] * len(changes)
+        if guard:
+            ready = [(position, one) for position, one in enumerate(prepared(changes)) if isinstance(one, EncodedBill)]
+            for other in self._bills.others([bill for _, bill in ready], guard):
+                outcomes[ready[other][0]] = Outcome.OTHER_BILL
+        return outcomes
 
     def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002 - nothing is rewritten
         return False
@@ -69,9 +115,12 @@ class RecordTotals:
     A shop that is neither in the store nor in the delivery has the facts of a shop without settings.
     """
 
-    def __init__(self, stored_facts: Callable[[str], KnownFacts | None]) -> None:
+    def __init__(self, stored_facts: Callable[[str], KnownFacts | None], bills: ComparedBills | None = None) -> None:
         self._stored_facts = stored_facts
         self._delivered: dict[str, KnownFacts] = {}
+        self._bills = bills
+        self._waiting: list[EncodedBill] = []
+        self.guard = ReplacementGuard()
         # No token is shown, so any secret will do.
         self._convert = BillConverter(Pseudonyms(bytes(MIN_SECRET_BYTES)), self._facts).convert
         self.totals = ControlTotals()
@@ -87,9 +136,20 @@ class RecordTotals:
         elif record["kind"] == "bill":
             converted = self._convert(line)
             if converted:
-                self.totals.add([converted.bill])
+                self._waiting.append(converted.bill)
             else:
                 self.unusable += 1
+            if len(self._waiting) >= BILLS_PER_BATCH:
+                self.finish()
+
+    def finish(self) -> None:
+        """Add up the bills since the last call. A bill that a load would reject adds nothing."""
+        others = self._bills.others(self._waiting, self.guard) if self._bills else set()
+        if self.guard.is_exceeded:
+            # The load is stopped, so the totals are those of the delivery.
+            others = set()
+        self.totals.add(bill for position, bill in enumerate(self._waiting) if position not in others)
+        self._waiting.clear()
 
     def _facts(self, shop_id: str) -> KnownFacts:
         if shop_id not in self._delivered:

@@ -69,7 +69,7 @@ _MEANINGS = {
     TOO_LARGE: "needs more than 512 KiB of storage, or has a channel or tier name longer than 4 KiB",
     UNKNOWN_FIELD: "has an unknown field (--strict)",
     UNREADABLE_VALUE: "has a value that cannot be read (--strict)",
-    OTHER_BILL: "has the ID of a stored bill, but other lines and another total",
+    OTHER_BILL: "has the ID of another stored bill",
 }
 # What each reason means. The texts follow the words "The line".
 REASONS = {reason: Message(f"reject.{reason}", meaning) for reason, meaning in _MEANINGS.items()}
