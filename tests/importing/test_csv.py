@@ -186,6 +186,43 @@ voidReason = "Reason"
     assert found.reasons == [("export.csv", 5, "unreadable_value")]
 
 
+@pytest.mark.parametrize(
+    ("row", "void", "reason"),
+    [
+        ("Paid,", None, None),
+        ("Paid,-", None, None),
+        ("Voided,spilt", {"reason": "spilt"}, None),
+        ("Paid,spilt", None, "doubtful_value"),
+    ],
+)
+def test_a_void_reason_must_agree_with_the_status(
+    tmp_path: Path, row: str, void: dict[str, str] | None, reason: str | None
+) -> None:
+    mapping = MAPPING.replace("[line]", 'voidReason = "Why"\n[line]')
+    mapping += '[[status]]\ncolumn = "Status"\nvalues = { Paid = "sale", Voided = "void" }\n'
+    heading = HEADING.replace("\n", ",Status,Why\n")
+    export = written(tmp_path, f"{heading}A1,14/11/2026 18:05,Tea,1,50,50,{row}\n")
+    found = imported("csv", export, mapping=mapping)
+    assert [one.reason for one in found.rejected] == ([reason] if reason else [])
+    assert [bill.get("void") for bill in found.bills] == ([] if reason else [void])
+
+
+def test_a_void_reason_makes_a_bill_void_if_no_status_says_so(tmp_path: Path) -> None:
+    mapping = MAPPING.replace("[line]", 'voidReason = "Why"\n[line]')
+    mapping += '[[status]]\ncolumn = "Kind"\nvalues = { Sale = "sale", Return = "refund" }\n'
+    export = written(tmp_path, HEADING.replace("\n", ",Kind,Why\n") + "A1,14/11/2026 18:05,Tea,1,50,50,Sale,spilt\n")
+    assert imported("csv", export, mapping=mapping).bill["void"] == {"reason": "spilt"}
+
+
+def test_a_cancelled_payment_is_left_out(tmp_path: Path) -> None:
+    bills = written(tmp_path, "Bill,Date,Total\nA1,14/11/2026 18:05,50\n")
+    payments = written(tmp_path, "Bill,Paid,Method,State\nA1,50,Card,Voided\nA1,50,Cash,OK\n", "payments.csv")
+    mapping = MAPPING.partition("[line]")[0] + '[[payment]]\nkey = "Bill"\nname = "Method"\namount = "Paid"\n'
+    mapping += 'cancelled = { column = "State", values = { Voided = true, OK = false } }\n'
+    found = imported("csv", bills, payments=(payments,), mapping=mapping)
+    assert found.bill["payments"] == [{"name": "Cash", "amount": "50"}]
+
+
 def test_rows_that_the_mapping_skips_are_counted_and_not_lost(tmp_path: Path) -> None:
     mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\n[skip]\ncolumn = "Status"\nvalues = ["Open"]\n'
     found = imported("csv", written(tmp_path, "No,Status\n1,Open\n2,Paid\n"), mapping=mapping)
@@ -272,6 +309,36 @@ def test_a_bill_that_differs_between_two_files_is_rejected(tmp_path: Path) -> No
     first = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,1,50,50\n", "old.csv")
     second = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,2,100,100\n", "new.csv")
     assert imported("csv", first, second, mapping=MAPPING).reasons == [("new.csv", 2, "different_rows")]
+
+
+HALVES = [
+    ("only both halves add up to the total", "240", "50", False, 1),
+    ("the halves do not add up", "240", "40", False, 0),
+    ("each half states its own total", "190", "50", True, 0),
+    ("the operator says that bills are split", "240", "40", True, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("total", "second", "joins", "bills"), [case[1:] for case in HALVES], ids=[c[0] for c in HALVES]
+)
+def test_a_bill_that_is_split_over_two_files_is_joined(
+    tmp_path: Path, total: str, second: str, joins: bool, bills: int
+) -> None:
+    row = "A1,14/11/2026 18:05,{},1,{},{}\n"
+    old = written(tmp_path, HEADING + row.format("Soup", 190, total), "old.csv")
+    new = written(tmp_path, HEADING + row.format("Tea", second, total if total == "240" else second), "new.csv")
+    found = imported("csv", old, new, mapping=MAPPING, joins=joins)
+    assert [[line["name"] for line in bill["lines"]] for bill in found.bills] == [["Soup", "Tea"]] * bills
+    assert len(found.rejected) == 1 - bills
+
+
+def test_rows_that_are_in_both_files_are_not_joined(tmp_path: Path) -> None:
+    row = "A1,14/11/2026 18:05,{},1,50,150\n"
+    old = written(tmp_path, HEADING + row.format("Soup") + row.format("Tea"), "old.csv")
+    new = written(tmp_path, HEADING + row.format("Tea") + row.format("Rice"), "new.csv")
+    found = imported("csv", old, new, mapping=MAPPING, joins=True)
+    assert [one.reason for one in found.rejected] == ["different_rows"]
 
 
 def test_the_order_of_day_and_month_is_found_in_all_rows_together(tmp_path: Path) -> None:
@@ -433,6 +500,30 @@ def test_a_file_that_is_cut_off_rejects_the_bill_of_its_last_row(tmp_path: Path,
     found = imported("csv", written(tmp_path, HEADING + ROWS + end), mapping=MAPPING)
     assert [bill["id"] for bill in found.bills] == ["A0", "A1", "A2", "A3", "A4"]
     assert [reason for _, _, reason in found.reasons] == ["bad_row", "bad_row"]
+
+
+LAST_ROWS = [
+    ("a line break at the end", "No,Day,Total\n1,14/11/2026,65\n2,14/11/2026,120\n", 2),
+    ("decimals like in the other rows", "No,Day,Total\n1,14/11/2026,65.00\n2,14/11/2026,120.00", 2),
+    ("a quoted value", 'No,Day,Total\n1,14/11/2026,65\n2,14/11/2026,"120"', 2),
+    ("decimals that are missing", "No,Day,Total\n1,14/11/2026,65.00\n2,14/11/2026,120", 1),
+    ("whole numbers", "No,Day,Total\n1,14/11/2026,65\n2,14/11/2026,120", 1),
+    ("the only row", "No,Day,Total\n1,14/11/2026,65.00", 0),
+    ("a day", "No,Total,Day\n1,65,2026-11-14\n2,120,2026-11-1", 1),
+    ("a time of the evening", "No,Total,Day\n1,65,14/11/2026 8:05 PM\n2,120,14/11/2026 8:05", 1),
+    ("the bill adds up", "No,Day,Total,Item,Amount\n1,14/11/2026,65,Tea,65\n2,14/11/2026,120,Tea,120", 2),
+    ("the bill does not add up", "No,Day,Total,Item,Amount\n1,14/11/2026,65,Tea,65\n2,14/11/2026,120,Tea,12", 1),
+    ("a column that is not mapped", "No,Day,Total,Note\n1,14/11/2026,65,7\n2,14/11/2026,120,12", 2),
+]
+
+
+@pytest.mark.parametrize(("text", "bills"), [case[1:] for case in LAST_ROWS], ids=[case[0] for case in LAST_ROWS])
+def test_a_last_value_that_may_be_cut_off_rejects_its_bill(tmp_path: Path, text: str, bills: int) -> None:
+    mapping = '[dates]\ndefaultTime = "12:00"\norder = "dmy"\n[shop]\nid = "s"\n[bill]\nid = "No"\nclosedAt = "Day"\n'
+    mapping += 'amounts.net = "Total"\n' + ('[line]\nname = "Item"\ntotal = "Amount"\n' if "Item" in text else "")
+    found = imported("csv", written(tmp_path, text), mapping=mapping)
+    assert len(found.bills) == bills
+    assert {one.reason for one in found.rejected} <= {"doubtful_value"}
 
 
 def test_quotes_within_a_quoted_cell_do_not_cost_the_bill(tmp_path: Path) -> None:

@@ -28,4 +28,5 @@ def test_a_mapping_can_fill_every_field_of_a_bill_that_fits_in_a_table() -> None
 
 @pytest.mark.parametrize(("fields", "name"), [(LINE_FIELDS, "lines"), (PAYMENT_FIELDS, "payments")])
 def test_a_mapping_can_fill_every_field_of_lines_and_payments(fields: dict[str, str], name: str) -> None:
-    assert set(fields) == names(elements(name))
+    # A cancelled payment is left out of the record.
+    assert set(fields) - ({"cancelled"} if name == "payments" else set()) == names(elements(name))

@@ -55,6 +55,7 @@ class ImportRequest(Struct, kw_only=True):
     date_order: str | None
     timezone: str | None
     currency: str
+    join: bool
     output: str
     rejects: Path | None
     is_load: bool
@@ -86,7 +87,11 @@ class ImportRequest(Struct, kw_only=True):
 
     def options(self) -> ImportOptions:
         return ImportOptions(
-            shop=self.shop, write_shops=self.with_shops, timezone=self.timezone, currency=self.currency.upper()
+            shop=self.shop,
+            write_shops=self.with_shops,
+            timezone=self.timezone,
+            currency=self.currency.upper(),
+            joins=self.join,
         )
 
 
@@ -108,6 +113,7 @@ class ImportRequest(Struct, kw_only=True):
 @click.option("--date-order", type=click.Choice(DATE_ORDERS))
 @click.option("--timezone", metavar="NAME")
 @click.option("--currency", default="THB", show_default=True, metavar="CODE")
+@click.option("--join", is_flag=True)
 @click.option("-o", "--output", default=STANDARD_OUTPUT, show_default="stdout", metavar="FILE")
 @click.option("--rejects", type=_new_file, metavar="FILE")
 @click.option("--load", "is_load", is_flag=True)

@@ -59,5 +59,6 @@ LINE_FIELDS: Final = {
     "vat": FLAG,
     "tip": FLAG,
 }
-PAYMENT_FIELDS: Final = {"name": TEXT, "amount": NUMBER, "change": NUMBER}
+# A cancelled payment is left out.
+PAYMENT_FIELDS: Final = {"name": TEXT, "amount": NUMBER, "change": NUMBER, "cancelled": FLAG}
 GROUPS: Final = frozenset({"amounts", "table", "channel"})

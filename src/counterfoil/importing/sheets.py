@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import IO, Any, Protocol, TextIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
@@ -60,6 +61,7 @@ ROUNDED_FROM = 10**15
 """A spreadsheet keeps 15 digits of a number."""
 _XML_CHUNK = 1024 * 1024
 _SEPARATOR_LINE = re.compile(r"\ufeff?\"?sep=(.)\"?\s*", re.IGNORECASE)
+_LAST_DIGITS = re.compile(r"[^\d\s](\d+)(\D*)$")
 _LONE = re.compile("[\udc80-\udcff\N{REPLACEMENT CHARACTER}]")
 
 Fits = Callable[[Collection[str]], bool]
@@ -85,6 +87,8 @@ class TableRow(Struct, frozen=True):
     sheet: Sheet
     line: int
     cells: list[str]
+    may_be_cut: bool = False
+    """Whether the file ends in the last cell of this row, without a line break, so that the cell may be cut off."""
 
 
 class Heading(Struct, frozen=True):
@@ -144,11 +148,37 @@ class CsvFile:
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         with self._open() as text:
-            for record in self._records(text):
-                if isinstance(record, RowProblem):
-                    yield record
-                elif record[0] > self.heading_line and any(map(str.strip, record[1])):
-                    yield self._row(*record)
+            rows = self._rows(text)
+            yield from self._with_last_row(rows) if self._ends_in_cell() else rows
+
+    def _rows(self, text: TextIO) -> Iterator[TableRow | RowProblem]:
+        for record in self._records(text):
+            if isinstance(record, RowProblem):
+                yield record
+            elif record[0] > self.heading_line and any(map(str.strip, record[1])):
+                yield self._row(*record)
+
+    def _ends_in_cell(self) -> bool:
+        with self._path.open("rb") as raw:
+            raw.seek(-min(4, self._path.stat().st_size), io.SEEK_END)
+            return raw.read().replace(b"\0", b"")[-1:] not in (b"\n", b"\r", b'"')
+
+    def _with_last_row(self, rows: Iterable[TableRow | RowProblem]) -> Iterator[TableRow | RowProblem]:
+        """Yield the rows, and mark the last one, unless its last cell ends like all above, as in 65.00 and 120.00."""
+        latest: TableRow | RowProblem | None = None
+        ends: set[tuple[int, str]] = set()
+        for row in rows:
+            if latest is not None:
+                yield latest
+            if isinstance(latest, TableRow) and latest.cells[-1]:
+                ends.add(_end_of(latest.cells[-1]))
+            latest = row
+        if isinstance(latest, TableRow):
+            end = _end_of(latest.cells[-1])
+            is_alike = end in ends and end[0] > 0 and len({digits for digits, _ in ends}) == 1
+            latest = replace(latest, may_be_cut=not is_alike)
+        if latest is not None:
+            yield latest
 
     def _row(self, line: int, cells: list[str]) -> TableRow | RowProblem:
         expected = len(self.sheet.columns)
@@ -469,6 +499,12 @@ class _ObservedFile(io.FileIO):
     def read(self, size: int | None = -1, /) -> bytes:
         self._on_read()
         return super().read(-1 if size is None else size)
+
+
+def _end_of(cell: str) -> tuple[int, str]:
+    """Return how many digits a cell ends with after its last mark, and what follows them, such as 2 and `PM`."""
+    found = _LAST_DIGITS.search(cell)
+    return (len(found[1]), found[2]) if found else (-1, "")
 
 
 def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits: Fits | None) -> Heading | None:

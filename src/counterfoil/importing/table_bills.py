@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from decimal import Decimal
+from itertools import combinations
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -50,6 +51,7 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
     EXACT,
+    NOTHING,
     UnreadableCell,
     decimal_text,
     read_day,
@@ -152,8 +154,12 @@ def matches(rule: RowRule | None, row: TableRow) -> bool:
 class TableBillConverter:
     """Makes a source record from the rows of a bill. `order` is the order of day, month and year in dates."""
 
-    def __init__(self, mapping: ImportMapping, order: str, shop: str | None, *, is_flat: bool) -> None:
+    def __init__(
+        self, mapping: ImportMapping, order: str, shop: str | None, *, is_flat: bool, joins: bool = False
+    ) -> None:
         self._mapping = mapping
+        self._joins = joins
+        """Whether a bill may be split over files."""
         self._order = order
         self._shop = shop
         self._is_flat = is_flat
@@ -172,7 +178,7 @@ class TableBillConverter:
 
         Raise `RowProblem` if one of its rows cannot be converted.
         """
-        rows = _one_file(group.bills, "bill")
+        rows = self._of_one_bill(group.bills, "bill", group)
         self._check_agreement(rows)
         statuses = self._statuses(rows[0])
         status = max(statuses, key=STATUSES.index)
@@ -204,7 +210,7 @@ class TableBillConverter:
         self._check_doubtful(rows)
         self._zone = self._zone_of(first)
         is_refund = REFUND in statuses
-        line_rows = rows if self._is_flat else _one_file(group.lines, "lines")
+        line_rows = rows if self._is_flat else self._of_one_bill(group.lines, "lines", group)
         # Without lines, a sum is over the rows of the bill, which differ in their payments.
         summed = line_rows if self._mapping.line else rows
         for name, source in bill.fields.items():
@@ -223,7 +229,7 @@ class TableBillConverter:
             raise RowProblem(NO_AMOUNT, "has no total (amounts.net)", first.line, first.sheet.name)
         if self._mapping.line:
             record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
-        payment_rows = _one_file(group.payments, "payments")
+        payment_rows = self._of_one_bill(group.payments, "payments", group)
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if is_refund:
             negate_amounts(record)
@@ -252,6 +258,53 @@ class TableBillConverter:
         """Return whether a line was cancelled, so that it is not part of any sum."""
         line = self._mapping.line
         return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", FLAG, row))
+
+    def _of_one_bill(self, rows: list[TableRow], what: str, group: BillRows) -> list[TableRow]:
+        """Return the rows of a bill from one file, because files with overlapping periods may repeat them.
+
+        If the files have parts of the bill, return all rows. Raise `RowProblem` if they differ otherwise.
+        """
+        # By identity, because two folders may have files with the same name.
+        by_sheet: dict[int, list[TableRow]] = {}
+        for row in rows:
+            by_sheet.setdefault(id(row.sheet), []).append(row)
+        parts = list(by_sheet.values())
+        contents = [[_by_column(row) for row in part] for part in parts]
+        if all(content == contents[0] for content in contents):
+            return parts[0] if parts else []
+        has_lines = what == "lines" or (what == "bill" and self._is_flat)
+        is_disjoint = not any(row in other for one, other in combinations(contents, 2) for row in one)
+        if is_disjoint and (has_lines or what == "payments") and self._are_parts(parts, group, has_lines=has_lines):
+            return rows
+        first, other = parts[0][0], parts[1][0]
+        raise RowProblem(
+            DIFFERENT_ROWS,
+            f"has the same ID as line {first.line} of {first.sheet.name}, but other values ({what}). If numbers start "
+            "again every day, in every branch or at every till, add that column to bill.id. If a bill is split over "
+            "files, add --join. Otherwise import only the file with the complete and latest bill",
+            other.line,
+            other.sheet.name,
+        )
+
+    def _are_parts(self, parts: list[list[TableRow]], group: BillRows, *, has_lines: bool) -> bool:
+        """Return whether files have different rows of one bill: the operator says so, or only all rows add up to it."""
+        rows = [row for part in parts for row in part]
+        if self._is_flat:
+            try:
+                self._check_agreement(rows)
+            except RowProblem:
+                return False
+        if self._joins:
+            return True
+        tables = [self._mapping.line] if has_lines else [table for table in self._mapping.payments if table.key]
+        name = "total" if has_lines else "amount"
+        amounts = [table.fields[name] for table in tables if table and name in table.fields]
+        net = self._mapping.bill.fields.get("amounts.net")
+        if net is None or net.total_of or len(amounts) != 1:
+            return False
+        stated = self._value(self._mapping.bill, "amounts.net", NUMBER, group.bills[0])
+        sums = [self._total("amount", amounts[0], part) for part in (rows, *parts)]
+        return stated == sums[0] and stated not in sums[1:]
 
     def _id(self, row: TableRow) -> str:
         text = key_text(self._mapping.bill.fields["id"], row, self._day_columns, self._plain_day)
@@ -392,8 +445,12 @@ class TableBillConverter:
     def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields
         reason = self._value(self._mapping.bill, "voidReason", "text", row) if "voidReason" in fields else None
-        has_status = "void" in fields or bool(self._mapping.statuses)
-        if is_void or (reason and not has_status):
+        reason = None if reason and reason.casefold() in NOTHING else reason
+        says_void = "void" in fields or any(VOID in rule.values.values() for rule in self._mapping.statuses)
+        if reason and says_void and not is_void:
+            detail = f"has the void reason {shown(reason)}, but its status is not that of a voided bill"
+            raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+        if is_void or reason:
             record["void"] = {"reason": reason} if reason else True
 
     def _part(
@@ -415,35 +472,12 @@ class TableBillConverter:
             sources = rows if table.key else bill_rows[:1] if self._is_flat or is_sum else bill_rows
             for row in sources:
                 payment = self._part(table, PAYMENT_FIELDS, row, summed, is_refund)
+                if payment.pop("cancelled", False):
+                    continue
                 # If each payment method has its own column, the columns of unused methods are empty or 0.
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments
-
-
-def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
-    """Return the rows of a bill from one file, because files with overlapping periods may repeat them.
-
-    Raise `RowProblem` if the files differ.
-    """
-    if all(row.sheet is rows[0].sheet for row in rows):
-        return rows
-    # By identity, because two folders may have files with the same name.
-    by_sheet: dict[int, list[TableRow]] = {}
-    for row in rows:
-        by_sheet.setdefault(id(row.sheet), []).append(row)
-    first, *others = by_sheet.values()
-    for other in others:
-        if [_by_column(row) for row in other] != [_by_column(row) for row in first]:
-            raise RowProblem(
-                DIFFERENT_ROWS,
-                f"has the same ID as line {first[0].line} of {first[0].sheet.name}, but other values ({what}). If "
-                "numbers start again every day, in every branch or at every till, add that column to bill.id. "
-                "Otherwise import only the file with the complete and latest bill",
-                other[0].line,
-                other[0].sheet.name,
-            )
-    return first
 
 
 def _by_column(row: TableRow) -> dict[str, str]:

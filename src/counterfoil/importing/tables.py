@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, Amount
 from counterfoil.importing.fields import BILL_FIELDS, DAY, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TIME
 from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
+    DOUBTFUL_VALUE,
     NO_BILL,
     NO_ID,
     UNREADABLE_VALUE,
@@ -42,6 +44,8 @@ HAS_NO_ID = "has no bill ID"
 NOT_BILLS = "the mapping says that such rows are not bills"
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
+# The types of values of which a part is a value too.
+CUT_KINDS = (NUMBER, TIME, DAY)
 NOT_SUMMED = frozenset({"unitPrice", "rev"})
 
 
@@ -66,6 +70,8 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     write_shops: bool = False
     timezone: str | None = None
     currency: str = "THB"
+    joins: bool = False
+    """Whether a bill may be split over files."""
     on_read: OnRead = ignore_reads
 
 
@@ -133,6 +139,8 @@ class TableImport:
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
         # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
+        # The last row of a file, by its bill, if its last value may be cut off.
+        self._cut: dict[str, TableRow] = {}
         # Rows of numbers at the end of a table, by the bill before them. They are lines of it, unless they are sums.
         self._last_rows: dict[str, list[TableRow]] = {}
         kinds = {one.kind for one in inputs}
@@ -146,7 +154,9 @@ class TableImport:
             for one in self._inputs:
                 yield from self._fill(one, rows_by_bill)
             order = self._date_order()
-            converter = TableBillConverter(self._mapping, order, self._options.shop, is_flat=self._is_flat)
+            converter = TableBillConverter(
+                self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
+            )
             yield from self._shops()
             named = {shop["id"] for shop in self._mapping.shops}
             # Whether these bills are complete is known when all rows are summed.
@@ -229,8 +239,9 @@ class TableImport:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
         sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
         has_several_rows = one.kind != BILL or self._is_flat
-        cells = mapped_cells(self._mapping, one.kind, is_flat=self._is_flat)
+        cells = list(mapped_cells(self._mapping, one.kind, is_flat=self._is_flat))
         positions = list({at for _, source, _ in cells for at in positions_of(source, one.sheet)})
+        may_be_cut = {at for _, source, kind in cells if kind in CUT_KINDS for at in positions_of(source, one.sheet)}
         latest_key, unread, days = "", None, day_columns(self._mapping)
         for row in self._rows(one):
             if isinstance(row, SkippedRow):
@@ -251,6 +262,8 @@ class TableImport:
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
+            if row.may_be_cut and len(row.cells) - 1 in may_be_cut:
+                self._cut[key] = row
             for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
                 problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
                 self._doubtful[key] = RowProblem(UNREADABLE_VALUE, problem, row.line, row.sheet.name)
@@ -357,6 +370,11 @@ class TableImport:
         except RowProblem as problem:
             yield RejectedRow(problem.file, problem.line, problem.reason, problem.detail, group.key)
             return
+        if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
+            detail = f"ends with {shown(cut.cells[-1])}, where the file ends without a line break. The value may be cut"
+            detail += " off. Export the file again or, if it is complete, add a line break at its end"
+            yield RejectedRow(cut.sheet.name, cut.line, DOUBTFUL_VALUE, detail, group.key)
+            return
         self._add_to_totals(converter, group, status)
         if record is None:
             yield from (SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
@@ -366,6 +384,24 @@ class TableImport:
             found = self._found_shop(record["shopId"], converter.zone_name)
             yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
+
+    def _proves(self, record: dict[str, Any], cut: TableRow) -> bool:
+        """Return whether the last value of a row is complete, because with it the bill adds up in other columns."""
+        net = self._mapping.bill.fields.get("amounts.net")
+        if net is None or net.total_of:
+            return False
+        column = list(cut.sheet.columns)[-1]
+        lines = [self._mapping.line] if self._mapping.line else []
+        for tables, parts, name in ((lines, "lines", "total"), (self._mapping.payments, "payments", "amount")):
+            sources = [table.fields[name] for table in tables if name in table.fields]
+            names = {each for source in sources for each in (source.total_of or source).names()}
+            if names.isdisjoint(net.names()) and column in (*names, *net.names()):
+                numbers = [
+                    Decimal(part.get(name, "NaN")) for part in record.get(parts, ()) if not part.get("cancelled")
+                ]
+                if numbers and sum(numbers) == Decimal(record.get("amounts", {}).get("net", "NaN")):
+                    return True
+        return False
 
     def _last_bill(self, key: str, rows: Sequence[TableRow], bill: ImportedRecord | None) -> Iterator[Imported]:
         """Yield the bill before the last rows of a table if these are totals, otherwise reject it with them."""
