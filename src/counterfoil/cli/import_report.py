@@ -141,12 +141,12 @@ def _print_export_totals(tally: ImportTally, *, to_stderr: bool) -> None:
         echo(f"{total.file} line {total.line}: the export states that {total.column} is {difference}.", err=to_stderr)
     if wrong:
         echo(
-            f"{len(wrong):,} of {counted(len(tally.export_totals), 'total')} of the export differ. "
+            f"Wrong: {len(wrong):,} of {counted(len(tally.export_totals), 'total')} of the export. "
             "Check whether rows are missing, and which column fills which field.",
             err=to_stderr,
         )
     elif tally.export_totals:
-        echo(f"{counted(len(tally.export_totals), 'total')} of the export agree with the rows.", err=to_stderr)
+        echo(f"The rows add up to {counted(len(tally.export_totals), 'total')} of the export.", err=to_stderr)
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:

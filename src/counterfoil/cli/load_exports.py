@@ -198,4 +198,4 @@ class ExportFile(File):
         # The log shows this text too, so it quotes nothing from the export.
         rejects = self._tally.first_rejects[:MAX_NAMED]
         named = " ".join(f"Line {row.line} {REJECT_REASONS[row.reason]}." for row in rejects)
-        return f"{self.name}: {rows} could not be converted, so their bills are missing. {named}"
+        return f"{self.name}: {rows} could not be converted, and every bill with such a row is missing. {named}"

@@ -168,7 +168,10 @@ def _not_adding_up(report: TotalsReport) -> Iterator[str]:
         yield "The net of these bills cannot be checked: no bill has payments, or lines with totals."
     for name, of in compared:
         if of.different:
-            yield f"net differs from the {name} in {of.different:,} of {counted(of.compared, 'bill')} with {name}:"
+            yield (
+                f"Warning: the net differs from the {name} in {of.different:,} of {counted(of.compared, 'bill')} with "
+                f"{name}:"
+            )
             for bill in report.not_adding_up:
                 if bill.basis == name:
                     of_shop = f"of shop {printable(bill.shop_id)}: {_money(bill.difference)}"

@@ -163,8 +163,8 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
             if api.fits(fields):
                 return RecognisedFile(path, name, api.title)
     raise ImportFailed(
-        f"{path.name} is JSON, but has no orders of a known format. Known are: {known}. If it is one of them, name it "
-        "with --format."
+        f"{path.name} is JSON, but has no orders of a known format. Known are: {known}. If it is one of them, import "
+        "it with `counterfoil import --format` and its name."
     )
 
 

@@ -33,8 +33,8 @@ NOT_CSV = {
     b"\x1f\x8b": "is compressed with gzip. Unpack it first.",
     b"%PDF": "is a PDF document. Export the bills as CSV.",
     b"<": "is a web page or XML, even if its name ends in .xls. Export the bills as CSV or xlsx.",
-    b"{": "is JSON. Name its format, such as --format square.",
-    b"[": "is JSON. Name its format, such as --format square.",
+    b"{": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
+    b"[": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
 }
 CANDIDATES = ",;\t|"
 SAMPLE_BYTES = 64 * 1024
