@@ -214,6 +214,13 @@ def test_a_void_reason_makes_a_bill_void_if_no_status_says_so(tmp_path: Path) ->
     assert imported("csv", export, mapping=mapping).bill["void"] == {"reason": "spilt"}
 
 
+@pytest.mark.parametrize("name", ["-", "N/A", "Unknown", "ERROR"])
+def test_a_word_for_nothing_is_not_a_shop(tmp_path: Path, name: str) -> None:
+    mapping = MAPPING.replace("[line]", 'shopId = "Branch"\n[line]')
+    export = written(tmp_path, HEADING.replace("\n", ",Branch\n") + f"A1,14/11/2026 18:05,Tea,1,50,50,{name}\n")
+    assert [one.reason for one in imported("csv", export, mapping=mapping).rejected] == ["no_shop"]
+
+
 def test_a_cancelled_payment_is_left_out(tmp_path: Path) -> None:
     bills = written(tmp_path, "Bill,Date,Total\nA1,14/11/2026 18:05,50\n")
     payments = written(tmp_path, "Bill,Paid,Method,State\nA1,50,Card,Voided\nA1,50,Cash,OK\n", "payments.csv")
@@ -309,6 +316,16 @@ def test_a_bill_that_differs_between_two_files_is_rejected(tmp_path: Path) -> No
     first = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,1,50,50\n", "old.csv")
     second = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,2,100,100\n", "new.csv")
     assert imported("csv", first, second, mapping=MAPPING).reasons == [("new.csv", 2, "different_rows")]
+
+
+def test_rows_that_are_in_a_file_twice_reject_their_bill(tmp_path: Path) -> None:
+    rows = "A1,14/11/2026 18:05,Tea,1,50,50\nA2,14/11/2026 18:10,Tea,1,50,50\n"
+    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { sum = "Amount" }')
+    found = imported("csv", written(tmp_path, HEADING + rows + rows), mapping=mapping)
+    assert (found.bills, {one.reason for one in found.rejected}) == ([], {"repeated_bill"})
+    # The same product twice, one after the other, is sold twice.
+    first = rows.partition("\n")[0] + "\n"
+    assert imported("csv", written(tmp_path, HEADING + first + first), mapping=mapping).bill["amounts"]["net"] == "100"
 
 
 HALVES = [
@@ -514,6 +531,9 @@ LAST_ROWS = [
     ("the bill adds up", "No,Day,Total,Item,Amount\n1,14/11/2026,65,Tea,65\n2,14/11/2026,120,Tea,120", 2),
     ("the bill does not add up", "No,Day,Total,Item,Amount\n1,14/11/2026,65,Tea,65\n2,14/11/2026,120,Tea,12", 1),
     ("a column that is not mapped", "No,Day,Total,Note\n1,14/11/2026,65,7\n2,14/11/2026,120,12", 2),
+    ("more rows may follow", "No,Day,Total,Item,Amount,By\n1,14/11/2026,65,Tea,65,Mali\n2,14/11/2026,9,Tea,5,Ma", 1),
+    ("all rows are there", "No,Day,Total,Item,Amount,By\n1,14/11/2026,65,Tea,65,Mali\n2,14/11/2026,5,Tea,5,Ma", 2),
+    ("a word like above", "No,Day,Total,Item,Amount,By\n1,14/11/2026,65,Tea,65,Mali\n2,14/11/2026,9,Tea,5,Mali", 2),
 ]
 
 

@@ -79,6 +79,15 @@ def test_loyverse_exports_without_a_store_need_the_shop_to_be_named(tmp_path: Pa
     assert imported("loyverse", export, shop="sh_1").bill["shopId"] == "sh_1"
 
 
+def test_an_export_of_loyverse_without_the_status_is_refused_or_says_what_it_does_not_show(tmp_path: Path) -> None:
+    receipts = written(tmp_path, RECEIPTS.read_text("utf-8").replace("Status", "State"), "receipts.csv")
+    with pytest.raises(ImportFailed, match="Status"):
+        imported("loyverse", receipts)
+    items = written(tmp_path, ITEMS.read_text("utf-8").replace("Status", "State"), "items.csv")
+    assert "Status" in imported("loyverse", items).note
+    assert "Status" not in imported("loyverse", ITEMS).note
+
+
 def test_a_file_that_is_not_from_loyverse_is_refused() -> None:
     with pytest.raises(ImportFailed, match="Loyverse receipts by item, Loyverse receipts"):
         imported("loyverse", EXAMPLES / "bills.csv")

@@ -174,7 +174,7 @@ def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
         for title in dict.fromkeys(file.title for file in reading.files):
             echo(f"Recognised: {title}", err=True)
     if reading.note:
-        print_note(reading.note)
+        print_note(reading.note.strip())
 
 
 def _new_tally(request: ImportRequest, reading: Any) -> ImportTally:

@@ -126,8 +126,8 @@ def print_import(
         names = ", ".join(map(printable, totals.unknown_shops[:MAX_SHOPS_SHOWN]))
         more = " and others" if len(totals.unknown_shops) > MAX_SHOPS_SHOWN else ""
         echo(
-            f"Not known yet: {names}{more}. The days of such a shop are shown in Thailand time, and a load would reject "
-            "its bills. Add --with-shops to create shops from the export, or load them first.",
+            f"Not known yet: {names}{more}. The days of such a shop are shown in Thailand time, and a load would "
+            "reject its bills. Add --with-shops to create shops from the export, or load them first.",
             err=to_stderr,
         )
     if is_check:

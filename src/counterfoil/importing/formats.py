@@ -16,7 +16,15 @@ from typing import Any, Self
 from msgspec import Struct
 
 from counterfoil.importing.documents import JsonOrder, read_orders
-from counterfoil.importing.mapping import FileLayout, ImportMapping, Recognition, merged, parse_mapping, read_mapping
+from counterfoil.importing.mapping import (
+    VOID,
+    FileLayout,
+    ImportMapping,
+    Recognition,
+    merged,
+    parse_mapping,
+    read_mapping,
+)
 from counterfoil.importing.orders import OrderImport, in_snake_case, order_apis
 from counterfoil.importing.results import Imported, ImportFailed
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
@@ -60,6 +68,8 @@ class RecognisedFile(Struct, frozen=True):
     format_name: str
     title: str
     table: KnownTable | None = None
+    columns: frozenset[str] = frozenset()
+    """The columns of a table, as its mapping names them."""
     encoding: str | None = None
     """The encoding in which the headings are known, or None if it is UTF-8 or the file says it."""
 
@@ -131,7 +141,8 @@ def recognised(
         # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
         if fitting := [one for one in wanted if one.fits(columns)]:
             table = max(fitting, key=lambda one: (id(one) in is_own, len(one.recognition.columns)))
-            return RecognisedFile(path, table.format_name, table.recognition.name, table, encoding)
+            names = frozenset(table.headings.get(name, name) for name in columns)
+            return RecognisedFile(path, table.format_name, table.recognition.name, table, names, encoding)
     known = ", ".join(one.recognition.name for one in wanted)
     raise ImportFailed(
         f"{path.name} is not recognised by its headings as one of: {known}. "
@@ -197,7 +208,17 @@ def _open_tables(
     if encoding := encodings.pop():
         content = merged({"file": {"encoding": encoding}}, content)
     checked = parse_mapping(merged(content, mapping), mapping_name)
+    for column in _missing_statuses(checked, files):
+        note += f" There is no column {column}, so voided bills cannot be recognised, and count as sales."
     return Export(list(files), note, partial(_table_records, checked, options, paths["bills"], paths["lines"], []))
+
+
+def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:
+    """Yield the columns that would show which bills are void, but are in none of the files."""
+    columns = {name for file in files for name in file.columns}
+    for rule in mapping.statuses:
+        if VOID in rule.values.values() and columns.isdisjoint(rule.source.columns):
+            yield " and ".join(rule.source.columns)
 
 
 def _table_records(

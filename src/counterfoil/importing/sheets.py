@@ -61,6 +61,7 @@ ROUNDED_FROM = 10**15
 """A spreadsheet keeps 15 digits of a number."""
 _XML_CHUNK = 1024 * 1024
 _SEPARATOR_LINE = re.compile(r"\ufeff?\"?sep=(.)\"?\s*", re.IGNORECASE)
+MAX_ENDS = 10_000
 _LAST_DIGITS = re.compile(r"[^\d\s](\d+)(\D*)$")
 _LONE = re.compile("[\udc80-\udcff\N{REPLACEMENT CHARACTER}]")
 
@@ -170,12 +171,13 @@ class CsvFile:
         for row in rows:
             if latest is not None:
                 yield latest
-            if isinstance(latest, TableRow) and latest.cells[-1]:
+            if isinstance(latest, TableRow) and len(ends) < MAX_ENDS:
                 ends.add(_end_of(latest.cells[-1]))
             latest = row
         if isinstance(latest, TableRow):
             end = _end_of(latest.cells[-1])
-            is_alike = end in ends and end[0] > 0 and len({digits for digits, _ in ends}) == 1
+            lengths = {digits for digits, _ in ends if digits}
+            is_alike = end in ends and (end[0] == 0 or (end[0] > 0 and len(lengths) == 1))
             latest = replace(latest, may_be_cut=not is_alike)
         if latest is not None:
             yield latest
@@ -502,9 +504,14 @@ class _ObservedFile(io.FileIO):
 
 
 def _end_of(cell: str) -> tuple[int, str]:
-    """Return how many digits a cell ends with after its last mark, and what follows them, such as 2 and `PM`."""
+    """Return how many digits a cell ends with after its last mark, and what follows them, such as 2 and `PM`.
+
+    A whole number ends like no other one. A text without a number ends like the same text.
+    """
+    if cell.isdigit():
+        return -1, cell
     found = _LAST_DIGITS.search(cell)
-    return (len(found[1]), found[2]) if found else (-1, "")
+    return (len(found[1]), found[2]) if found else (0, cell)
 
 
 def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits: Fits | None) -> Heading | None:

@@ -51,6 +51,7 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
     EXACT,
+    NO_SHOPS,
     NOTHING,
     UnreadableCell,
     decimal_text,
@@ -242,7 +243,7 @@ class TableBillConverter:
         source = self._mapping.bill.fields.get("shopId")
         if source:
             text = cell_text(source, row)
-            shop = self._mapping.shop_ids.get(text, text)
+            shop = self._mapping.shop_ids.get(text, "" if text.casefold() in NO_SHOPS else text)
         else:
             shop = self._mapping.shops[0]["id"] if len(self._mapping.shops) == 1 else ""
         if record_id(shop) is None:
@@ -343,6 +344,11 @@ class TableBillConverter:
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
         """Raise `RowProblem` if the rows of a bill differ in the bill's own fields, or if a file repeats the bill."""
         first = rows[0]
+        half = len(rows) // 2
+        has_gap = rows[half].line > rows[half - 1].line + 1 and rows[half].sheet is first.sheet
+        if has_gap and [row.cells for row in rows[:half]] == [row.cells for row in rows[half:]]:
+            detail = f"repeats all rows of the same bill, from line {first.line} on. The file may have its rows twice"
+            raise RowProblem(REPEATED_BILL, detail, rows[half].line, first.sheet.name)
         for row in rows[1:]:
             if not self._is_flat and row.cells == first.cells:
                 detail = f"is the same row as line {first.line}"

@@ -46,6 +46,7 @@ NOT_BILLS = "the mapping says that such rows are not bills"
 MAX_LAST_ROWS = 5
 # The types of values of which a part is a value too.
 CUT_KINDS = (NUMBER, TIME, DAY)
+CUT_FIELDS = ("id", "key", "shopId")
 NOT_SUMMED = frozenset({"unitPrice", "rev"})
 
 
@@ -238,10 +239,16 @@ class TableImport:
     def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
         sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
-        has_several_rows = one.kind != BILL or self._is_flat
+        has_sums = not self._mapping.line and any(source.total_of for source in self._mapping.bill.fields.values())
+        has_several_rows = one.kind != BILL or self._is_flat or has_sums
         cells = list(mapped_cells(self._mapping, one.kind, is_flat=self._is_flat))
         positions = list({at for _, source, _ in cells for at in positions_of(source, one.sheet)})
-        may_be_cut = {at for _, source, kind in cells if kind in CUT_KINDS for at in positions_of(source, one.sheet)}
+        may_be_cut = {
+            at
+            for name, source, kind in cells
+            if kind in CUT_KINDS or name in CUT_FIELDS
+            for at in positions_of(source, one.sheet)
+        }
         latest_key, unread, days = "", None, day_columns(self._mapping)
         for row in self._rows(one):
             if isinstance(row, SkippedRow):
@@ -262,7 +269,8 @@ class TableImport:
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
-            if row.may_be_cut and len(row.cells) - 1 in may_be_cut:
+            # If a bill has several rows, it may have had more of them, whatever the last column has.
+            if row.may_be_cut and (has_several_rows or len(row.cells) - 1 in may_be_cut):
                 self._cut[key] = row
             for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
                 problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
@@ -391,11 +399,13 @@ class TableImport:
         if net is None or net.total_of:
             return False
         column = list(cut.sheet.columns)[-1]
+        cells = [each for kind in KIND_NAMES for each in mapped_cells(self._mapping, kind, is_flat=self._is_flat)]
+        is_mapped = any(column in source.names() for _, source, _ in cells)
         lines = [self._mapping.line] if self._mapping.line else []
         for tables, parts, name in ((lines, "lines", "total"), (self._mapping.payments, "payments", "amount")):
             sources = [table.fields[name] for table in tables if name in table.fields]
             names = {each for source in sources for each in (source.total_of or source).names()}
-            if names.isdisjoint(net.names()) and column in (*names, *net.names()):
+            if names.isdisjoint(net.names()) and (not is_mapped or column in (*names, *net.names())):
                 numbers = [
                     Decimal(part.get(name, "NaN")) for part in record.get(parts, ()) if not part.get("cancelled")
                 ]

@@ -39,6 +39,7 @@ ERRORS = frozenset({*_TABLES["errors"], NO_RESULT})
 TOTAL_WORDS: list[str] = _TABLES["totals"]
 NOTHING = frozenset(_TABLES["nothing"])
 """What a cell of text may have instead of being empty."""
+NO_SHOPS = NOTHING | frozenset(_TABLES["no_shops"])
 _YES, _NO = frozenset(_TABLES["yes"]), frozenset(_TABLES["no"])
 _ZONES: dict[str, str] = _TABLES["zones"]
 _MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=1) for name in names.split()}
