@@ -107,7 +107,7 @@ def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
     arguments = ["import", "--format", "csv", "--mapping", mapping, tmp_path / "day.csv", "--load"]
     for day, options, status in ((14, [], 0), (15, ["--check"], 6), (15, [], 6), (15, ["--accept-change"], 0)):
         rows = [f"{number},2026-11-{day} 12:{number}0,{day}{number}.00" for number in range(6)]
-        (tmp_path / "day.csv").write_text("\n".join(["No,Date,Total", *rows]), "utf-8")
+        (tmp_path / "day.csv").write_text("\n".join(["No,Date,Total", *rows, ""]), "utf-8")
         counterfoil(*arguments, *options, status=status)
     assert stored_net(counterfoil) == sum(150 + number for number in range(6))
 
@@ -125,7 +125,7 @@ def test_a_load_that_would_miss_the_expected_net_because_of_another_bill_writes_
 
     def arguments(price: int, last_minute: int) -> list[object]:
         rows = [f"{number},2026-11-14 12:{number:02},{price}" for number in range(29)]
-        export.write_text("\n".join(["No,Date,Total", *rows, f"29,2026-11-14 12:{last_minute},{price}"]), "utf-8")
+        export.write_text("\n".join(["No,Date,Total", *rows, f"29,2026-11-14 12:{last_minute},{price}\n"]), "utf-8")
         convert = ["import", "--format", "csv", "--mapping", mapping, export]
         counterfoil(*convert, "--output", records)
         return [*convert, "--load"] if command == "import" else ["load", records]

@@ -65,7 +65,7 @@ Field = dict[str, Any] | list[Any] | str
 of alternatives."""
 
 
-class Refusal(Struct, forbid_unknown_fields=True):
+class RefusedOrder(Struct, forbid_unknown_fields=True):
     """An order that is rejected, because it satisfies all conditions, and because a field is missing."""
 
     reason: str
@@ -103,7 +103,7 @@ class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
     """The statuses of orders that are not bills, and why they are skipped. An order with any other one is rejected."""
     refund: list[str] = []
     """When an order is a refund, if its status may hide that."""
-    refuse: list[Refusal] = []
+    refuse: list[RefusedOrder] = []
     bill: dict[str, Field]
     void: dict[str, Field] = {}
     """The fields that a voided order has instead."""
