@@ -431,7 +431,9 @@ def test_the_smallest_unit_of_clover_depends_on_the_currency(tmp_path: Path) -> 
         ),
         ({"paymentState": "UNKNOWN"}, "unknown_status", "UNKNOWN"),
         ({"payments": {"elements": [{"amount": 1000, "result": "AUTH"}]}}, "unknown_status", "AUTH"),
+        ({"payments": {"elements": [{"tipAmount": 100, "result": "SUCCESS"}]}}, "no_amount", "without an amount"),
         ({"createdTime": None}, "no_time", "time"),
+        ({"createdTime": -1}, "unreadable_value", "closedAt"),
         ({"createdTime": 10**18}, "unreadable_value", "closedAt"),
     ],
 )

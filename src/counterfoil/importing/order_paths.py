@@ -7,6 +7,7 @@ which those with `!` are required; `|` separates alternatives, of which the firs
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -37,7 +38,8 @@ class _Condition(Struct, frozen=True):
         elif self.words is not None:
             is_true = any(word_of(value) in self.words for value in found)
         else:
-            is_true = any(found)
+            # The number 0 is a value.
+            is_true = any(value or (isinstance(value, int | Decimal) and value is not False) for value in found)
         return is_true != self.is_negated
 
 

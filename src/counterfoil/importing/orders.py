@@ -214,7 +214,7 @@ class OrderReader:
     def check(self, *, is_void: bool) -> None:
         """Raise `RowProblem` if the order is one that the API's file refuses."""
         for refusal in self._api.refuse:
-            is_missing = refusal.missing is None or (refusal.missing not in self._order and not is_void)
+            is_missing = refusal.missing is None or (self._order.get(refusal.missing) is None and not is_void)
             if is_missing and self._holds(refusal.when, self._order):
                 value = shown(self.text(refusal.shown)) if refusal.shown else ""
                 advice = f". {self._api.request}" if refusal.reason == NO_AMOUNT else ""
@@ -345,6 +345,8 @@ class OrderReader:
         if self._api.times == "utc":
             return _read(name, read_time, word)
         try:
+            if int(word) < 0:
+                raise ValueError
             return datetime.fromtimestamp(int(word) / 1000, UTC).isoformat(timespec="milliseconds")
         except (OverflowError, ValueError, OSError):
             raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(word)} is not a time in milliseconds") from None
