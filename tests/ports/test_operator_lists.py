@@ -1,5 +1,6 @@
 """The operator can list keys, audit entries and shops, and see the number of bills per shop and day."""
 
+import json
 import secrets
 from contextlib import closing
 from datetime import date
@@ -8,8 +9,10 @@ from actors import OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain.access import Scope
 from counterfoil.domain.audit import Act
+from counterfoil.domain.batch import prepared
+from counterfoil.domain.changes import EncodedBill
 from counterfoil.key_issuing import Grant, Issued
-from counterfoil.operator_reads import BillsOfDay
+from counterfoil.operator_reads import BILLS_PER_READ, BillsOfDay
 from ports.backends import Store
 from ports.open_store import AFTER_MIDNIGHT, OpenStore, bill, gone, shop
 
@@ -65,3 +68,15 @@ def test_a_day_whose_bills_were_removed_is_left_out(open_store: OpenStore) -> No
     open_store.put(gone(bill("b_1")))
     reads = open_store.store.operator_reads()
     assert reads.bills(LAST_DAY, NEXT_DAY) == []
+
+
+def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_them(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(bill("b_1", rev=2), bill("b_2"), bill("b_3", "sh_2"))
+    wanted = ["b_1", "b_3", *(f"unknown {number}" for number in range(BILLS_PER_READ)), "b_2"]
+    found = open_store.store.operator_reads().stored_bills("sh_1", wanted)
+    assert {bill_id: stored.rev for bill_id, stored in found.items()} == {"b_1": 2, "b_2": None}
+    (change,) = prepared([open_store.change(bill("b_2"))])
+    assert isinstance(change, EncodedBill)
+    assert found["b_2"].digest == change.digest
+    assert json.loads(found["b_2"].body) == open_store.bill("b_2")

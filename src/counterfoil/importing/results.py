@@ -29,7 +29,7 @@ REJECT_REASONS = {
     NO_TIME: "has no bill time",
     NO_AMOUNT: "has no total",
     UNREADABLE_VALUE: "has a value that is not in the expected format",
-    DOUBTFUL_VALUE: "has a value, and the export does not show what it means",
+    DOUBTFUL_VALUE: "has a value that may be wrong, or whose meaning the export does not show",
     UNKNOWN_STATUS: "has a status that the mapping does not list",
     NO_BILL: "belongs to a bill that is not in the bills file",
     REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
