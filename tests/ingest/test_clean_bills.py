@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.domain import clean_bills
+from counterfoil.domain import clean_bills, source_bills
 from counterfoil.domain.changes import KnownFacts, PutBill
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
@@ -119,8 +119,8 @@ def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
     bill = known_fields("bill")
     lines = (bill.fields or {})["lines"].elements
     assert lines
-    assert_fields_match(clean_bills.SourceBill, bill, {"removed"})
-    assert_fields_match(clean_bills.SourceItem, lines, set())
+    assert_fields_match(source_bills.SourceBill, bill, {"removed"})
+    assert_fields_match(source_bills.SourceItem, lines, set())
 
 
 @pytest.mark.parametrize("limit", ["MAX_KEPT_LINES", "MAX_KEPT_BYTES", "MAX_KEPT_SHOPS"])

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.calendar import iso
 from counterfoil.domain.changes import (
-    NO_DAY,
     BaseRow,
     BillRow,
     Change,
@@ -34,9 +33,9 @@ from counterfoil.domain.changes import (
     RemoveMember,
     RemoveShop,
     ShopRow,
-    digest_of,
+    encode_bill,
 )
-from counterfoil.domain.control_totals import figures_of, lines_amount
+from counterfoil.domain.control_totals import lines_amount
 from counterfoil.domain.members import template_of
 from counterfoil.domain.replacements import ReplacementGuard, implausible
 from counterfoil.domain.resources import Bill
@@ -87,29 +86,7 @@ def _prepared(change: Change) -> Prepared:
 
 def encoded_bill(change: PutBill) -> EncodedBill:
     """Return the bill with everything that its row needs, except for the stamp."""
-    closed, bill = change.closed, change.closed.bill
-    body = _encode(bill)
-    accounting_day = bill.business_date or bill.bill_date
-    return EncodedBill(
-        bill.shop_id,
-        bill.id,
-        closed.history,
-        closed.closed_at,
-        closed.trading_day.isoformat() if closed.trading_day else None,
-        int(bill.bill_date.replace("-", "")) if bill.bill_date else NO_DAY,
-        None if closed.withheld is None else _encode(closed.withheld),
-        body,
-        digest_of(body),
-        change.known,
-        change.rev,
-        figures_of(
-            int(accounting_day.replace("-", "")) if accounting_day else NO_DAY,
-            bill.status,
-            bill.amounts,
-            lines_amount(bill.items),
-            bill.payments,
-        ),
-    )
+    return encode_bill(change.closed, change.known, change.rev, lines_amount(change.closed.bill.items))
 
 
 class NeededRows(Struct):

@@ -10,19 +10,16 @@ from collections.abc import Callable
 from datetime import date, datetime, tzinfo
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Raw, Struct
+from msgspec.structs import astuple, replace
 
 from counterfoil.domain.calendar import WHOLE_MINUTES_FROM, from_ms, iso, trading_day, trading_day_text
 from counterfoil.domain.pos_values import (
     Moment,
     Record,
-    as_list,
     day_on_clock,
     flag,
-    ident,
     identifier,
-    idents,
     is_flag_word,
     moment,
     money,
@@ -30,7 +27,7 @@ from counterfoil.domain.pos_values import (
     objects,
     on_clock,
     recorded_day,
-    storable,
+    round_to_millionth,
     text,
 )
 from counterfoil.domain.resources import (
@@ -45,10 +42,25 @@ from counterfoil.domain.resources import (
     Status,
 )
 from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.source_bills import (
+    SourceAmounts,
+    SourceBill,
+    SourceItem,
+    SourceLabel,
+    SourceOption,
+    SourcePayment,
+    SourcePromotion,
+    SourceVoid,
+    cleaned,
+    field_by_field,
+)
 
 DINE_IN = "dine_in"
 COUNTER = "counter"
-_NOTHING: Record = {}
+_NO_TABLE = SourceLabel()
+_COMPLETED: tuple[Status, None] = ("completed", None)
+# The positions of the two lists among the amounts.
+_CAMPAIGN, _COUPON = 2, 3
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,63 +93,79 @@ class ClosedBill(Struct, frozen=True, kw_only=True):
 
 
 def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) -> ClosedBill:
-    """Return the published bill without `updated_at`, which the store sets."""
-    get = record.get
-    zone = facts.zone()
-    closed, trading = moment(get("closedAt")), recorded_day(get("tradingDay"))
+    """Return the published bill without `updated_at`, which the store sets. It accepts any values."""
+    identifier(record, "id")
+    items: list[Item] = []
+    roots: dict[int, str] = {}
+    categories: dict[int, list[str]] = {}
+    for index, line in enumerate(objects(record.get("lines"))):
+        item, root_id, all_categories = published_item(cleaned(SourceItem, line), facts)
+        items.append(item)
+        if root_id:
+            roots[index] = root_id
+        if all_categories:
+            categories[index] = all_categories
+    return published_bill(
+        field_by_field(SourceBill, record),
+        items,
+        roots,
+        categories,
+        facts,
+        facts.zone(),
+        token_of,
+    )
+
+
+def published_bill(
+    record: SourceBill,
+    items: list[Item] | list[Raw],
+    roots: dict[int, str],
+    categories: dict[int, list[str]],
+    facts: ShopFacts,
+    zone: tzinfo,
+    token_of: Callable[[str], str],
+) -> ClosedBill:
+    """Return the bill with these items. `roots` and `categories` are what the facts hide of them, by index."""
+    closed, trading = moment(record.closed_at), recorded_day(record.trading_day)
     closed_at, stamp = on_clock(closed, zone), day_on_clock(trading, zone)
     timestamp, business_date, bill_date = bill_dates(closed_at, stamp, facts, zone)
-    table = _object(get("table"))
-    code, label = _channel(get("channel"), table)
+    table = record.table or _NO_TABLE
+    code, label = _channel(record.channel, table)
     shops_label = facts.channels.get(code) if code and not label else None
-    items, grouped = _items(get("lines"), facts)
-    member = ident(get("memberId"))
-    status, void_reason = bill_status(get("void"))
+    member = _text(record.member_id)
+    status, void_reason = _COMPLETED if record.void is None else _bill_status(record.void)
     bill = Bill(
-        id=identifier(record, "id"),
-        order_ids=idents(get("orderIds")),
-        receipt_number=ident(get("receiptNumber")),
-        tax_number=ident(get("taxNumber")),
-        timestamp=timestamp,
-        business_date=business_date,
-        bill_date=bill_date,
-        updated_at=None,
-        franchise_id=facts.franchise_id,
-        shop_id=facts.shop_id,
-        device_id=ident(get("deviceId")),
-        station_id=ident(get("stationId")),
-        channel=Channel(code=code, name=label or shops_label),
-        service_type=ident(get("buffetPackageId")) or ident(get("serviceType")),
-        table_name=ident(table.get("name")) if code == DINE_IN else None,
-        member_id=None if member is None else token_of(member),
-        items=items,
-        amounts=_amounts(_object(get("amounts"))),
-        payments=[_payment(payment) for payment in as_list(get("payments")) if isinstance(payment, dict)],
-        status=status,
-        void_reason=void_reason,
-        cashier=text(get("cashier")),
+        record.id,
+        _texts(record.order_ids) if record.order_ids else [],
+        _text(record.receipt_number),
+        _text(record.tax_number),
+        timestamp,
+        business_date,
+        bill_date,
+        None,
+        facts.franchise_id,
+        facts.shop_id,
+        _text(record.device_id),
+        _text(record.station_id),
+        Channel(code=code, name=label or shops_label),
+        _text(record.buffet_package_id) or _text(record.service_type),
+        _text(table.name) if code == DINE_IN else None,
+        None if member is None else token_of(member),
+        items,  # type: ignore[arg-type]  # they may already be encoded
+        NO_AMOUNTS if record.amounts is None else _published_amounts(record.amounts),
+        [_published_payment(each) for each in record.payments] if record.payments else [],
+        status,
+        void_reason,
+        _text(record.cashier),
     )
+    withheld = _withheld_parts(roots, categories, closed, trading, shops_label)
     return ClosedBill(
-        bill=bill,
-        closed_at=closed_at,
-        trading_day=stamp,
-        history=flag(get("history")),
-        withheld=withheld_parts(
-            None if facts.franchise_id else _roots(get("lines")),
-            grouped,
-            closed,
-            trading,
-            shops_label,
-        ),
+        bill=bill, closed_at=closed_at, trading_day=stamp, history=record.history is True, withheld=withheld
     )
 
 
-def _roots(lines: object) -> dict[int, str]:
-    return {index: root for index, line in enumerate(objects(lines)) if (root := ident(line.get("rootId"))) is not None}
-
-
-def withheld_parts(
-    roots: dict[int, str] | None,
+def _withheld_parts(
+    roots: dict[int, str],
     categories: dict[int, list[str]],
     closed: Moment | None,
     trading: date | Moment | None,
@@ -148,7 +176,7 @@ def withheld_parts(
     time = trading if isinstance(trading, (int, datetime)) else None
     if roots or categories or wall_clock or time is not None:
         return Withheld(
-            roots=roots or {},
+            roots=roots,
             categories=categories,
             label=shops_label is not None,
             closed=wall_clock,
@@ -180,7 +208,7 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
         ),
         closed_at=closed_at,
         trading_day=stamp,
-        withheld=withheld_parts(
+        withheld=_withheld_parts(
             {index: was.root_id for index, was in hidden if was.root_id and not items[index].root_id},
             {index: was.category for index, was in hidden if was.category and was.category != items[index].category},
             withheld.closed,
@@ -210,7 +238,7 @@ def _restore_withheld(item: Item, index: int, withheld: Withheld) -> Item:
 
 def _item_under_facts(item: Item, facts: ShopFacts) -> Item:
     root_id = item.root_id if facts.franchise_id else None
-    category = visible_categories(item.category, facts.groupings, [])
+    category = item.category and [each for each in item.category if each not in facts.groupings]
     if root_id == item.root_id and category == item.category:
         return item
     return replace(item, root_id=root_id, category=category)
@@ -234,131 +262,99 @@ def _iso_day(of: date | None) -> str | None:
     return None if of is None else of.isoformat()
 
 
-def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
-    """Return the channel's code, and the label that the bill itself contains."""
+def _channel(value: str | SourceLabel | None, table: SourceLabel) -> tuple[str | None, str | None]:
+    """Return the channel's code, and the label that the bill itself contains.
+
+    `counter` means dine-in, and so does a table without a channel.
+    """
     label = None
-    if isinstance(value, dict):
-        label = text(value.get("name"))
-        value = value.get("id")
-    return channel_and_label(ident(value), label, ident(table.get("id")) or ident(table.get("name")))
-
-
-def channel_and_label(code: str | None, label: str | None, table: str | None) -> tuple[str | None, str | None]:
-    """Return the channel's code and its label. `counter` means dine-in, and so does a table without a channel."""
+    if isinstance(value, SourceLabel):
+        label, value = _text(value.name), value.id
+    code = _text(value)
     if code is None:
-        return (DINE_IN if table else None), None
+        return (DINE_IN if _text(table.id) or _text(table.name) else None), None
     return (DINE_IN if code == COUNTER else code), label
 
 
-def bill_status(void: object) -> tuple[Status, str | None]:
-    if isinstance(void, dict):
-        return "void", text(void.get("reason"))
+def _bill_status(void: object) -> tuple[Status, str | None]:
+    if isinstance(void, SourceVoid):
+        return "void", _text(void.reason)
     if isinstance(void, str) and not is_flag_word(void):
         reason = text(void)
         return ("void" if reason else "completed"), reason
     return ("void" if flag(void) else "completed"), None
 
 
-def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
-    """Return the items and, by item index, all categories of each item that shows only some of its categories."""
-    items: list[Item] = []
-    grouped: dict[int, list[str]] = {}
-    left_out: list[str] = []
-    for line in lines if isinstance(lines, list) else ():
-        if isinstance(line, dict):
-            items.append(_item(line, facts, left_out))
-            if left_out:
-                grouped[len(items) - 1] = idents(line["categoryIds"])
-                left_out.clear()
-    return items, grouped
+# --- the parts of a bill. Values are clean, but text may be empty and numbers are not rounded yet --
 
 
-def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
-    get = line.get
-    qty = number(get("qty"))
-    total = money(get("total"))
-    price = money(get("unitPrice"))
-    options = get("options")
-    return Item(
-        id=ident(get("productId")),
-        root_id=ident(get("rootId")) if facts.franchise_id else None,
-        name=text(get("name")),
-        qty=qty,
-        unit_price=computed_unit_price(total, qty) if price is None else price,
-        line_total=total,
-        options=[_option(option) for option in objects(options)] if options else [],
-        category=visible_categories(get("categoryIds"), facts.groupings, left_out),
-        cancelled=flag(get("cancelled")),
-        vat=flag(get("vat")),
-        is_tip=flag(get("tip")),
+def published_item(line: SourceItem, facts: ShopFacts) -> tuple[Item, str | None, list[str] | None]:
+    """Return the item, its root ID if the facts hide it, and all its categories if the facts hide some of them."""
+    total, qty, price = _money(line.total), line.qty, line.unit_price
+    if type(qty) is float:
+        qty = number(qty)
+    root_id = _text(line.root_id)
+    category = recorded = line.category_ids
+    if category:
+        recorded = _texts(category)
+        category = recorded
+        if any(each in facts.groupings for each in recorded):
+            category = [each for each in recorded if each not in facts.groupings]
+    item = Item(
+        _text(line.product_id),
+        root_id if facts.franchise_id else None,
+        _text(line.name),
+        qty,
+        _computed_unit_price(total, qty) if price is None else _money(price),
+        total,
+        [_published_option(option) for option in line.options] if line.options else [],
+        category,
+        line.cancelled is True,
+        line.vat is True,
+        line.tip is True,
     )
+    return item, None if facts.franchise_id else root_id, None if category is recorded else recorded
 
 
-def computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
+def _computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
     """Return the unit price computed from the line's total, for a line without a recorded price."""
     return None if total is None or not qty else money(total / qty)
 
 
-def visible_categories(value: object, groupings: tuple[str, ...], left_out: list[str]) -> list[str] | None:
-    if value is None:
-        return None
-    kept: list[str] = []
-    for each in value if isinstance(value, list) else ():
-        category = ident(each)
-        if category is not None:
-            (left_out if category in groupings else kept).append(category)
-    return kept
+def _published_option(option: SourceOption) -> Option:
+    qty = number(option.qty)
+    return Option(choice_id=_text(option.id), choice_name=_text(option.name), qty=1 if qty is None else qty)
 
 
-def _option(option: Record) -> Option:
-    qty = number(option.get("qty"))
-    return Option(
-        choice_id=ident(option.get("id")), choice_name=text(option.get("name")), qty=1 if qty is None else qty
-    )
+def _published_payment(payment: SourcePayment) -> Payment:
+    """Return the payment. Its change is 0 if none was recorded."""
+    change = 0 if payment.change is None else _money(payment.change)
+    return Payment(name=_text(payment.name), amount=_money(payment.amount), change=change)
 
 
-def _amounts(amounts: Record) -> Amounts:
-    get = amounts.get
-    vat_type = get("vatType")
-    return Amounts(
-        subtotal=money(get("subtotal")),
-        discount=money(get("discount")),
-        campaign=_promotions(get("campaigns")),
-        coupon=_promotions(get("coupons")),
-        discount_total=money(get("discountTotal")),
-        service_charge=money(get("serviceCharge")),
-        delivery_fee=money(get("deliveryFee")),
-        card_surcharge=money(get("cardSurcharge")),
-        credit=money(get("credit")),
-        vat=money(get("vat")),
-        vat_type=storable(vat_type) if isinstance(vat_type, str) else None,
-        rounding=money(get("rounding")),
-        tip=money(get("tip")),
-        net=money(get("net")),
-    )
+def _published_amounts(amounts: SourceAmounts) -> Amounts:
+    values: list[Any] = [round_to_millionth(value) if type(value) is float else value for value in astuple(amounts)]
+    values[_CAMPAIGN] = _promotions(amounts.campaigns)
+    values[_COUPON] = _promotions(amounts.coupons)
+    return Amounts(*values)
 
 
-def _promotions(value: object) -> list[Promotion]:
-    return [
-        Promotion(
-            id=ident(promotion.get("id")), name=text(promotion.get("name")), amount=money(promotion.get("amount")) or 0
-        )
-        for promotion in objects(value)
-    ]
+def _promotions(promotions: list[SourcePromotion] | None) -> list[Promotion]:
+    if not promotions:
+        return []
+    return [Promotion(id=_text(each.id), name=_text(each.name), amount=_money(each.amount) or 0) for each in promotions]
 
 
-def _payment(payment: Record) -> Payment:
-    return Payment(
-        name=text(payment.get("name")), amount=money(payment.get("amount")), change=_change(payment.get("change"))
-    )
+def _text(value: str | None) -> str | None:
+    return value if value and not value.isspace() else None
 
 
-def _change(value: object) -> Number | None:
-    """Return the change given, or 0 if none was recorded, or None if the value cannot be read."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return 0
-    return money(value)
+def _texts(values: list[str]) -> list[str]:
+    return [value for value in values if value and not value.isspace()]
 
 
-def _object(value: Any) -> Record:
-    return value if isinstance(value, dict) else _NOTHING
+def _money(value: Number | None) -> Number | None:
+    return round_to_millionth(value) if type(value) is float else value
+
+
+NO_AMOUNTS = _published_amounts(SourceAmounts())

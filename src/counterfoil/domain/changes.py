@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from counterfoil.domain.bills import ClosedBill
-from counterfoil.domain.control_totals import Figures
+from counterfoil.domain.control_totals import Figures, figures_of
 from counterfoil.domain.members import Base, StoredMember
-from counterfoil.domain.resources import Shop
+from counterfoil.domain.resources import Number, Shop
 from counterfoil.domain.shops import ShopFacts
 
 # Identifies a record by its shop (empty except for bills), its kind and its ID (for a member, the token).
 RecordKey = tuple[str, str, str]
+_encode = json.Encoder().encode
 
 
 class PutShop(Struct, frozen=True):
@@ -101,6 +103,31 @@ class EncodedBill(Struct, frozen=True, gc=False):
     @property
     def key(self) -> RecordKey:
         return self.shop_id, "bill", self.bill_id
+
+
+def encode_bill(closed: ClosedBill, known: KnownFacts, rev: float | None, lines: Number | None) -> EncodedBill:
+    """Return the bill with everything that its row needs, except for the stamp. `lines` is the sum of its lines."""
+    bill = closed.bill
+    body = _encode(bill)
+    return EncodedBill(
+        bill.shop_id,
+        bill.id,
+        closed.history,
+        closed.closed_at,
+        closed.trading_day.isoformat() if closed.trading_day else None,
+        _day_number(bill.bill_date),
+        None if closed.withheld is None else _encode(closed.withheld),
+        body,
+        digest_of(body),
+        known,
+        rev,
+        figures_of(_day_number(bill.business_date or bill.bill_date), bill.status, bill.amounts, lines, bill.payments),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _day_number(day: str | None) -> int:
+    return int(day.replace("-", "")) if day else NO_DAY
 
 
 class RemoveBill(Struct, frozen=True):

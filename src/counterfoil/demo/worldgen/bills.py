@@ -18,7 +18,7 @@ from counterfoil.demo.worldgen.menu import Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, baht
 from counterfoil.demo.worldgen.shop_style import Occasion, ShopStyle
-from counterfoil.domain.clean_bills import (
+from counterfoil.domain.source_bills import (
     SourceAmounts,
     SourceBill,
     SourcePayment,

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from counterfoil.demo.worldgen.group import DATA, Dish, Shelf, ShopPlan
 from counterfoil.demo.worldgen.plan import opaque
 from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
-from counterfoil.domain.clean_bills import SourceItem, SourceOption
+from counterfoil.domain.source_bills import SourceItem, SourceOption
 
 PORTIONS = (1, 1, 1, 1, 1, 1, 2, 2, 3)
 WEIGHTS = (0.35, 0.5, 0.85, 1.2)

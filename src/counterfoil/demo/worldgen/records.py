@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from counterfoil.domain.clean_bills import SourceBill
+from counterfoil.domain.source_bills import SourceBill
 
 Number = int | float
 

@@ -11,7 +11,7 @@ from counterfoil.demo.worldgen.menu import Menu, Package, menu_of
 from counterfoil.demo.worldgen.plan import WorldPlan, opaque, stream
 from counterfoil.demo.worldgen.records import RawRecord, without_none
 from counterfoil.domain.calendar import NOON, THAI_TIME, compact, iso, iso_utc, to_ms, zone_named
-from counterfoil.domain.clean_bills import SourceLabel
+from counterfoil.domain.source_bills import SourceLabel
 
 CASHIERS = ("น้องแนน", "พี่ต้น", "Ploy", "Beam", "ฝ้าย", "Golf", "มิ้นท์", "Auntie Noi", "เจมส์", "Kratai")
 ROOMS = ("โต๊ะ", "Table ", "สวน Garden ", "ชั้นบน Upstairs ")

@@ -15,7 +15,7 @@ from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms, stream
 from counterfoil.demo.worldgen.records import DirtyWriter
 from counterfoil.demo.worldgen.shop_style import ShopStyle, base_record, shop_record, shop_style
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day
-from counterfoil.domain.clean_bills import SourceBill
+from counterfoil.domain.source_bills import SourceBill
 
 LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008
