@@ -203,12 +203,8 @@ class _Sums(Struct):
     tax: int = 0
 
     def add(self, other: "_Sums") -> None:
-        self.bills += other.bills
-        self.voids += other.voids
-        self.refunds += other.refunds
-        self.net += other.net
-        self.tip += other.tip
-        self.tax += other.tax
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def of_day(self, shop_id: str | None, day: int) -> TotalsOfDay:
         amounts = decimal_text(self.net), decimal_text(self.tip), decimal_text(self.tax)

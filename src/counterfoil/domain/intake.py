@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field, json
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.control_totals import TotalsReport
@@ -139,17 +139,7 @@ class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     unknown: dict[str, int] = {}
 
     def plus(self, other: "DeliveryCounts") -> "DeliveryCounts":
-        return DeliveryCounts(
-            lines=self.lines + other.lines,
-            rejected=self.rejected + other.rejected,
-            bills=self.bills + other.bills,
-            undated=self.undated + other.undated,
-            no_items=self.no_items + other.no_items,
-            no_amounts=self.no_amounts + other.no_amounts,
-            records=_sum(self.records, other.records),
-            unreadable=_sum(self.unreadable, other.unreadable),
-            unknown=_sum(self.unknown, other.unknown),
-        )
+        return DeliveryCounts(*map(_sum, astuple(self), astuple(other)))
 
 
 class IntakeAlarm(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -255,8 +245,10 @@ def _records_of(group: DeliveryCounts, name: str) -> int:
     return max(group.records.get(kind, 0), group.unreadable.get(name, 0), group.unknown.get(name, 0))
 
 
-def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Add counts by name, for at most MAX_KNOWN_NAMES names."""
+def _sum(first: Any, second: Any) -> Any:
+    """Add two counts, or counts by name, for at most MAX_KNOWN_NAMES names."""
+    if isinstance(first, int):
+        return first + second
     names = list(dict.fromkeys([*first, *second]))[:MAX_KNOWN_NAMES]
     return {name: first.get(name, 0) + second.get(name, 0) for name in names}
 
