@@ -1,22 +1,21 @@
 """`counterfoil audit`: show who changed keys or the store, what changed, and when."""
 
 import shutil
-import sys
 import textwrap
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.keys import duration, instant, key_id
-from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import echo, is_terminal, print_json, print_list, print_note, style
+from counterfoil.cli.options import existing_store, store_options
+from counterfoil.cli.terminal import echo, print_note, print_rows, style
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
 from counterfoil.views.audit import COLUMNS, plain_changes
-from counterfoil.views.columns import json_row
 
 # The width of the action column: the length of the longest action name.
 ACT_WIDTH = max(len(act.value) for act in Act)
@@ -47,31 +46,24 @@ def since_time(value: str) -> int:
 @click.argument("keyid", type=key_id, required=False)
 @click.option("--since", type=since_time, metavar="TIME")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(
     ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
 ) -> None:
     found = bootstrap.operator_reads(existing_store(ctx, store)).audit(limit + 1, keyid, since or 0)
     shown = found[:limit]
-    if as_json:
-        print_json([json_row(COLUMNS, entry) for entry in shown])
-    elif not shown:
-        print_note(
-            "there are no entries"
-            + (f" about key {keyid}" if keyid else "")
-            + (" since the given time." if since else ".")
-        )
-    elif is_terminal(sys.stdout):
-        for entry in shown:
-            _print_entry(entry)
-    else:
-        print_list(COLUMNS, shown, ("at", "act", "keyId"))
+    about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
+    nothing = f"there are no entries{about}{period}."
+    print_rows(COLUMNS, shown, as_json, nothing=nothing, first=("at", "act", "keyId"), on_screen=_print_entries)
     if len(found) > limit:
         print_note(
             f"there are more entries; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
         )
+
+
+def _print_entries(entries: Sequence[AuditEntry]) -> None:
+    for entry in entries:
+        _print_entry(entry)
 
 
 def _print_entry(entry: AuditEntry) -> None:

@@ -10,7 +10,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.keys import duration
-from counterfoil.cli.options import existing_store, json_option, setting_option, settings_from, store_option
+from counterfoil.cli.options import existing_store, setting_option, settings_from, store_options
 from counterfoil.cli.terminal import echo, print_json, print_note
 from counterfoil.console.app import serve, sign_in_link
 from counterfoil.console.sessions import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
@@ -40,23 +40,13 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION")
 @setting_option("console_names")
 @valid_for
 @click.option("--until-end-of-input", is_flag=True, hidden=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(
-    ctx: click.Context,
-    console_host: str | None,
-    console_port: int | None,
-    console_names: str | None,
-    valid_for: int | None,
-    until_end_of_input: bool,
-    store: str | None,
-    as_json: bool,
+    ctx: click.Context, valid_for: int | None, until_end_of_input: bool, as_json: bool, **flags: object
 ) -> None:
     if ctx.invoked_subcommand:
         return
-    flags = {"console_host": console_host, "console_port": console_port, "console_names": console_names}
-    settings = settings_from(ctx, store=store, **flags)
+    settings = settings_from(ctx, **flags)
     bootstrap.store(settings).require_exists()
     _require_free_port(settings)
     if not is_loopback(settings.console_host):
@@ -74,19 +64,11 @@ def command(
 @setting_option("console_port")
 @click.option("--url", "base_url", metavar="URL")
 @valid_for
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def link(
-    ctx: click.Context,
-    console_host: str | None,
-    console_port: int | None,
-    base_url: str | None,
-    valid_for: int | None,
-    store: str | None,
-    as_json: bool,
+    ctx: click.Context, base_url: str | None, valid_for: int | None, store: str | None, as_json: bool, **flags: object
 ) -> None:
-    settings = existing_store(ctx, store, console_host=console_host, console_port=console_port)
+    settings = existing_store(ctx, store, **flags)
     if not is_listening(settings.console_host, settings.console_port):
         address = url(settings.console_host, settings.console_port)
         raise click.ClickException(f"no console is running at {address}. Run `counterfoil console` to start one.")

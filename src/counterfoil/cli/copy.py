@@ -1,6 +1,7 @@
 """`counterfoil copy`: copy a live store from a folder to PostgreSQL and, with `--cut-over`, switch over to it."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -10,15 +11,22 @@ from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.store import audit_entry
-from counterfoil.cli.terminal import DisplayColumn, echo, print_fields, print_json, print_table, progress
+from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, progress
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.moving import CutOver, MoveReport, MoveStage, StoreMove
+from counterfoil.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
 from counterfoil.settings import DATABASES, SettingsError, check_address
 from counterfoil.text import counted, without_password
+from counterfoil.views.columns import ListColumn, json_row
 
 DIFFERENT = 3
 MAX_LISTED = 20
+_COLUMNS: Sequence[ListColumn[TableDifference]] = (
+    ListColumn("table", terminal="table"),
+    ListColumn("group", terminal="group", text=lambda found: found.group),
+    ListColumn("atSource", kind="number", terminal="at source"),
+    ListColumn("atTarget", kind="number", terminal="at target"),
+)
 
 
 @click.command()
@@ -96,18 +104,14 @@ def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Pat
     if report.nothing_to_do:
         echo("Nothing to do: the target is already open and the source is retired.")
         return
-    pairs = [
-        (
-            "moved",
-            (
-                f"{counted(report.moved, 'row')} in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), "
-                f"{_passes(report.passes)}"
-            ),
-        )
-    ]
-    pairs += [("compared", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
-    pairs += [("as of", iso_utc(report.horizon))]
-    print_fields(pairs)
+    moved, passes = counted(report.moved, "row"), counted(report.passes, "pass", "passes")
+    print_fields(
+        [
+            ("moved", f"{moved} in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {passes}"),
+            ("compared", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count)),
+            ("as of", iso_utc(report.horizon)),
+        ]
+    )
     if report.differences:
         _print_differences(report)
     elif report.opened:
@@ -119,19 +123,9 @@ def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Pat
         echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
 
 
-def _passes(number: int) -> str:
-    return "1 pass" if number == 1 else f"{number} passes"
-
-
 def _print_differences(report: MoveReport) -> None:
-    columns = [
-        DisplayColumn("table"),
-        DisplayColumn("group"),
-        DisplayColumn("at source", align_right=True),
-        DisplayColumn("at target", align_right=True),
-    ]
     listed = report.differences[:MAX_LISTED]
-    print_table(columns, [(found.table, found.group, found.at_source, found.at_target) for found in listed])
+    print_list(_COLUMNS, listed)
     more = len(report.differences) - len(listed)
     echo(
         f"{f'... and {more:,} more. ' if more else ''}The stores differ. "
@@ -146,10 +140,7 @@ def _view(report: MoveReport) -> dict[str, object]:
         "rows": report.rows,
         "asOf": iso_utc(report.horizon) if report.horizon else None,
         "equal": report.verified,
-        "differences": [
-            {"table": found.table, "group": found.group, "atSource": found.at_source, "atTarget": found.at_target}
-            for found in report.differences
-        ],
+        "differences": [json_row(_COLUMNS, found) for found in report.differences],
         "opened": report.opened,
         "nothingToDo": report.nothing_to_do,
     }

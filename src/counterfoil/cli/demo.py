@@ -5,16 +5,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 from urllib.parse import quote
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from counterfoil import bootstrap
 from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
@@ -40,7 +39,7 @@ from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret
-from counterfoil.machine.process import stop_signals
+from counterfoil.machine.process import signals_handled, stop_signals
 from counterfoil.serving import supervisor
 from counterfoil.serving.supervisor import require_free_ports
 from counterfoil.settings import MAX_WORKERS, Settings
@@ -84,96 +83,84 @@ def command(
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
-    if cluster:
-        if store or workers or admin_port or host not in ("127.0.0.1", "localhost"):
-            raise click.UsageError(
-                "--cluster cannot be used with --store, --workers or --admin-port, and --host must be 127.0.0.1."
-            )
-        with chosen_ports(CLUSTER_HOST, port, None, console_port) as ports:
-            require_free_ports(CLUSTER_HOST, ports.api, "", 0)
-            _serve_cluster(ports, None if empty else plan, seed, as_json)
-        return
+    if cluster and (store or workers or admin_port or host not in ("127.0.0.1", "localhost")):
+        raise click.UsageError(
+            "--cluster cannot be used with --store, --workers or --admin-port, and --host must be 127.0.0.1."
+        )
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     with (
-        chosen_ports(host, port, admin_port, console_port) as ports,
+        chosen_ports(CLUSTER_HOST if cluster else host, port, admin_port, console_port) as ports,
         stop_signals_as_interrupt(),
         _store_folder(store) as folder,
     ):
         # Check the ports first, because creating the data takes a while.
+        if cluster:
+            require_free_ports(CLUSTER_HOST, ports.api, "", 0)
+            _serve_cluster(Path(folder), ports, None if empty else plan, seed, as_json)
+            return
         require_free_ports(host, ports.api, "127.0.0.1", ports.admin)
         if ports.console is not None:
             require_free_ports(host, ports.api, CONSOLE_HOST, ports.console)
-        settings = settings_from(
-            ctx,
-            store=folder,
-            host=host,
-            port=ports.api,
-            admin_port=ports.admin,
-            workers=workers,
-            secret=showcase.demo_secret(seed),
-        )
-        if settings.log == "stdout":
-            # Standard output is reserved for the text or JSON that the demo prints when it is ready.
-            settings = replace(settings, log="stderr")
-        demo = _fill_store(settings, plan)
-        # Other commands on the same store, such as `console link`, need the secret that the store was built with.
-        create_secret(Path(folder) / "secret", settings.secret)
-        bootstrap.prepare(settings)
-        settings = with_console_port(settings, ports.console, ports.admin)
-        with running_console(settings) as console:
-            write_history(settings, demo, seed)
-            link = console.link()
-            console.watch(print_note)
-            supervisor.serve(
-                settings, lambda: _print_ready(ctx, settings, demo, link, as_json), demo_pages(settings, demo)
-            )
+        flags = {"store": folder, "host": host, "port": ports.api, "admin_port": ports.admin, "workers": workers}
+        _serve(ctx, settings_from(ctx, secret=showcase.demo_secret(seed), **flags), ports, plan, as_json)
 
 
-def _serve_cluster(ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
+def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: WorldPlan, as_json: bool) -> None:
+    if settings.log == "stdout":
+        # Standard output is reserved for the text or JSON that the demo prints when it is ready.
+        settings = replace(settings, log="stderr")
+    demo = _fill_store(settings, plan)
+    # Other commands on the same store, such as `console link`, need the secret that the store was built with.
+    create_secret(settings.store / "secret", settings.secret)
+    bootstrap.prepare(settings)
+    settings = with_console_port(settings, ports.console, ports.admin)
+    with running_console(settings) as console:
+        write_history(settings, demo, plan.seed)
+        link = console.link()
+        console.watch(print_note)
+        supervisor.serve(settings, lambda: _print_ready(ctx, settings, demo, link, as_json), demo_pages(settings, demo))
+
+
+def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
     """Serve from a local cluster.
 
     The data is loaded before the nodes start, because they would advance the horizon to the present, and the demo
     loads its records with stamps in the past.
     """
-    with stop_signals_as_interrupt(), _store_folder(None) as folder:
-        cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), ports.api)
-        with closing(cluster), suppress(KeyboardInterrupt):
-            print_note("starting PostgreSQL, its replica and Valkey.")
-            cluster.start_stores()
-            demo = _fill_store(cluster.settings(), plan) if plan else None
-            print_note("starting the nodes.")
-            cluster.start_nodes()
-            with running_console(with_console_port(cluster.settings(), ports.console, ports.api)) as console:
-                with suppress(OSError):
-                    _print_cluster_ready(cluster, demo, console.link(), as_json)
-                    sys.stdout.flush()
-                console.watch(print_note)
-                _report_exits(cluster)
+    cluster = LocalCluster(folder, showcase.demo_secret(seed), ports.api)
+    with closing(cluster), suppress(KeyboardInterrupt):
+        print_note("starting PostgreSQL, its replica and Valkey.")
+        cluster.start_stores()
+        demo = _fill_store(cluster.settings(), plan) if plan else None
+        print_note("starting the nodes.")
+        cluster.start_nodes()
+        with running_console(with_console_port(cluster.settings(), ports.console, ports.api)) as console:
+            with suppress(OSError):
+                _print_cluster_ready(cluster, demo, console.link(), as_json)
+                sys.stdout.flush()
+            console.watch(print_note)
+            _report_exits(cluster)
 
 
 def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: str | None, as_json: bool) -> None:
     settings, addresses, environment = cluster.settings(), cluster.addresses(), cluster.environment()
-    if as_json and demo:
-        print_json_line(settings, demo, console, cluster=dict(addresses), environment=environment)
-    elif as_json:
-        print_json({"cluster": dict(addresses), "environment": environment, "console": console})
-    elif demo:
+    if as_json:
+        processes = {"cluster": dict(addresses), "environment": environment}
+        print_json({**(_demo_json(settings, demo, console) if demo else {}), **processes, "console": console})
+        return
+    if demo:
         print_page(settings, demo, console, addresses)
-        print_environment(
-            "To run commands such as `counterfoil doctor` in another terminal, first set these variables there:",
-            environment,
-        )
-        print_end()
     else:
         print_addresses(addresses)
         print_console(console)
-        print_environment(
-            "To run commands such as `counterfoil load` and `counterfoil keys issue` in another terminal, "
-            "first set these variables there:",
-            environment,
-        )
-        print_end()
+    commands = "`counterfoil doctor`" if demo else "`counterfoil load` and `counterfoil keys issue`"
+    echo(f"To run commands such as {commands} in another terminal, first set these variables there:")
+    echo()
+    for name, value in environment.items():
+        echo(f"export {name}={value}")
+    echo()
+    print_end()
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
@@ -206,7 +193,7 @@ def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console
     """
     with suppress(OSError), ctx.scope(cleanup=False):
         if as_json:
-            print_json_line(settings, demo, console)
+            print_json(_demo_json(settings, demo, console))
         else:
             print_page(settings, demo, console)
             print_end("The log follows.")
@@ -222,19 +209,9 @@ def _store_folder(store: str | None) -> Iterator[str]:
         yield folder
 
 
-@contextmanager
-def stop_signals_as_interrupt() -> Iterator[None]:
+def stop_signals_as_interrupt() -> AbstractContextManager[None]:
     """Handle SIGTERM and a closed terminal like Ctrl-C, so that the temporary folder is deleted."""
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
-        raise KeyboardInterrupt
-
-    previous_handlers = {number: signal.signal(number, stop) for number in stop_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+    return signals_handled(stop_signals(), signal.default_int_handler)
 
 
 # --- what is printed when the demo is ready -------------------------------------------
@@ -244,21 +221,18 @@ def stop_signals_as_interrupt() -> Iterator[None]:
 Addresses = Sequence[tuple[str, str]]
 
 
-def print_json_line(settings: Settings, demo: Showcase, console: str | None, **more: object) -> None:
+def _demo_json(settings: Settings, demo: Showcase, console: str | None) -> dict[str, object]:
     base = _base_url(settings)
-    print_json(
-        {
-            "baseUrl": base,
-            "openapi": f"{base}/openapi.json",
-            "reference": reference_url(settings),
-            "admin": url(settings.admin_host, settings.admin_port),
-            "console": console,
-            "store": str(settings.store),
-            "keys": [_key_view(key) for key in demo.keys],
-            "samples": demo.samples,
-            **more,
-        }
-    )
+    return {
+        "baseUrl": base,
+        "openapi": f"{base}/openapi.json",
+        "reference": reference_url(settings),
+        "admin": url(settings.admin_host, settings.admin_port),
+        "console": console,
+        "store": str(settings.store),
+        "keys": [_key_view(key) for key in demo.keys],
+        "samples": demo.samples,
+    }
 
 
 def _key_view(demo_key: DemoKey) -> dict[str, object]:
@@ -309,14 +283,6 @@ def print_addresses(addresses: Addresses) -> None:
     echo()
 
 
-def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
-    echo(what_for)
-    echo()
-    for name, value in environment.items():
-        echo(f"export {name}={value}")
-    echo()
-
-
 def print_end(more: str = "") -> None:
     echo(f"Press Ctrl-C to stop the demo. {more}".rstrip(), bold=True)
 
@@ -339,32 +305,34 @@ def _format_limit(limit: int) -> str:
     return f"{limit // 1_000_000}M" if limit and limit % 1_000_000 == 0 else f"{limit:,}"
 
 
+# What each request returns, the purpose of the key that it is made with, and its path.
+_DAYS = "shopId={shop_id}&from={from_}&to={to}"
+_REQUESTS = (
+    ("the shops a key can read", "franchise", "/shops"),
+    ("bills by calendar day", "franchise", f"/transactions?{_DAYS}&limit=2"),
+    ("bills by last change", "franchise", "/transactions?shopId={shop_id}&updatedSince={updated_since}&limit=2"),
+    ("everything that the key can read, then only changes", "franchise", "/changes?limit=2"),
+    ("totals per shop and day, to check a copy", "franchise", f"/digests?{_DAYS}"),
+    ("one bill", "franchise", "/transactions/{transaction_id}"),
+    ("members, with tel and email", "personal data", "/members?providerId={provider_id}&limit=2"),
+    (
+        "a member by messaging user ID",
+        "lookup",
+        "/members/lookup?providerId={provider_id}&messagingUserId={messaging_user_id}",
+    ),
+    ("one member", "franchise", "/members/{member_id}"),
+    ("requests made with the key", "franchise", "/usage"),
+)
+
+
 def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
     """Return a description and a curl command for each endpoint."""
-    ids = demo.samples
-    chain, personal, lookup = (demo.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
-    days = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}"
-    by_day = f"{days}&limit=2"
-    by_change = f"shopId={ids.shop_id}&updatedSince={ids.updated_since}&limit=2"
-    who = f"providerId={ids.provider_id}&messagingUserId={ids.messaging_user_id}"
-    bill = quote(ids.transaction_id, safe="")
-    return [
-        ("the shops a key can read", _curl(chain, f"{base}/shops")),
-        ("bills by calendar day", _curl(chain, f"{base}/transactions?{by_day}")),
-        ("bills by last change", _curl(chain, f"{base}/transactions?{by_change}")),
-        ("everything that the key can read, then only changes", _curl(chain, f"{base}/changes?limit=2")),
-        ("totals per shop and day, to check a copy", _curl(chain, f"{base}/digests?{days}")),
-        ("one bill", _curl(chain, f"{base}/transactions/{bill}")),
-        ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
-        ("a member by messaging user ID", _curl(lookup, f"{base}/members/lookup?{who}")),
-        ("one member", _curl(chain, f"{base}/members/{ids.member_id}")),
-        ("requests made with the key", _curl(chain, f"{base}/usage")),
-        ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'"),
+    ids = {**asdict(demo.samples), "transaction_id": quote(demo.samples.transaction_id, safe="")}
+    lines = [
+        (what, f"curl -s -H 'Authorization: Bearer {demo.key(purpose).text}' '{base}{path.format(**ids)}'")
+        for what, purpose, path in _REQUESTS
     ]
-
-
-def _curl(key: str, address: str) -> str:
-    return f"curl -s -H 'Authorization: Bearer {key}' '{address}'"
+    return [*lines, ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'")]
 
 
 def _heading(text: str, more: str = "") -> None:

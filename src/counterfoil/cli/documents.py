@@ -7,9 +7,6 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 from counterfoil.cli.terminal import print_document
 
-# --- schema ---------------------------------------------------------------------------
-
-
 KINDS = ("shop", "base", "member", "bill")
 
 
@@ -18,9 +15,6 @@ KINDS = ("shop", "base", "member", "bill")
 def schema(kind: str) -> None:
     document = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
     print_document(document.read_text(encoding="utf-8").rstrip("\n") + "\n")
-
-
-# --- completion -----------------------------------------------------------------------
 
 
 VARIABLE = "_COUNTERFOIL_COMPLETE"

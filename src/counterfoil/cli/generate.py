@@ -73,7 +73,14 @@ def command(
     compression = "gz" if as_gzip else "zst" if as_zstd else None
     # Only whole days are generated, so runs on the same day give the same data.
     last_day = until.date() if until else today_in_thailand() - timedelta(days=1)
-    plan = _plan(bills, shops, members, seed, last_day, days)
+    plan = WorldPlan(
+        until=last_day,
+        seed=seed,
+        days=days,
+        bills=bills,
+        shops=shops or max(18, bills // 50_000),
+        members=members if members is not None else max(1_500, bills // 20),
+    )
     if out == STANDARD_OUTPUT:
         if as_json:
             raise click.UsageError(
@@ -87,17 +94,6 @@ def command(
         return
     for path, count in written.items():
         echo(f"{count:>12,} {'record ' if count == 1 else 'records'}  {path}")
-
-
-def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: date, days: int) -> WorldPlan:
-    return WorldPlan(
-        until=until,
-        seed=seed,
-        days=days,
-        bills=bills,
-        shops=shops or max(18, bills // 50_000),
-        members=members if members is not None else max(1_500, bills // 20),
-    )
 
 
 def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:

@@ -3,17 +3,17 @@
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
+from counterfoil.cli.options import existing_store, settings_from, store_options
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import (
     confirm,
@@ -23,6 +23,7 @@ from counterfoil.cli.terminal import (
     print_json,
     print_list,
     print_note,
+    print_rows,
     style,
 )
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions, successors_of
@@ -35,7 +36,7 @@ from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.operator_reads import ErrorGroup, OperatorReads
-from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, parse_duration
 from counterfoil.views import copies
@@ -47,6 +48,7 @@ from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, permission
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 MAX_SPAN_MS = 9_999 * 7 * DAY_MS
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
+NO_KEYS = "no keys found. Run `counterfoil keys issue` to create one."
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 REPORTED_DAYS = 7
 # How long a change counts as recent, and how many of the key's latest audit entries are searched for recent changes.
@@ -90,10 +92,9 @@ def instant(value: str) -> int:
     return to_ms(moment)
 
 
-def single_key_options(function: Callable[..., None]) -> Callable[..., None]:
+def single_key_options(function: Callable[..., None]) -> Any:
     """Add the parameters that every single-key command takes: KEYID, --store and --json."""
-    decorated: Callable[..., None] = store_option(json_option(click.pass_context(function)))
-    return click.argument("keyid", type=key_id)(decorated)
+    return click.argument("keyid", type=key_id)(store_options(function))
 
 
 @click.group()
@@ -109,32 +110,14 @@ def command() -> None:
 @click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY)
 @click.option("--personal-data", is_flag=True)
 @click.option("--messaging-lookup", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def issue(
-    ctx: click.Context,
-    shop: str | None,
-    franchise: str | None,
-    label: str,
-    per_min: int,
-    per_day: int,
-    personal_data: bool,
-    messaging_lookup: bool,
-    store: str | None,
-    as_json: bool,
+    ctx: click.Context, shop: str | None, franchise: str | None, store: str | None, as_json: bool, **granted: Any
 ) -> None:
-    grant = key_issuing.Grant(
-        scope=_scope(shop, franchise),
-        label=label,
-        per_min=per_min,
-        per_day=per_day,
-        personal_data=personal_data,
-        messaging_lookup=messaging_lookup,
-    )
+    grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
     settings = settings_from(ctx, store=store)
     is_new = is_without_store(settings)
-    with _open_key_store(settings) as key_store:
+    with closing(bootstrap.key_store(settings)) as key_store:
         if is_new:
             record_new_store(settings)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
@@ -148,30 +131,21 @@ def issue(
 
 @command.command(name="list")
 @click.option("--active", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
     found = bootstrap.operator_reads(existing_store(ctx, store)).keys()
     keys = [key for key in found if not (active and key.is_revoked(_now()))]
-    if as_json:
-        print_json([json_row(columns(_now()), key) for key in keys])
-    elif not keys:
-        print_note("no keys found. Run `counterfoil keys issue` to create one.")
-    elif is_terminal(sys.stdout):
-        for key in keys:
-            _print_on_two_lines(key)
-    else:
-        print_list(columns(_now()), keys, ("keyId", "label", "scope", "perMin", "perDay"))
+    first = ("keyId", "label", "scope", "perMin", "perDay")
+    print_rows(columns(_now()), keys, as_json, nothing=NO_KEYS, first=first, on_screen=_print_on_two_lines)
 
 
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    settings, now = existing_store(ctx, store), _now()
-    key = key_issuing.key_in(bootstrap.operator_reads(settings).keys(), keyid)
+    reads, now = bootstrap.operator_reads(existing_store(ctx, store)), _now()
+    key = key_issuing.key_in(reads.keys(), keyid)
     try:
-        report = _read_report(settings, key, now)
+        report = _read_report(reads, key, now)
     except (StoreUnavailable, StoreMismatch) as error:
         print_note(f"the usage of this key cannot be shown: {error}")
         _print_key(key, as_json)
@@ -191,29 +165,12 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option("--messaging-lookup/--no-messaging-lookup", default=None)
 @click.option("--yes", is_flag=True)
 @single_key_options
-def update(
-    ctx: click.Context,
-    keyid: str,
-    label: str | None,
-    per_min: int | None,
-    per_day: int | None,
-    personal_data: bool | None,
-    messaging_lookup: bool | None,
-    yes: bool,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    changes = key_issuing.KeyChanges(
-        label=label,
-        per_min=per_min,
-        per_day=per_day,
-        personal_data=personal_data,
-        messaging_lookup=messaging_lookup,
-    )
+def update(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool, **changed: Any) -> None:
+    changes = KeyChanges(**changed)
     if not changes.changed_fields():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     settings, now, by = existing_store(ctx, store), _now(), operator()
-    with _open_key_store(settings) as key_store:
+    with closing(bootstrap.key_store(settings)) as key_store:
         key = key_issuing.find(key_store, keyid)
         # Refuse a revoked key before the operator is asked anything.
         key_issuing.require_not_revoked(key, now)
@@ -235,7 +192,7 @@ def rotate(
 ) -> None:
     settings, now, by = existing_store(ctx, store), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
-    with _open_key_store(settings) as key_store:
+    with closing(bootstrap.key_store(settings)) as key_store:
         successors = {key.key_id for key in successors_of(key_store.all(), keyid) if not key.is_revoked(now)}
         known = successors if again else successors - successors_by_others(settings, keyid, now, by)
         try:
@@ -265,7 +222,7 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
     now = _now()
     if at is not None and at <= now:
         raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.", ctx)
-    with _open_key_store(existing_store(ctx, store)) as key_store:
+    with closing(bootstrap.key_store(existing_store(ctx, store))) as key_store:
         before = key_issuing.find(key_store, keyid)
         if not before.is_revoked(now) and not yes:
             _confirm_revocation(ctx, before, at)
@@ -291,12 +248,6 @@ def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
     confirm(f"Revoke {name}? {when}")
 
 
-@contextmanager
-def _open_key_store(settings: Settings) -> Iterator[KeyStore]:
-    with closing(bootstrap.key_store(settings)) as key_store:
-        yield key_store
-
-
 def _scope(shop: str | None, franchise: str | None) -> Scope:
     if shop is not None and franchise is None:
         return Scope("shop", shop)
@@ -312,15 +263,16 @@ def _now() -> int:
 # --- output ---------------------------------------------------------------------
 
 
-def _print_on_two_lines(key: Key) -> None:
-    """Print a key on two lines, which leaves room for long labels on a narrow terminal."""
-    shown_state = state(key, _now())
-    colour = "red" if key.is_revoked(_now()) else "yellow"
-    shown = "" if shown_state == "active" else style(f"  {shown_state}", fg=colour)
-    granted_flags = "".join(style(f"  +{permission}", fg="cyan") for permission in permissions(key))
-    about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
-    echo(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
-    echo(f"{'':<{ID_LENGTH}}  {about}", dim=True)
+def _print_on_two_lines(keys: Sequence[Key]) -> None:
+    """Print each key on two lines, which leaves room for long labels on a narrow terminal."""
+    for key in keys:
+        shown_state = state(key, _now())
+        colour = "red" if key.is_revoked(_now()) else "yellow"
+        shown = "" if shown_state == "active" else style(f"  {shown_state}", fg=colour)
+        granted_flags = "".join(style(f"  +{permission}", fg="cyan") for permission in permissions(key))
+        about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
+        echo(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
+        echo(f"{'':<{ID_LENGTH}}  {about}", dim=True)
 
 
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
@@ -366,9 +318,8 @@ class KeyReport(Struct, frozen=True, kw_only=True):
     copies: list[CopyRow]
 
 
-def _read_report(settings: Settings, key: Key, now: int) -> KeyReport:
+def _read_report(reads: OperatorReads, key: Key, now: int) -> KeyReport:
     span = days_until(thai_day(now), REPORTED_DAYS)
-    reads = bootstrap.operator_reads(settings)
     return KeyReport(
         last_used=reads.last_used().get(key.key_id),
         days=key_days(reads.days(span[0], span[-1], key.key_id), span),

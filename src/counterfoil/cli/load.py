@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.cli.load_exports import source_files
-from counterfoil.cli.load_files import why_not_loaded
 from counterfoil.cli.load_report import print_accepted, print_report
 from counterfoil.cli.load_run import (
     SOME_REJECTED,
@@ -21,15 +20,17 @@ from counterfoil.cli.load_run import (
 )
 from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
+from counterfoil.cli.options import setting_option, settings_from, store_options
 from counterfoil.cli.terminal import print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, SourceFiles, open_source
 from counterfoil.ingest.spool import own_folder, quarantined
+from counterfoil.ingest.watching import not_source
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import printable
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
@@ -66,9 +67,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option("--with-shops", is_flag=True)
 @click.option("--watch", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--delete-loaded", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(
     ctx: click.Context,
     /,
@@ -145,7 +144,7 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
             raise
         print_message(str(error))
     if quarantine and not report.interrupted:
-        report.quarantined = quarantined(why_not_loaded(records), quarantine)
+        report.quarantined = quarantined(_why_not_loaded(records), quarantine)
     if given.accept_change and not (report.interrupted or report.check):
         report.accepted = accept_change(settings)
     summary = report.summary
@@ -155,6 +154,12 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
     for difference in differences:
         print_message(str(difference))
     return FAILED if differences else _exit_status(report)
+
+
+def _why_not_loaded(records: SourceList) -> dict[Path, str]:
+    """Return every file that was not loaded, except unfinished ones, with the reason."""
+    refused = {path: f"{printable(path.name)} is {kind}." for path, kind in records.refused.items()}
+    return {**records.damage, **{path: not_source(path.name) for path in records.ignored}, **refused}
 
 
 def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:

@@ -1,20 +1,26 @@
 """The summary of a load, as text and as JSON."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from counterfoil.cli.load_fields import alarm_rows, alarm_view, field_rows, field_view
-from counterfoil.cli.load_files import file_rows, file_view
 from counterfoil.cli.load_run import LoadReport
-from counterfoil.cli.terminal import echo, print_fields, print_json
+from counterfoil.cli.terminal import display_width, echo, print_fields, print_json
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.domain.messages import Message
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ingest.checking import RejectExamples
+from counterfoil.ingest.fields import FieldCounts, suggestion
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
 from counterfoil.ingest.sources import ACCEPTED_NAMES
 from counterfoil.text import counted, printable
+from counterfoil.views.loads import alarms_json
+
+# The printed summary is kept short; `--json` lists everything.
+MAX_FIELDS, MAX_FILES = 12, 10
+UNKNOWN = "unknown field"
 
 WOULD_REPLACE = Message(
     "would_replace",
@@ -61,8 +67,10 @@ def print_report(report: LoadReport, as_json: bool) -> None:
         pairs += [("for example", _describe(example)) for example in report.rejects.examples]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
-    pairs += field_rows(summary.fields, with_lines=report.check) + file_rows(report.records, report.quarantined)
-    print_fields(pairs + alarm_rows(report.alarms))
+    pairs += _field_rows(summary.fields, with_lines=report.check)
+    for _, label, files in _files(report):
+        pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in files], MAX_FILES)
+    print_fields(pairs + _shortened("ALARM", [str(describe(alarm)) for alarm in report.alarms], MAX_FIELDS))
     print_totals(summary.totals.report())
     for note in _notes(report):
         echo(note)
@@ -136,10 +144,11 @@ def _hints(report: LoadReport) -> Iterator[str]:
 
 def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:
     if as_json:
-        print_json({"accepted": alarm_view(alarms)})
-    elif not alarms:
+        print_json({"accepted": alarms_json(alarms)})
+        return
+    if not alarms:
         echo("There is no sudden change to accept.")
-    for alarm in () if as_json else alarms:
+    for alarm in alarms:
         echo(f"Accepted as normal: {describe(alarm)}.")
 
 
@@ -172,9 +181,95 @@ def report_view(report: LoadReport) -> dict[str, object]:
         "interrupted": report.interrupted,
         "totals": summary.totals.report(),
         "replacements": replacement_view(summary.guard),
-        **field_view(summary.fields),
-        **file_view(report.records, report.quarantined),
-        "alarms": alarm_view(report.alarms),
-        "accepted": alarm_view(report.accepted),
+        **_fields_json(summary.fields),
+        **{json_name: [name for name, _ in files] for json_name, _, files in _files(report)},
+        "alarms": alarms_json(report.alarms),
+        "accepted": alarms_json(report.accepted),
         **checked,
+    }
+
+
+def _shortened(label: str, texts: Sequence[str], most: int) -> list[tuple[str, str]]:
+    rows = [(label, text) for text in texts[:most]]
+    if len(texts) > most:
+        rows.append((label, f"{len(texts) - most:,} more; --json lists them"))
+    return rows
+
+
+# --- files ----------------------------------------------------------------------------
+
+
+def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Return the files that were not loaded, are empty or were quarantined.
+
+    Each list has its name in `--json` and its label in the summary, and each file a remark, which may be empty.
+    """
+    records = report.records
+    return [
+        ("unreadableFiles", "cannot be read", _named(list(records.damage))),
+        ("ignoredFiles", "not loaded", _named(records.ignored, "not a source record file")),
+        ("refusedFiles", "not loaded", [(printable(path.name), kind) for path, kind in records.refused.items()]),
+        ("unfinishedFiles", "not loaded", _named(records.unfinished, "still being written")),
+        ("emptyFiles", "empty", [(name, "") for name in records.empty]),
+        ("quarantined", "quarantined", [(str(path), "") for path in report.quarantined]),
+    ]
+
+
+def _named(paths: Sequence[Path], remark: str = "") -> list[tuple[str, str]]:
+    return [(printable(path.name), remark) for path in paths]
+
+
+# --- fields ---------------------------------------------------------------------------
+
+
+def _field_rows(counts: FieldCounts, *, with_lines: bool) -> list[tuple[str, str]]:
+    """Return the rows of the summary about unknown fields, unreadable values and incomplete bills.
+
+    With `with_lines`, each row about a field names the source and the line number of the first affected record.
+    """
+    found = {UNKNOWN: _most_common(counts.unknown), "unreadable": _most_common(counts.unreadable)}
+    names = [f"{kind}: {path}" for fields in found.values() for (kind, path), _ in fields[:MAX_FIELDS]]
+    width = max(map(display_width, names), default=0)
+
+    def text(label: str, kind: str, path: str, count: int) -> str:
+        name = f"{kind}: {path}"
+        padding = " " * (width - display_width(name))
+        meant = suggestion(kind, path) if label == UNKNOWN else None
+        hint = f" (did you mean {meant}?)" if meant else ""
+        source, line = counts.first[kind, path] if with_lines else ("", 0)
+        where = f", first in {source} line {line:,}" if source else ""
+        return f"{name}{padding}  in {counted(count, 'record')}{where}{hint}"
+
+    rows = []
+    for label, fields in found.items():
+        rows += _shortened(label, [text(label, kind, path, count) for (kind, path), count in fields], MAX_FIELDS)
+    lacking = {"a date": counts.without_date, "items": counts.without_items, "amounts": counts.without_amounts}
+    parts = [f"{count:,} without {what} ({count / counts.bills:.1%})" for what, count in lacking.items() if count]
+    return [*rows, ("bills", f"{counts.bills:,} read, {', '.join(parts)}")] if parts else rows
+
+
+def _most_common(counts: Counter[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
+    """Return the fields with their counts, most frequent first, then by kind and name."""
+    return sorted(counts.items(), key=lambda counted_field: (-counted_field[1], counted_field[0]))
+
+
+def _fields_json(counts: FieldCounts) -> dict[str, object]:
+    """Return the unknown fields, unreadable values and incomplete bills as `--json` prints them."""
+
+    def field(kind: str, path: str, count: int) -> dict[str, object]:
+        source, line = counts.first[kind, path]
+        return {"kind": kind, "field": path, "records": count, "firstSource": source, "firstLine": line}
+
+    return {
+        "unknownFields": [
+            {**field(kind, path, count), "didYouMean": suggestion(kind, path)}
+            for (kind, path), count in _most_common(counts.unknown)
+        ],
+        "unreadableValues": [field(kind, path, count) for (kind, path), count in _most_common(counts.unreadable)],
+        "bills": {
+            "read": counts.bills,
+            "withoutDate": counts.without_date,
+            "withoutItems": counts.without_items,
+            "withoutAmounts": counts.without_amounts,
+        },
     }

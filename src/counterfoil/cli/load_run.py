@@ -112,59 +112,63 @@ def run_load(
     A load beside another one of this process shows no progress and starts no processes, which have to be forked before
     the first store is opened.
     """
-    records, rejects = report.records, report.rejects
+    records, is_check = report.records, report.check
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
     # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
-    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
-    is_new = not report.check and is_without_store(settings)
-    opened = open_for_check(settings) if report.check else open_ledger(settings)
-    doing = "Checking" if report.check else "Loading"
+    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_check else bootstrap.pseudonyms(settings)
+    doing = "Checking" if is_check else "Loading"
     processes = 0 if is_beside else min(settings.converters, free_cores())
     with (
         converter_pool(pseudonyms, processes, records.total) as pool,
-        opened as ledger,
+        open_for_check(settings) if is_check else open_ledger(settings) as ledger,
         progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
-        if is_new:
-            record_new_store(settings)
 
         def show(summary: Summary) -> None:
             report.summary = summary
             show_progress(records.position(), summary.lines)
             on_batch(ledger)
 
+        pipeline = Pipeline(
+            ledger,
+            pseudonyms,
+            report.rejects,
+            settings.batch,
+            show,
+            strict=strict,
+            is_guarded=is_guarded,
+            finishes_damaged=report.quarantines,
+            pool=pool,
+        )
         try:
-            pipeline = Pipeline(
-                ledger,
-                pseudonyms,
-                rejects,
-                settings.batch,
-                show,
-                strict=strict,
-                is_guarded=is_guarded,
-                finishes_damaged=report.quarantines,
-                pool=pool,
-            )
-            pipeline.load(records)
-        except KeyboardInterrupt:
-            report.interrupted = True
-        except SourceError as error:
-            if not report.summary.lines:
-                raise
-            done = "checked" if report.check else "loaded"
-            raise SourceError(
-                f"{error} All lines that could be read were {done}. "
-                "Repair or replace what could not be read, then repeat the command."
-            ) from error
+            _load(pipeline, report)
         finally:
-            rejects.close()
+            report.rejects.close()
             report.seconds = time.perf_counter() - began
+
+
+def _load(pipeline: Pipeline, report: LoadReport) -> None:
+    try:
+        pipeline.load(report.records)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    except SourceError as error:
+        if not report.summary.lines:
+            raise
+        raise SourceError(
+            f"{error} All lines that could be read were {'checked' if report.check else 'loaded'}. "
+            "Repair or replace what could not be read, then repeat the command."
+        ) from error
 
 
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
+    """Yield the ledger. If the store is new, say so."""
+    is_new = is_without_store(settings)
     with closing(bootstrap.ledger(settings)) as ledger:
+        if is_new:
+            record_new_store(settings)
         yield ledger
 
 

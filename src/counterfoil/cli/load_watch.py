@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.load_report import HELD, print_report, replacement_notes
-from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
-from counterfoil.cli.store import is_without_store, record_new_store
+from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_ledger, run_load
 from counterfoil.cli.terminal import echo, print_message
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import Summary
@@ -21,7 +20,7 @@ from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceError, Sou
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.process import SignalSafeEvent, stop_signals
+from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 from counterfoil.text import printable
@@ -62,14 +61,10 @@ class StopRequest:
                 raise KeyboardInterrupt
             self._event.set()
 
-        previous = {number: signal.signal(number, handle) for number in (*stop_signals(), signal.SIGINT)}
         # The system sends SIGIO if a program opens a file for writing just while the spool checks whether one does.
-        previous[signal.SIGIO] = signal.signal(signal.SIGIO, signal.SIG_IGN)
-        try:
+        ignored = signals_handled([signal.SIGIO], signal.SIG_IGN)
+        with signals_handled([*stop_signals(), signal.SIGINT], handle), ignored:
             yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
 
 
 def watch(settings: Settings, options: WatchOptions) -> None:
@@ -200,10 +195,7 @@ class StoreLoader:
         """
 
         def call() -> None:
-            is_new = not self._reported and is_without_store(self._settings)
-            with closing(bootstrap.ledger(self._settings)) as ledger:
-                if is_new:
-                    record_new_store(self._settings)
+            with open_ledger(self._settings) as ledger:
                 self._report_to(ledger, files, quarantined, is_stopped=is_stopped)
 
         self._retried(call)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import print_json, print_list, print_note
+from counterfoil.cli.options import existing_store, store_options
+from counterfoil.cli.terminal import print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import RejectedLine
@@ -20,9 +20,7 @@ from counterfoil.views.columns import json_row
 @click.command()
 @click.argument("number", type=click.IntRange(1), required=False)
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(ctx: click.Context, number: int | None, limit: int, store: str | None, as_json: bool) -> None:
     reads = bootstrap.operator_reads(existing_store(ctx, store))
     if number is None:
@@ -38,12 +36,9 @@ def command(ctx: click.Context, number: int | None, limit: int, store: str | Non
 
 def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
     columns = views.columns(SystemClock().now_ms())
-    if as_json:
-        print_json([json_row(columns, load) for load in loads])
-    elif loads:
-        print_list(columns, loads, ("number", "startedAt", "state", "lines", "changed", "rejected"))
-    else:
-        print_note("nothing has been loaded yet. Run `counterfoil load` to load source records.")
+    nothing = "nothing has been loaded yet. Run `counterfoil load` to load source records."
+    first = ("number", "startedAt", "state", "lines", "changed", "rejected")
+    print_rows(columns, loads, as_json, nothing=nothing, first=first)
 
 
 def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[RejectedLine], as_json: bool) -> None:

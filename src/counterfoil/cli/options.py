@@ -26,6 +26,11 @@ def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> C
 store_option = setting_option("store", click.Path(file_okay=False), "DIR")
 
 
+def store_options(function: Callable[..., Any]) -> Any:
+    """Add the options --store and --json, and pass the context."""
+    return store_option(json_option(click.pass_context(function)))
+
+
 def settings_from(ctx: click.Context, **flags: object) -> Settings:
     """Return the effective settings with these flags applied."""
     config: Path | None = ctx.obj

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date
-from typing import Protocol
 
 import click
 from msgspec import Struct, structs
@@ -45,6 +44,7 @@ ONE_DAY_SEC = 86_400.0
 # early, because our clock may be ahead of the service's.
 QUOTA_RETRY_MS = 900_000
 MIN_BILLS_FOR_RATE = 1_000
+CHANGES = ("added", "changed", "removed")
 PROGRESS_SAVED = "progress saved. Run the same command to resume."
 NOTHING_READ = "nothing was read. Run the same command to try again."
 
@@ -122,7 +122,7 @@ def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json:
     report = pull_once(remote, options)
     _print_report(report, as_json)
     if follow_up and report.needs_follow_up:
-        failure = FollowUp(follow_up, report.target).run(report.tally)
+        failure = run_follow_up(follow_up, report.target, report.tally)
         if failure is None:
             _record_handled(remote, report.state.changes)
         else:
@@ -227,9 +227,6 @@ def _warn_if_readable(remote: Remote) -> None:
         )
 
 
-# --- repeated runs -----------------------------------------------------------------
-
-
 def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
     seconds = every_sec - report.seconds
     if report.outcome.resumes_at:
@@ -245,9 +242,6 @@ def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after
-
-
-# --- the summary -------------------------------------------------------------------
 
 
 def _print_report(report: PullReport, as_json: bool) -> None:
@@ -266,14 +260,12 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     is_measured = tally.bills_read >= MIN_BILLS_FOR_RATE and report.seconds > 0
     rate = f" ({tally.bills_read / report.seconds:,.0f} read/s)" if is_measured else ""
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
-    bills = _counts(tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged)
-    members = _counts(tally.members_added, tally.members_changed, tally.members_removed, tally.members_unchanged)
     pairs = [
         ("copy", report.target),
         # Shops are counted at the end of a pass, so a failed run may have no count.
         *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
-        ("bills", f"{bills}{rate}"),
-        ("members", members),
+        ("bills", _counts(tally, "bills") + rate),
+        ("members", _counts(tally, "members")),
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),
     ]
@@ -282,29 +274,23 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     return pairs
 
 
-def _counts(added: int, changed: int, removed: int, unchanged: int) -> str:
-    return f"{added:,} added, {changed:,} changed, {removed:,} removed, {unchanged:,} unchanged"
+def _counts(tally: Tally, rows: str) -> str:
+    return ", ".join(f"{getattr(tally, f'{rows}_{what}'):,} {what}" for what in (*CHANGES, "unchanged"))
 
 
 def _view(report: PullReport) -> dict[str, object]:
     tally, outcome = report.tally, report.outcome
+    counts = {
+        f"{rows}{what.title()}": getattr(tally, f"{rows}_{what}")
+        for rows in ("bills", "members")
+        for what in ("read", "written", "added", "changed", "unchanged", "removed")
+    }
     return {
         "status": outcome.status,
         "target": report.target,
         "shops": tally.shops,
         "shopsRead": tally.shops_done,
-        "billsRead": tally.bills_read,
-        "billsWritten": tally.bills_written,
-        "billsAdded": tally.bills_added,
-        "billsChanged": tally.bills_changed,
-        "billsUnchanged": tally.bills_unchanged,
-        "billsRemoved": tally.bills_removed,
-        "membersRead": tally.members_read,
-        "membersWritten": tally.members_written,
-        "membersAdded": tally.members_added,
-        "membersChanged": tally.members_changed,
-        "membersUnchanged": tally.members_unchanged,
-        "membersRemoved": tally.members_removed,
+        **counts,
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "seconds": round(report.seconds, 3),
@@ -321,67 +307,34 @@ def _view(report: PullReport) -> dict[str, object]:
 REPEATED = "The copy is not affected. The next run with --then runs the command again."
 
 
-class FollowUp:
-    """A command that is run with the results of a pull in environment variables."""
+def run_follow_up(words: list[str], target: str, tally: Tally) -> str | None:
+    """Run the command with its output on standard error, and return an error message if it fails.
 
-    def __init__(self, words: list[str], target: str) -> None:
-        self._words = words
-        self._target = target
+    Environment variables tell the command the target and how many rows were added, changed and removed. They do
+    not include the API key.
+    """
+    import subprocess  # noqa: PLC0415 - only `--then` needs it
 
-    def run(self, tally: Tally) -> str | None:
-        """Run the command with its output on standard error, and return an error message if it fails.
-
-        Environment variables tell the command the target and how many rows were added, changed and removed. They do
-        not include the API key.
-        """
-        import subprocess  # noqa: PLC0415 - only `--then` needs it
-
-        environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
-        environment |= {
-            "COUNTERFOIL_PULL_TARGET": self._target,
-            "COUNTERFOIL_PULL_BILLS_ADDED": str(tally.bills_added),
-            "COUNTERFOIL_PULL_BILLS_CHANGED": str(tally.bills_changed),
-            "COUNTERFOIL_PULL_BILLS_REMOVED": str(tally.bills_removed),
-            "COUNTERFOIL_PULL_MEMBERS_ADDED": str(tally.members_added),
-            "COUNTERFOIL_PULL_MEMBERS_CHANGED": str(tally.members_changed),
-            "COUNTERFOIL_PULL_MEMBERS_REMOVED": str(tally.members_removed),
-        }
-        output = _standard_error()
-        try:
-            done = subprocess.run(
-                self._words,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL if output is None else output,
-                check=False,
-            )
-        except OSError as error:
-            return f"cannot run {self._words[0]}: {error.strerror}. {REPEATED}"
-        if done.returncode:
-            return f"{self._words[0]} exited with status {done.returncode}. {REPEATED}"
-        return None
-
-
-def _standard_error() -> int | None:
-    """Return the file descriptor of standard error, or None if the stream has no descriptor, as in tests."""
+    environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+    environment["COUNTERFOIL_PULL_TARGET"] = target
+    for rows in ("bills", "members"):
+        for what in CHANGES:
+            environment[f"COUNTERFOIL_PULL_{rows}_{what}".upper()] = str(getattr(tally, f"{rows}_{what}"))
     try:
-        return sys.stderr.fileno()
-    except (AttributeError, OSError):
-        return None
+        output = sys.stderr.fileno()
+    except (AttributeError, OSError):  # Standard error is closed or, as in tests, not a file.
+        output = subprocess.DEVNULL
+    try:
+        done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, stdout=output, check=False)
+    except OSError as error:
+        return f"cannot run {words[0]}: {error.strerror}. {REPEATED}"
+    return f"{words[0]} exited with status {done.returncode}. {REPEATED}" if done.returncode else None
 
 
 # --- interruption ---------------------------------------------------------------------
 
 
-class Stoppable(Protocol):
-    """Work that another thread can stop. `run` then raises `Stopped`."""
-
-    def run(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-def run_interruptibly(work: Stoppable) -> None:
+def run_interruptibly(work: _Run) -> None:
     """Run the work to completion, and raise its error if it fails.
 
     On Ctrl-C, let the work save the rows that it has received, then raise KeyboardInterrupt.
@@ -409,7 +362,7 @@ def run_interruptibly(work: Stoppable) -> None:
         raise errors[0]
 
 
-def _stop(work: Stoppable, done: SignalSafeEvent) -> None:
+def _stop(work: _Run, done: SignalSafeEvent) -> None:
     print_note("saving the rows that have been received, then stopping. Press Ctrl-C again to stop at once.")
     work.stop()
     try:

@@ -1,5 +1,6 @@
 """`counterfoil reconcile`: compare a copy with the service and, with `--fix`, fix the differences."""
 
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import date
 from decimal import Decimal
@@ -20,11 +21,13 @@ from counterfoil.cli.remote import (
     sigterm_as_interrupt,
     since_option,
 )
-from counterfoil.cli.terminal import DisplayColumn, echo, json_option, print_json, print_note, print_table
+from counterfoil.cli.terminal import echo, json_option, print_json, print_list, print_note
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
 from counterfoil.client.sinks import private_files
+from counterfoil.text import counted
+from counterfoil.views.columns import ListColumn, json_row
 
 
 class Comparison(Struct):
@@ -79,9 +82,6 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
     return comparison
 
 
-# --- the result --------------------------------------------------------------------
-
-
 def _print_report(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json(_view(comparison))
@@ -89,7 +89,7 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
         print_note("the copy is not complete yet, so nothing was compared. Run `counterfoil pull` first.")
     elif comparison.tally.requests:
         if comparison.found:
-            _print_differences(comparison.found)
+            print_list(_COLUMNS, comparison.found)
         echo(_summary(comparison))
     print_error(comparison.outcome, "any fixes made so far are saved. Run the same command to restart the comparison.")
 
@@ -97,10 +97,7 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
 def _summary(comparison: Comparison) -> str:
     found = comparison.found
     days, requests = comparison.days, comparison.tally.requests
-    prefix = (
-        f"{days:,} {'day' if days == 1 else 'days'} compared in "
-        f"{requests:,} {'request' if requests == 1 else 'requests'}: "
-    )
+    prefix = f"{counted(days, 'day')} compared in {counted(requests, 'request')}: "
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
         fixed = " It was fixed." if len(found) == 1 else " All were fixed."
@@ -108,32 +105,6 @@ def _summary(comparison: Comparison) -> str:
     if comparison.is_equal:
         return f"{prefix}the copy matches the service."
     return f"{prefix}no differences so far."
-
-
-def _print_differences(found: list[Difference]) -> None:
-    """Print a table of the differences. Values are shown as service / copy, so that the table fits most terminals."""
-    count_columns = [
-        DisplayColumn(name, align_right=True, no_wrap=True) for name in ("bills", "net: service / copy", "voids")
-    ]
-    columns = [
-        DisplayColumn("shop", "cyan", no_wrap=True),
-        DisplayColumn("day", no_wrap=True),
-        *count_columns,
-        DisplayColumn("in the copy"),
-    ]
-    print_table(columns, [_row(difference) for difference in found])
-
-
-def _row(difference: Difference) -> tuple[str, ...]:
-    service, copy = difference.service, difference.copy
-    return (
-        difference.shop_id,
-        difference.day or "no date",
-        f"{service.count:,} / {copy.count:,}",
-        f"{_money(service.net)} / {_money(copy.net)}",
-        f"{service.voids:,} / {copy.voids:,}",
-        _describe(difference),
-    )
 
 
 def _describe(difference: Difference) -> str:
@@ -151,29 +122,41 @@ def _view(comparison: Comparison) -> dict[str, object]:
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "unread": comparison.unread,
-        "differences": [_difference(difference) for difference in comparison.found],
+        "differences": [json_row(_COLUMNS, difference) for difference in comparison.found],
         "error": outcome.error,
     }
-
-
-def _difference(difference: Difference) -> dict[str, object]:
-    return {
-        "shopId": difference.shop_id,
-        "day": difference.day,
-        "service": _totals(difference.service),
-        "copy": _totals(difference.copy),
-        "missing": difference.missing,
-        "removed": difference.removed,
-        "different": difference.different,
-        "fixed": difference.is_fixed,
-    }
-
-
-def _totals(totals: Totals) -> dict[str, object]:
-    return {"count": totals.count, "net": _money(totals.net), "voids": totals.voids}
 
 
 def _money(amount: Decimal) -> str:
     """Format an amount with at least two decimal places and no further trailing zeros."""
     whole = amount.normalize()
     return f"{whole:f}" if whole.as_tuple().exponent < -2 else f"{amount:.2f}"  # type: ignore[operator]
+
+
+def _totals(totals: Totals) -> dict[str, object]:
+    return {"count": totals.count, "net": _money(totals.net), "voids": totals.voids}
+
+
+def _both(heading: str, value: Callable[[Totals], str]) -> ListColumn[Difference]:
+    """Return a column with the values of the service and of the copy in one cell, so that the table is not too wide."""
+
+    def text(found: Difference) -> str:
+        return f"{value(found.service)} / {value(found.copy)}"
+
+    return ListColumn("", kind="number", terminal=heading, text=text)
+
+
+_COLUMNS: Sequence[ListColumn[Difference]] = (
+    ListColumn("shopId", kind="code", terminal="shop"),
+    ListColumn("day", kind="code", terminal="day", text=lambda found: found.day or "no date"),
+    _both("bills", lambda totals: f"{totals.count:,}"),
+    _both("net: service / copy", lambda totals: _money(totals.net)),
+    _both("voids", lambda totals: f"{totals.voids:,}"),
+    ListColumn("service", lambda found: _totals(found.service)),
+    ListColumn("copy", lambda found: _totals(found.copy)),
+    ListColumn("missing"),
+    ListColumn("removed"),
+    ListColumn("different"),
+    ListColumn("fixed", lambda found: found.is_fixed),
+    ListColumn("", _describe, terminal="in the copy"),
+)

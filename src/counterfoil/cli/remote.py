@@ -24,6 +24,7 @@ from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks import Destination, SinkError, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.process import signals_handled
 from counterfoil.text import parse_duration
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
@@ -114,9 +115,6 @@ def _key(file: Path | None, bare: str | None) -> str:
     return key
 
 
-# --- progress -------------------------------------------------------------------------
-
-
 @contextmanager
 def pull_progress() -> Iterator[Callable[[Tally], None]]:
     """Yield a function that shows a tally. It does nothing if standard error is not a terminal."""
@@ -128,9 +126,6 @@ def pull_progress() -> Iterator[Callable[[Tally], None]]:
 
     with PullDisplay() as display:
         yield display.show
-
-
-# --- exit status ----------------------------------------------------------------------
 
 
 DIFFERENT, QUOTA_SPENT, UNREACHABLE = 3, 4, 5
@@ -197,11 +192,10 @@ def sigterm_as_interrupt() -> Iterator[None]:
         is_terminated = True
         raise KeyboardInterrupt
 
-    previous_handler = signal.signal(signal.SIGTERM, stop)
     try:
-        yield
+        with signals_handled([signal.SIGTERM], stop):
+            yield
     finally:
-        signal.signal(signal.SIGTERM, previous_handler)
         if is_terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)

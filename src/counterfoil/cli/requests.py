@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from counterfoil import bootstrap
 from counterfoil.cli.audit import since_time
 from counterfoil.cli.keys import key_id
-from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, style
+from counterfoil.cli.options import existing_store, store_options
+from counterfoil.cli.terminal import echo, print_fields, print_json, print_note, print_rows, style
 from counterfoil.domain.access import REQUEST_RECORD_DAYS
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
@@ -26,62 +26,42 @@ ERRORS = sorted(problem.code for problem in TABLE)
 
 
 @click.command()
-@click.argument("requestid", required=False)
-@click.option("--key", type=key_id, metavar="KEYID")
+@click.argument("request_id", metavar="[REQUESTID]", required=False)
+@click.option("--key", "key_id", type=key_id, metavar="KEYID")
 @click.option("--route", metavar="ROUTE")
 @click.option("--status", type=click.IntRange(100, 599))
 @click.option("--error", type=click.Choice(ERRORS), metavar="CODE")
-@click.option("--slower-than", type=click.IntRange(0), metavar="MS")
+@click.option(
+    "--slower-than",
+    "slower_than_us",
+    type=click.IntRange(0),
+    metavar="MS",
+    callback=lambda _ctx, _option, ms: None if ms is None else ms * 1_000,
+)
 @click.option("--personal-data", is_flag=True)
 @click.option("--since", type=since_time, metavar="TIME")
 @click.option("--until", type=since_time, metavar="TIME")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50)
 @click.option("--follow", is_flag=True)
 @click.option("--csv", "as_csv", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(
-    ctx: click.Context,
-    requestid: str | None,
-    key: str | None,
-    route: str | None,
-    status: int | None,
-    error: str | None,
-    slower_than: int | None,
-    personal_data: bool,
-    since: int | None,
-    until: int | None,
-    limit: int,
-    follow: bool,
-    as_csv: bool,
-    store: str | None,
-    as_json: bool,
+    ctx: click.Context, limit: int, follow: bool, as_csv: bool, store: str | None, as_json: bool, **conditions: Any
 ) -> None:
+    wanted = RequestFilter(**conditions)
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.", ctx)
-    if follow and requestid is not None:
+    if follow and wanted.request_id is not None:
         raise click.UsageError("--follow shows new requests, so it cannot be combined with a request ID.", ctx)
-    if follow and until is not None:
+    if follow and wanted.until is not None:
         raise click.UsageError("--follow runs until interrupted, so it cannot be combined with --until.", ctx)
     if follow and ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE:
         raise click.UsageError("--follow runs until interrupted, so it cannot be combined with --limit.", ctx)
-    wanted = RequestFilter(
-        request_id=requestid,
-        key_id=key,
-        route=route,
-        status=status,
-        error=error,
-        slower_than_us=None if slower_than is None else slower_than * 1_000,
-        personal_data=personal_data,
-        since=since,
-        until=until,
-    )
     reads = bootstrap.operator_reads(existing_store(ctx, store))
     if follow:
         _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
     found, _ = find(reads, wanted, limit + 1)
-    _print(found[:limit], as_json=as_json, as_csv=as_csv, is_single=requestid is not None)
+    _print(found[:limit], as_json=as_json, as_csv=as_csv, is_single=wanted.request_id is not None)
     if len(found) > limit:
         print_note(
             f"there are more requests; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
@@ -126,13 +106,10 @@ def _line(request: RecordedRequest) -> str:
 
 
 def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool, is_single: bool) -> None:
-    if as_json:
-        print_json([json_row(_COLUMNS, request) for request in found])
-    elif as_csv:
+    if as_csv:
         sys.stdout.write(csv_text([_NAMES, *_csv(found)], "\n"))
-    elif len(found) == 1 and is_single:
+    elif len(found) == 1 and is_single and not as_json:
         print_fields([(name, str(value)) for name, value in json_row(_COLUMNS, found[0]).items() if value is not None])
-    elif found:
-        print_list(_COLUMNS, found, _FIRST)
     else:
-        print_note(f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days.")
+        nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
+        print_rows(_COLUMNS, found, as_json, nothing=nothing, first=_FIRST)

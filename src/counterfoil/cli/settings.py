@@ -5,7 +5,7 @@ import shutil
 
 import click
 
-from counterfoil.cli.options import json_option, store_option
+from counterfoil.cli.options import store_options
 from counterfoil.cli.terminal import display_width, echo, print_json, style
 from counterfoil.settings import TABLE, collect, display_value, resolve
 
@@ -14,9 +14,7 @@ INDENT = "    "
 
 
 @click.command()
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     sources = collect({"store": store}, os.environ, ctx.obj)
     effective = resolve(sources)

@@ -1,27 +1,23 @@
 """`counterfoil shops`: list the loaded shops, with the IDs needed to issue keys."""
 
 import shutil
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import echo, is_terminal, print_json, print_list, print_note, style
+from counterfoil.cli.options import existing_store, store_options
+from counterfoil.cli.terminal import echo, print_rows, style
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
-from counterfoil.views.columns import json_row
 from counterfoil.views.shops import columns, last_bill, state_text
 
 
 @click.command()
 @click.option("--franchise", metavar="ID")
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
     found = bootstrap.operator_reads(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
     if franchise is not None:
@@ -29,14 +25,8 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
         found = [shop for shop in found if shop.franchise_id == franchise]
         if not found:
             raise click.ClickException(f"no shops of franchise {franchise} are loaded. {_known_franchises(known)}")
-    if as_json:
-        print_json([json_row(columns(), shop) for shop in found])
-    elif not found:
-        print_note("no shops are loaded yet. Run `counterfoil load` to load some.")
-    elif is_terminal(sys.stdout):
-        _print_by_franchise(found)
-    else:
-        print_list(columns(), found, _FIRST)
+    nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
+    print_rows(columns(), found, as_json, nothing=nothing, first=_FIRST, on_screen=_print_by_franchise)
 
 
 def _known_franchises(known: Sequence[str]) -> str:

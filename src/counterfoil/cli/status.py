@@ -11,14 +11,14 @@ import click
 from counterfoil import __version__
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
-from counterfoil.cli.load_fields import alarm_view
-from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.options import existing_store, json_option, store_option, store_options
 from counterfoil.cli.terminal import echo, is_terminal, print_json, style
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.messages import quoted
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, SettingsError, display_value, load
 from counterfoil.text import counted
+from counterfoil.views.loads import alarms_json
 from counterfoil.views.store import StoreValues, values_json
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
@@ -37,9 +37,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool, deep: bool) ->
 
 
 @click.command()
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     if not show_status(ctx, store, as_json=as_json, deep=True).is_healthy:
         raise click.exceptions.Exit(1)
@@ -114,6 +112,6 @@ def _as_json(found: Overview, settings: Settings | None) -> dict[str, object]:
         "checks": found.findings,
         "horizonAgeMs": found.horizon_age_ms,
         "meter": (display_value(settings, "meter") or None) if settings else None,
-        "loadAlarms": alarm_view(found.store.intake.alarms),
+        "loadAlarms": alarms_json(found.store.intake.alarms),
         **values_json(found.store, found.at),
     }

@@ -9,7 +9,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.backup import BackupManifest
-from counterfoil.cli.options import existing_store, json_option, require_embedded, settings_from, store_option
+from counterfoil.cli.options import existing_store, require_embedded, settings_from, store_option, store_options
 from counterfoil.cli.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
@@ -20,8 +20,6 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.settings import Settings, SettingsError, display_value
 from counterfoil.text import counted, size
-
-# --- audit entries --------------------------------------------------------------------
 
 
 def audit_entry(act: Act, detail: str) -> AuditEntry:
@@ -43,9 +41,6 @@ def record_new_store(settings: Settings) -> None:
 def record(settings: Settings, act: Act, detail: str) -> None:
     with closing(bootstrap.audit(settings)) as audit:
         audit.record(audit_entry(act, detail))
-
-
-# --- init -----------------------------------------------------------------------------
 
 
 @click.command()
@@ -93,15 +88,10 @@ def _require_owner(settings: Settings) -> None:
         )
 
 
-# --- migrate --------------------------------------------------------------------------
-
-
 @click.command()
 @click.option("--roles", is_flag=True)
 @click.option("--distribute", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def migrate(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
     settings = settings_from(ctx, store=store)
     if not settings.database and (roles or distribute):
@@ -130,13 +120,8 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
     return audit_entry(act, ", ".join(names))
 
 
-# --- prune ----------------------------------------------------------------------------
-
-
 @click.command()
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)
     with closing(bootstrap.usage(settings)) as usage:
@@ -171,30 +156,31 @@ def _prune_removals(settings: Settings) -> int:
         return ledger.prune_removals()
 
 
-# --- backup and restore ---------------------------------------------------------------
-
-
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--without-secret", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def backup(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)
     require_embedded(settings)
     manifest = bootstrap.back_up(settings, folder, with_secret=not without_secret)
     if as_json:
-        print_json({"folder": str(folder), **_manifest_json(manifest)})
+        print_json(
+            {
+                "folder": str(folder),
+                "createdAt": iso_utc(manifest.created_at),
+                "horizon": iso_utc(manifest.horizon),
+                "hasSecret": manifest.has_secret,
+                "files": manifest.files,
+            }
+        )
         return
     total_bytes = sum(file.size_bytes for file in manifest.files.values())
     print_fields(
         [
             ("backup", f"{folder} (verified)"),
             ("size", size(total_bytes)),
-            ("bills", f"{manifest.rows('books', 'bills'):,}"),
-            ("members", f"{manifest.rows('books', 'members'):,}"),
-            ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+            *_row_counts(manifest),
             ("horizon", iso_utc(manifest.horizon)),
             ("secret", "included" if manifest.has_secret else "not included"),
         ]
@@ -203,22 +189,16 @@ def backup(ctx: click.Context, folder: Path, without_secret: bool, store: str | 
         print_note("the backup cannot be used without the deployment secret. Keep a copy of the secret elsewhere.")
 
 
-def _manifest_json(manifest: BackupManifest) -> dict[str, object]:
-    return {
-        "createdAt": iso_utc(manifest.created_at),
-        "horizon": iso_utc(manifest.horizon),
-        "hasSecret": manifest.has_secret,
-        "files": manifest.files,
-    }
+def _row_counts(manifest: BackupManifest) -> list[tuple[str, str]]:
+    counts = {table: manifest.rows("books", table) for table in ("bills", "members")}
+    return [(table, f"{count:,}") for table, count in {**counts, "keys": manifest.rows("keys", "keys")}.items()]
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--replace", is_flag=True)
 @click.option("--yes", is_flag=True)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
     settings = settings_from(ctx, store=store)
     require_embedded(settings)
@@ -244,9 +224,7 @@ def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
             [
                 ("restored", f"{display_value(settings, 'store')} from {folder}"),
                 ("backup taken", iso_utc(manifest.created_at)),
-                ("bills", f"{manifest.rows('books', 'bills'):,}"),
-                ("members", f"{manifest.rows('books', 'members'):,}"),
-                ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+                *_row_counts(manifest),
                 ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
                 ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
                 ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),

@@ -7,7 +7,7 @@ names and messages from elsewhere may contain.
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from unicodedata import category, east_asian_width
@@ -96,6 +96,28 @@ def print_message(text: str) -> None:
     echo(f"counterfoil: {' '.join(text.split())}", err=True)
 
 
+def print_rows(
+    columns: "Sequence[ListColumn[Row]]",
+    rows: Sequence[Row],
+    as_json: bool,
+    *,
+    nothing: str,
+    first: Sequence[str] = (),
+    on_screen: Callable[[Sequence[Row]], None] | None = None,
+) -> None:
+    """Print rows as JSON or as a list; on a terminal, let `on_screen` print them. Without rows, print a note."""
+    if as_json:
+        from counterfoil.views.columns import json_row  # noqa: PLC0415 - not every command prints a list
+
+        print_json([json_row(columns, row) for row in rows])
+    elif not rows:
+        print_note(nothing)
+    elif on_screen and is_terminal(sys.stdout):
+        on_screen(rows)
+    else:
+        print_list(columns, rows, first)
+
+
 def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first: Sequence[str] = ()) -> None:
     """Print the columns of a view that a terminal shows. Those that `first` names come first."""
     from counterfoil.views.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
@@ -106,7 +128,7 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
             column.terminal,
             "bold" if column.kind == "code" else "",
             align_right=column.kind == "number",
-            no_wrap=column.kind in ("code", "time"),
+            no_wrap=column.kind != "text",
         )
         for column in shown
     ]
@@ -125,7 +147,9 @@ def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object
         else:
             _print_blocks(columns, cells)
     else:
-        _print_plain([[column.name for column in columns], *cells], [column.align_right for column in columns])
+        shown = [[column.name for column in columns], *cells]
+        for line in aligned(shown, [column.align_right for column in columns]):
+            echo(line)
 
 
 def _min_width(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> int:
@@ -176,7 +200,8 @@ def console(stream: IO[str]) -> "Console":
     return Console(file=stream, highlight=False, color_system="auto" if wants_colour() else None)
 
 
-def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """Yield the lines of a plain table. `right` says which columns are aligned to the right."""
     widths = [max(display_width(row[i]) for row in rows) for i in range(len(right))]
     for row in rows:
         padded = [
@@ -184,7 +209,7 @@ def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
             for cell, width, align_right in zip(row, widths, right, strict=True)
             for padding in (" " * (width - display_width(cell)),)
         ]
-        echo(COLUMN_GAP.join(padded).rstrip())
+        yield COLUMN_GAP.join(padded).rstrip()
 
 
 def display_width(text: str) -> int:
@@ -261,27 +286,18 @@ def _bar(is_indeterminate: bool) -> "Progress":
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         Progress,
+        ProgressColumn,
         SpinnerColumn,
         TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
     )
 
+    what = TextColumn("{task.description}")
     counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
+    columns: list[ProgressColumn] = [SpinnerColumn(), what, *counted]
+    if not is_indeterminate:
+        left = (TextColumn("[dim]left"), TimeRemainingColumn(compact=True))
+        columns = [what, BarColumn(bar_width=None), TaskProgressColumn(), *counted, *left]
     # The bar disappears when the work is done, because the summary follows.
-    rich_console = console(sys.stderr)
-    if is_indeterminate:
-        return Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), *counted, console=rich_console, transient=True
-        )
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TaskProgressColumn(),
-        *counted,
-        TextColumn("[dim]left"),
-        TimeRemainingColumn(compact=True),
-        console=rich_console,
-        transient=True,
-        expand=True,
-    )
+    return Progress(*columns, console=console(sys.stderr), transient=True, expand=not is_indeterminate)

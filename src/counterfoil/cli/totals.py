@@ -9,9 +9,9 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import COLUMN_GAP, display_width, echo, style
+from counterfoil.cli.terminal import aligned, echo
 from counterfoil.domain.calendar import as_number
-from counterfoil.domain.control_totals import ControlTotals, TotalsReport, day_text, decimal_text
+from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
 from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import MILLION
 from counterfoil.text import counted, printable
@@ -82,57 +82,40 @@ def print_totals(report: TotalsReport, *, to_stderr: bool = False) -> None:
     """Print the totals as a short table, and what the operator should know about them."""
     if not report.bills:
         return
-    for line in (*_table(report), *_notes(report)):
-        echo(line, err=to_stderr)
-
-
-def _table(report: TotalsReport) -> Iterator[str]:
     names, rows = _rows(report)
-    total = ("total", *[""] * (len(names) - 1), *_figures(report))
-    shown = [(*names, *_HEADER), *rows, total] if len(rows) > 1 else [(*names, *_HEADER), *rows]
-    widths = [max(display_width(row[place]) for row in shown) for place in range(len(shown[0]))]
-    for row in shown:
-        cells = [
-            cell + " " * (width - display_width(cell)) if place < len(names) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        line = COLUMN_GAP.join(cells).rstrip()
-        yield style(line, dim=True) if row is shown[0] else line
+    if len(rows) > 1:
+        rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
+    is_figure = [False] * len(names) + [True] * len(_HEADER)
+    header, *lines = aligned([(*names, *_HEADER), *rows], is_figure)
+    echo(header, err=to_stderr, dim=True)
+    for line in (*lines, *_notes(report)):
+        echo(line, err=to_stderr)
 
 
 def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the rows per shop and day or, if these are too many, per day, per shop, or for all bills together."""
-    shops = {each.shop_id for each in report.days}
-    days = {each.day for each in report.days}
-    is_complete = not report.more_days
-    if is_complete and len(report.days) <= MAX_ROWS:
-        return ("day", "shop"), [(each.day or "no day", _shop(each.shop_id), *_figures(each)) for each in report.days]
-    for name, groups in (("day", days), ("shop", shops)):
-        if is_complete and len(groups) <= MAX_ROWS:
-            attribute = "day" if name == "day" else "shop_id"
-            grouped = [
-                (group, [each for each in report.days if getattr(each, attribute) == group])
-                for group in sorted(groups, key=lambda group: group or "")
+    for names in (("day", "shop"), ("day",), ("shop",)):
+        groups: dict[tuple[str, ...], list[TotalsOfDay]] = {}
+        for each in report.days:
+            values = {"day": each.day, "shop": each.shop_id}
+            groups.setdefault(tuple(values[name] or "" for name in names), []).append(each)
+        if len(groups) <= MAX_ROWS and not report.more_days:
+            return names, [
+                (*(_name(name, value) for name, value in zip(names, values, strict=True)), *_figures(of))
+                for values, of in sorted(groups.items())
             ]
-            first = [(group or "no day") if name == "day" else _shop(group) for group, _ in grouped]
-            return (name,), [(text, *_sums(of)) for text, (_, of) in zip(first, grouped, strict=True)]
-    return ("days",), [("all", *_figures(report))]
+    return ("days",), [("all", *_figures([report]))]
 
 
-def _shop(shop_id: str | None) -> str:
-    text = "others" if shop_id is None else printable(shop_id)
+def _name(column: str, value: str) -> str:
+    text = printable(value) or ("no day" if column == "day" else "others")
     return text if len(text) <= MAX_SHOP_WIDTH else f"{text[: MAX_SHOP_WIDTH - 1]}…"
 
 
-def _figures(of: Any) -> tuple[str, ...]:
-    counts = (of.bills, of.voids, of.refunds)
-    return *(f"{count:,}" for count in counts), _money(of.net), _money(of.tip), _money(of.tax)
-
-
-def _sums(of: Sequence[Any]) -> tuple[str, ...]:
+def _figures(of: Sequence[TotalsOfDay | TotalsReport]) -> tuple[str, ...]:
     counts = [sum(getattr(each, name) for each in of) for name in ("bills", "voids", "refunds")]
     amounts = [sum((Decimal(getattr(each, name)) for each in of), Decimal(0)) for name in ("net", "tip", "tax")]
-    return *(f"{count:,}" for count in counts), *(_money(f"{amount:f}") for amount in amounts)
+    return *(f"{count:,}" for count in counts), *(f"{amount:,f}" for amount in amounts)
 
 
 def _money(amount: str) -> str:

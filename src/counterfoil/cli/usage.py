@@ -9,26 +9,24 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.cli.keys import key_id
-from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.keys import NO_KEYS, key_id
+from counterfoil.cli.options import existing_store, store_options
 from counterfoil.cli.terminal import (
     DisplayColumn,
     bar,
     echo,
     is_terminal,
     print_json,
-    print_list,
     print_note,
+    print_rows,
     print_table,
     style,
 )
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, Key
 from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import RecordedRequest, RequestFilter
-from counterfoil.settings import Settings
+from counterfoil.operator_reads import OperatorReads, RequestFilter
 from counterfoil.text import counted
-from counterfoil.views.columns import json_row
 from counterfoil.views.requests import disclosures as disclosure_columns
 
 MAX_BAR_WIDTH = 48
@@ -50,49 +48,38 @@ class KeyUsage(Struct, frozen=True):
 @click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7)
 @click.option("--disclosures", is_flag=True)
 @click.option("--latest", type=click.IntRange(1, 1_000_000), default=50)
-@store_option
-@json_option
-@click.pass_context
+@store_options
 def command(
-    ctx: click.Context,
-    keyid: str | None,
-    days: int,
-    disclosures: bool,
-    latest: int,
-    store: str | None,
-    as_json: bool,
+    ctx: click.Context, keyid: str | None, days: int, disclosures: bool, latest: int, store: str | None, as_json: bool
 ) -> None:
-    settings = existing_store(ctx, store)
-    keys = _read_keys(settings, keyid)
+    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    keys = reads.keys()
+    if keyid is not None:
+        keys = [key_issuing.key_in(keys, keyid)]
     if disclosures:
-        found = _read_disclosures(settings, keyid, latest + 1)
-        _print_disclosures(found[:latest], as_json)
+        found = reads.requests(RequestFilter(personal_data=True, key_id=keyid), latest + 1).requests
+        nothing = "no disclosures found. Disclosures are kept for 90 days."
+        print_rows(disclosure_columns(), found[:latest], as_json, nothing=nothing)
         if len(found) > latest:
             print_note(
                 f"only the latest {counted(latest, 'disclosure is', 'disclosures are')} shown. "
                 "Use --latest N to see more."
             )
         return
-    usages = _usage_per_key(settings, keys, days)
+    usages = _usage_per_key(reads, keys, days)
     if as_json:
         print_json([_view(usage) for usage in usages])
     elif not usages:
-        print_note("no keys found. Run `counterfoil keys issue` to create one.")
+        print_note(NO_KEYS)
     elif is_terminal(sys.stdout):
         _print_bars(usages)
     else:
         _print_list(usages)
 
 
-def _read_keys(settings: Settings, keyid: str | None) -> list[Key]:
-    keys = bootstrap.operator_reads(settings).keys()
-    return keys if keyid is None else [key_issuing.key_in(keys, keyid)]
-
-
-def _usage_per_key(settings: Settings, keys: Sequence[Key], days: int) -> list[KeyUsage]:
+def _usage_per_key(reads: OperatorReads, keys: Sequence[Key], days: int) -> list[KeyUsage]:
     span = days_until(thai_day(SystemClock().now_ms()), days)
-    counted_days = bootstrap.operator_reads(settings).days(span[0], span[-1])
-    counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in counted_days}
+    counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
     return [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
 
 
@@ -110,14 +97,8 @@ def _view(usage: KeyUsage) -> dict[str, object]:
 
 
 def _print_list(usages: Sequence[KeyUsage]) -> None:
-    columns = (
-        DisplayColumn("key ID"),
-        DisplayColumn("day"),
-        DisplayColumn("count", align_right=True),
-        DisplayColumn("quota", align_right=True),
-        DisplayColumn("used", align_right=True),
-        DisplayColumn("label"),
-    )
+    names = ("key ID", "day", "count", "quota", "used", "label")
+    columns = [DisplayColumn(name, align_right=name in ("count", "quota", "used")) for name in names]
     rows = [
         (key.key_id, day.isoformat(), count, key.per_day, f"{count / key.per_day:.1%}", key.label or "-")
         for key, days in ((usage.key, usage.days) for usage in usages)
@@ -157,21 +138,3 @@ def _day_line(day: date, count: int, quota: int, width: int) -> str:
     filled = bar(share, width).rstrip()
     coloured_bar = style(filled, fg=colour) + style("·" * (width - len(filled)), dim=True)
     return f"{style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"
-
-
-# --- personal data ---------------------------------------------------------------
-
-
-def _read_disclosures(settings: Settings, keyid: str | None, latest: int) -> list[RecordedRequest]:
-    disclosures = RequestFilter(personal_data=True, key_id=keyid)
-    return bootstrap.operator_reads(settings).requests(disclosures, latest).requests
-
-
-def _print_disclosures(records: Sequence[RecordedRequest], as_json: bool) -> None:
-    columns = disclosure_columns()
-    if as_json:
-        print_json([json_row(columns, record) for record in records])
-    elif records:
-        print_list(columns, records)
-    else:
-        print_note("no disclosures found. Disclosures are kept for 90 days.")

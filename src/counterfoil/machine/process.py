@@ -3,10 +3,11 @@
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import FrameType
 
 
 def wants_colour() -> bool:
@@ -21,6 +22,8 @@ def is_colourful(descriptor: int) -> bool:
 
 # --- the signals that ask a process to stop, and waiting for them -----------
 
+SignalHandler = Callable[[int, FrameType | None], object] | signal.Handlers
+
 # How often a waiting thread wakes up, so that Python can run signal handlers.
 WAKE_UP_SEC = 0.25
 
@@ -29,6 +32,17 @@ def stop_signals() -> list[signal.Signals]:
     """Return SIGTERM and SIGHUP (sent when a terminal closes). Leave out SIGHUP if it is ignored, as under `nohup`."""
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGTERM] if is_ignored else [signal.SIGTERM, signal.SIGHUP]
+
+
+@contextmanager
+def signals_handled(numbers: Iterable[signal.Signals], handler: SignalHandler) -> Iterator[None]:
+    """Handle these signals inside the `with` block, and restore the previous handlers afterwards."""
+    previous = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, previous_handler in previous.items():
+            signal.signal(number, previous_handler)
 
 
 class SignalSafeEvent:

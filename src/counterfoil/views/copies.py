@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ LoadedShops = Callable[[], Sequence[ShopActivity] | None]
 
 # The possible verdicts about a list, most urgent first.
 ListVerdict = Literal["behind", "gap", "reading", "never", "fresh"]
-VERDICTS: tuple[ListVerdict, ...] = ("behind", "gap", "reading", "never", "fresh")
+VERDICTS: tuple[ListVerdict, ...] = get_args(ListVerdict)
 
 
 class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -137,13 +137,7 @@ def list_name(row: CopyRow) -> str:
     return f"{row.shop_name} ({row.shop_id})" if row.shop_name else row.shop_id
 
 
-_STATES = {
-    "fresh": "up to date",
-    "behind": "behind",
-    "gap": "gap",
-    "reading": "pass not finished",
-    "never": "never read",
-}
+_STATES = {"fresh": "up to date", "reading": "pass not finished", "never": "never read"}
 
 
 def _state(row: CopyRow, now: int) -> str:
@@ -151,7 +145,7 @@ def _state(row: CopyRow, now: int) -> str:
         return f"behind by {duration(now - to_ms(row.complete_until))}"
     if row.state == "fresh" and row.read_from:
         return f"up to date for changes since {minute(row.read_from)}"
-    return _STATES[row.state]
+    return _STATES.get(row.state, row.state)
 
 
 def columns(now: int) -> Sequence[ListColumn[CopyRow]]:

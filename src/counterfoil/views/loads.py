@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from counterfoil.domain.calendar import THAI_TIME, from_ms
-from counterfoil.domain.intake import RejectedLine
+from counterfoil.domain.intake import IntakeAlarm, RejectedLine
 from counterfoil.operator_reads import LoadRow, OperatorReads, load_state
-from counterfoil.views.columns import ListColumn
+from counterfoil.views.columns import ListColumn, json_row
 
 # The store remembers this many loads, and this many rejected lines of each. The rejects file has all of them.
 MOST_LOADS, MOST_REJECTS = 100, 1_000
@@ -36,6 +36,21 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ListColumn("reasons", csv=""),
         ListColumn("rejectsFile", csv=""),
     )
+
+
+_ALARMS: Sequence[ListColumn[IntakeAlarm]] = (
+    ListColumn("measure"),
+    ListColumn("field", lambda alarm: alarm.field or None),
+    ListColumn("records", lambda alarm: alarm.count),
+    ListColumn("of", lambda alarm: alarm.total),
+    ListColumn("share", lambda alarm: round(alarm.share, 4)),
+    ListColumn("highestBefore", lambda alarm: round(alarm.before, 4)),
+)
+
+
+def alarms_json(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
+    """Return sudden changes as `--json` prints them."""
+    return [json_row(_ALARMS, alarm) for alarm in alarms]
 
 
 def rejects(meanings: Mapping[str, object]) -> Sequence[ListColumn[RejectedLine]]:
