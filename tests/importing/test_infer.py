@@ -440,3 +440,61 @@ def test_a_summary_per_day_and_shop_is_refused(tmp_path: Path) -> None:
     export = written(tmp_path, "Date,Branch,Bills,Total\n29/10/2026,A,50,5000\n29/10/2026,B,61,6000\n")
     with pytest.raises(ImportFailed, match="summary per day"):
         inferred(export)
+
+
+def test_an_answer_that_the_amounts_contradict_is_refused(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,100,7,20,127\n2,31/10/2026 11:00,200,14,0,214\n3,31/10/2026 12:00,50,3.50,10,63.50\n"
+    export = written(tmp_path, "Bill No,Date,Subtotal,Tax,Tip,Total\n" + rows)
+    assert inferred(export, shop="s", bill_amounts_net="Total")[0].questions == []
+    with pytest.raises(ImportFailed, match=r"Total \+ Tip is 147.00 on line 2, .* paid 127.00"):
+        inferred(export, shop="s", bill_amounts_net="Total + Tip")
+
+
+def test_an_amount_of_the_bill_is_added_once_to_the_sum_of_its_lines(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,Tea,50,20\n1,31/10/2026 10:00,Rice,95,20\n2,31/10/2026 11:00,Tea,50,0\n"
+    export = written(tmp_path, "Bill No,Date,Item,Line total,Tip\n" + rows)
+    [question] = inferred(export, shop="s")[0].questions
+    assert question.choices == ("sum of Line total + Tip", "sum of Line total")
+    assert question.examples[0] == "165.00 on line 2, 215.00 in all"
+    proposal, _ = inferred(export, shop="s", bill_amounts_net=question.choices[0])
+    found = imported("csv", export, mapping=proposal.text())
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["165", "50"]
+
+
+def test_shops_without_a_known_time_zone_are_one_question_that_their_entries_answer(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,A,5,+07:00\n2,31/10/2026 11:00,B,6,+08:00\n"
+    export = written(tmp_path, "Bill No,Date,Branch,Total,Time Zone\n" + rows)
+    proposal, _ = inferred(export)
+    assert [question.entry for question in proposal.questions] == ["shop.timezone"]
+    answered = proposal.text().replace('franchiseId = "my-group"', 'timezone = "Asia/Bangkok"')
+    assert len(imported("csv", export, mapping=answered).bills) == 2
+
+
+def test_a_placeholder_of_a_later_file_is_no_reason_for_a_void(tmp_path: Path) -> None:
+    heading = "Bill No,Date,Total,Void Reason\n"
+    sample = written(tmp_path, heading + "1,31/10/2026 10:00,5,\n2,31/10/2026 11:00,6,Wrong table\n")
+    later = written(tmp_path, heading + "3,31/10/2026 12:00,7,N/A\n4,31/10/2026 13:00,7,--\n", "later.csv")
+    found = imported("csv", later, mapping=inferred(sample, shop="s")[0].text())
+    assert [bill.get("void") for bill in found.bills] == [None, None]
+
+
+def test_the_columns_that_may_identify_a_bill_are_offered_with_the_day(tmp_path: Path) -> None:
+    export = written(tmp_path, "Zurp,Date,Total\nK-1,31/10/2026 10:00,5\nK-2,31/10/2026 11:00,6\n")
+    [question] = inferred(export, shop="s")[0].questions
+    assert (question.entry, question.choices) == ("bill.id", ("Date + Zurp",))
+    assert inferred(export, shop="s", bill_id="Date + Zurp")[1]["bill"]["id"] == ["Date", "Zurp"]
+
+
+def test_words_in_an_unknown_language_that_may_be_a_status_are_asked_about(tmp_path: Path) -> None:
+    rows = "K-1,31/10/2026 10:00,5,Zurp\nK-2,31/10/2026 11:00,6,Blarg\n"
+    export = written(tmp_path, "Foo,Date,Total,Bar\n" + rows)
+    questions = inferred(export, shop="s", bill_id="Date + Foo")[0].questions
+    assert [question.entry for question in questions] == ["status"]
+
+
+def test_no_line_of_a_question_is_wider_than_the_terminal(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total,Tip\n1,31/10/2026 10:00,5,1\n2,31/10/2026 11:00,6,2\n")
+    lines = CliRunner().invoke(program, ["import", "--infer", str(export)]).stderr.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("Question: "))
+    assert "  --set 'bill.amounts.net=Total + Tip'  6.00 on line 2, 14.00 in all" in lines
+    assert max(map(len, lines[first:])) <= 80

@@ -49,7 +49,7 @@ def test_a_factor_that_is_not_listed_rejects_the_bill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ['{ add = ["A", 1] }', '{ add = ["A", { sum = "B" }] }', '{ sum = "A", over = "days" }']
+    "cell", ['{ add = ["A", 1] }', '{ multiply = ["A", { sum = "B" }] }', '{ sum = "A", over = "days" }']
 )
 def test_a_computed_part_is_a_column_or_a_computed_value_of_the_row(cell: str) -> None:
     with pytest.raises(ImportFailed, match=r"bill\.amounts\.net"):
@@ -483,3 +483,25 @@ def test_a_total_that_is_also_a_payment_counts_once_for_a_bill(tmp_path: Path) -
     rows = TWO_DAYS.format(first="", second="Total,,,,400.00,400.00\n")
     found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
     assert [(one.field, str(one.computed)) for one in found.totals] == [("amounts.net", "400.00"), ("total", "400.00")]
+
+
+def test_amounts_of_a_bill_are_added_to_sums_over_its_lines(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { add = [{ sum = "Amount" }, "Total"] }')
+    rows = "A1,14/11/2026 18:05,Khao soi,2,190,20\nA1,14/11/2026 18:05,Iced tea,1,50,20\n"
+    assert imported("csv", written(tmp_path, HEADING + rows), mapping=mapping).bill["amounts"]["net"] == "260"
+    for wrong in ("{ sum = { add = [{ sum = 'Amount' }] } }", "{ multiply = ['Qty', { sum = 'Amount' }] }"):
+        with pytest.raises(ImportFailed, match="cannot have sum"):
+            imported("csv", tmp_path / "export.csv", mapping=MAPPING.replace('"Total"', wrong))
+
+
+def test_a_label_of_totals_in_place_of_a_number_is_no_bill(tmp_path: Path) -> None:
+    mapping = MAPPING.partition("[line]")[0]
+    rows = "A1,14/11/2026 18:05,,,,190\nA2,14/11/2026 18:10,,,,50\nDaily total,14/11/2026 23:59,,,,240\n"
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
+    assert ([bill["id"] for bill in found.bills], [one.line for one in found.skipped]) == (["A1", "A2"], [4])
+
+
+def test_a_mapping_without_the_number_of_a_bill_says_what_is_missing(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Khao soi,2,190,190\n")
+    with pytest.raises(ImportFailed, match=r"mapping\.toml has no bill\.id"):
+        imported(None, export, mapping=MAPPING.replace('id = "Bill"\n', ""))

@@ -194,7 +194,7 @@ def test_a_date_that_does_not_exist_is_refused(cell: str, order: str) -> None:
 
 @pytest.mark.parametrize("cell", ["31/12/1969", "19691231", "1969-12-31", "31 Dec 1969", "Dec 31, 1969", "1/1/0001"])
 def test_a_year_out_of_range_is_the_reason_in_the_message(cell: str) -> None:
-    with pytest.raises(UnreadableCell, match=f'^"{cell}" has a year outside 1970 to 9998$'):
+    with pytest.raises(UnreadableCell, match=f'^"{cell}" has a year outside 1970 to 2049$'):
         read_day(cell, DateFormat(), "dmy")
 
 

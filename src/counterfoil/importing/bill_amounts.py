@@ -1,7 +1,10 @@
 """The amounts that a sample states for its bills: possible totals, charges and deductions, and payments."""
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import accumulate
+from math import prod
 
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import (
@@ -16,6 +19,7 @@ from counterfoil.importing.bill_totals import (
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES
+from counterfoil.importing.results import ImportFailed
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
 # bill, but on too few bills to be sure.
@@ -23,6 +27,8 @@ ROW, EITHER = "row", "either"
 ENOUGH_BILLS_WITH_LINES = 5
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 _CENT = Decimal("0.01")
+# What tills write before the name of an item that is a part of the one above it.
+_MARKS = frozenset("-+*>•·└~")
 
 
 class BillAmounts:
@@ -73,9 +79,28 @@ class BillAmounts:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
         finding = find_total(self.candidates(), self.parts(), bills)
         product = finding.chosen
-        if product is None or not product.is_product:
+        if product and product.level == LINE and (row := self._item_with_parts(product)) is not None:
+            sheet = self._lines or self._sample.sheet
+            item, line = sheet.with_role("item")[0].values[row], sheet.rows[row].line
+            text = f"{item} on line {line} costs as much as the rows below it. Are these its parts, and not paid again?"
+            return TotalFinding(choices=[product], question=text)
+        if product is None:
+            return finding
+        either = [name for name in product.columns if self.levels.get(name) == EITHER]
+        if either and all(len(bill) == 1 for bill in self._sample.bills):
+            name, column = either[0], self._sample.sheet.columns[either[0]]
+            text = f"No bill of the sample has several lines. Is {name} the amount of a line, or of the whole bill?"
+            return TotalFinding(
+                choices=[self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)], question=text
+            )
+        if not product.is_product:
             return finding
         sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
+        prices = [one for one in sheet.with_role("unitPrice", "options") if one.is_number and one.name != price]
+        others = [self._series(sheet, [one.name], LINES_ROLE, LINE) for one in prices]
+        if added := [one for one in others if any(one.values)]:
+            text = f"Did the customer pay {added[0].columns[0]} in addition to {price}?"
+            return TotalFinding(choices=[product, product.plus(*added)], question=text)
         grows, stays = _price_changes(sheet, sheet.columns[quantity], sheet.columns[price])
         if stays and not grows:
             return finding
@@ -84,6 +109,52 @@ class BillAmounts:
             return TotalFinding(chosen=of_lines, evidence=[f"{price} grows with {quantity}"])
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
         return TotalFinding(choices=[product, of_lines], question=text)
+
+    def _item_with_parts(self, total: AmountSeries) -> int | None:
+        """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
+        sheet = self._lines or self._sample.sheet
+        columns = [sheet.columns[name] for name in total.columns if name in sheet.columns]
+        items = sheet.with_role("item")
+        rows_of: dict[str, list[int]] = {}
+        single: dict[str, list[int]] = {}
+        for bill in self._rows_in(sheet) if self._lines else self._sample.bills:
+            combine = prod if total.is_product else sum
+            amounts = [combine(column.amount(row) for column in columns) for row in bill]
+            for place, row in enumerate(bill if items else ()):
+                below = list(accumulate(amounts[place + 1 :]))
+                name = items[0].values[row]
+                rows_of.setdefault(name, []).append(row)
+                if amounts[place] > 0 and amounts[place] in below[1:]:
+                    single.setdefault(name, []).append(row)
+        for name, rows in single.items():
+            is_marked = items[0].values[rows[0] + 1][:1] in _MARKS
+            if len(rows) == len(rows_of[name]) and (len(rows) > 1 or is_marked):
+                return rows[0]
+        return None
+
+    def expression(self, text: str) -> AmountSeries:
+        """Return the total that a person has named, such as `Total + Tip` or `sum of Amount + Tip`."""
+        known = {one.name: one for one in (*self.parts(), *self.candidates())}
+        if text in known:
+            return known[text]
+        terms = [re.fullmatch(r"(?:([+-]) )?(?:sum of )?(.*)", term) for term in re.split(r" (?=[+-] )", text.strip())]
+        total: AmountSeries | None = None
+        for term in filter(None, terms):
+            series = known.get(term[0].lstrip("+- ")) or self._named(term[2])
+            series = series.minus() if term[1] == "-" else series
+            total = total.plus(series) if total else series
+        if total is None:
+            raise ImportFailed(f"{text} is not a sum of columns.")
+        return total
+
+    def _named(self, name: str) -> AmountSeries:
+        """Return the amounts of a column of the bills or of the lines."""
+        sheet = self._sample.sheet
+        if name not in sheet.columns and self._lines and name in self._lines.columns:
+            return self._series(self._lines, [name], LINES_ROLE, LINE)
+        if name not in sheet.columns:
+            raise ImportFailed(f"There is no column {name}. The columns are: {', '.join(sheet.columns)}.")
+        return self.of(sheet.columns[name], "paid")
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the export states."""
@@ -187,7 +258,7 @@ class BillAmounts:
         several = sum(len(bill) > 1 for bill in sample.bills)
         if column.role not in TOTAL_ROLES or several >= ENOUGH_BILLS_WITH_LINES:
             return BILL
-        return EITHER if several or column.role == "amount" else BILL
+        return EITHER
 
     def _has_payment_rows(self) -> bool:
         """Return whether rows with the same number are payments of one bill, and not two bills with the same number.

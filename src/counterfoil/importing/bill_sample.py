@@ -6,12 +6,20 @@ The amounts of the bills are in `bill_amounts`; both only describe a sample, and
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
+from itertools import pairwise
 
 from msgspec import Struct
 
 from counterfoil.importing.bill_keys import BillKey, bills_of, find_key
-from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, guess_date_order
-from counterfoil.importing.export_totals import is_total_word
+from counterfoil.importing.column_profiles import (
+    MANY_VALUES,
+    NUMBER_ROLES,
+    SampleColumn,
+    SheetSample,
+    day_of,
+    guess_date_order,
+)
+from counterfoil.importing.export_totals import is_total_label, is_total_word
 from counterfoil.importing.headings import (
     REFUND,
     SALE,
@@ -23,11 +31,14 @@ from counterfoil.importing.headings import (
     flag_of,
     heading_status,
     is_count,
+    is_payment,
     is_placeholder,
     is_refunded_state,
     statuses_of,
 )
 from counterfoil.importing.results import ImportFailed
+
+MOST_STATUSES = 6
 
 
 class CancelledLines(Struct, frozen=True):
@@ -85,6 +96,17 @@ class BillSample:
         """Return a bill that is void by one status column, and not finished by another."""
         return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
 
+    def first_bill_in_parts(self) -> list[int] | None:
+        """Return where two parts of a bill begin, if other bills are between them and no time shows that it is one."""
+        has_times = self.clock or (self.day and self.day.has_times)
+        if has_times or not self.is_flat or "bill.id" in self._answers:
+            return None
+        for bill in self.bills:
+            for row, following in pairwise(bill):
+                if following != row + 1:
+                    return [bill[0], following]
+        return None
+
     def _meanings(self, bill: list[int]) -> set[str]:
         row = bill[0]
         return {meanings.get(self.sheet.columns[name].values[row]) or SKIP for name, meanings in self.statuses.items()}
@@ -106,6 +128,7 @@ class BillSample:
         for row in range(len(sheet.rows)):
             cells = {name: column.values[row] for name, column in sheet.columns.items()}
             words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
+            words += [column.name for column in numbers if is_total_label(cells[column.name])]
             has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
             is_labelled = words and (any(column.name in words for column in numbers) or (dated and not has_day))
             is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
@@ -254,6 +277,9 @@ class BillSample:
         key = self.key.columns if self.key else ()
         for name, column in self.sheet.columns.items():
             values = column.distinct
+            if not values and (column.heading_role in ("status", "type") or heading_status(name) in (VOID, REFUND)):
+                # A value in a later file must be explained.
+                self.statuses[name] = {"": SALE}
             if not values or len(values) > MANY_VALUES or name in key or not self._is_status(column):
                 continue
             meanings = statuses_of(name, values)
@@ -287,17 +313,32 @@ class BillSample:
             return bool(known) or (len(values) > 1 and not all(map(channel_of, values)))
         if column.role == "status":
             return True
-        if heading_status(column.name) and all(map(_is_flag, values)):
+        of_heading = heading_status(column.name)
+        if of_heading in (VOID, REFUND) and any(match.role in NUMBER_ROLES for match in column.matches):
+            # Void Qty and Void Amount are not flags.
+            return False
+        if of_heading and all(map(_is_flag, values)):
             return True
         has_exceptions = VOID in known or REFUND in known
-        return column.role is None and len(known) == len(values) and has_exceptions
+        return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
+
+    def _may_be_status(self, column: SampleColumn) -> bool:
+        """Return whether a column of an export in an unknown language may be a status, so that it is asked about."""
+        filled = [other for other in self.sheet.columns.values() if other.filled]
+        is_foreign = sum(other.role is None for other in filled) * 3 >= len(filled) > 2
+        are_words = not any(map(str.isdigit, "".join(column.distinct))) and not all(map(is_payment, column.distinct))
+        return is_foreign and are_words and 2 <= len(column.distinct) <= MOST_STATUSES
 
     def _cancelled_lines(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> CancelledLines:
         values = {value: meaning == VOID for value, meaning in meanings.items() if meaning in (SALE, VOID)}
         if len(column.filled) < len(column.values):
             values[""] = False
-        unknown = [value for value, meaning in meanings.items() if meaning not in (SALE, VOID)]
+        # Among the lines of a bill, a payment is not a sale.
+        unknown = [one for one, meaning in meanings.items() if meaning not in (SALE, VOID) or self._is_unclear(one)]
         return CancelledLines(column, values, tuple(unknown))
+
+    def _is_unclear(self, value: str) -> bool:
+        return is_payment(value) and f"status.{value}" not in self._answers
 
 
 def _is_flag(value: str) -> bool:

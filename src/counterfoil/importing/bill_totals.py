@@ -20,7 +20,7 @@ TOLERANCE = SCALE // 100 + SCALE // 1000
 SHARE = 0.95
 SHARE_WITH_PART = 0.8
 MOST_PARTS = 10
-MOST_CHOICES = 5
+MOST_CHOICES = 6
 BILL, LINE, MIXED = "bill", "line", "mixed"
 LINES_ROLE, PAYMENTS_ROLE = "lines", "payments"
 # Rates of value added and sales taxes, in per cent. They show whether an amount is with or without the tax.
@@ -41,20 +41,25 @@ class AmountSeries(Struct, frozen=True):
     columns: tuple[str, ...] = ()
     """The columns that are added. One with a minus sign before it is subtracted."""
     is_product: bool = False
+    parts: "tuple[AmountSeries, ...]" = ()
+    """What is added, if it is `MIXED`."""
 
     def plus(self, *parts: "AmountSeries") -> "AmountSeries":
         """Return the sum of this and other amounts."""
         total = self
         for part in parts:
+            is_same = part.level == total.level and not total.is_product
+            values = [
+                None if one is None else one + (other or 0)
+                for one, other in zip(total.values, part.values, strict=True)
+            ]
             total = AmountSeries(
                 f"{total.name} {part.name if part.name.startswith('- ') else f'+ {part.name}'}",
                 total.role,
-                total.level if part.level == total.level and not total.is_product else MIXED,
-                tuple(
-                    None if one is None else one + (other or 0)
-                    for one, other in zip(total.values, part.values, strict=True)
-                ),
+                total.level if is_same else MIXED,
+                tuple(values),
                 (*total.columns, *part.columns),
+                parts=() if is_same else (*(total.parts or (total,)), part),
             )
         return total
 
@@ -150,7 +155,9 @@ class _TotalSearch:
         return finding
 
     def _plain(self) -> list[AmountSeries]:
-        return [one for one in self._candidates if one.role not in (PAYMENTS_ROLE, "unknown", "payout")]
+        """Return the candidates that a person may choose."""
+        usable = [one for one in self._candidates if one.columns and one.role != "payout"]
+        return [one for one in usable if one.role != "unknown"] or usable
 
     def _rivals(self, chosen: AmountSeries, related: Collection[int]) -> list[AmountSeries]:
         """Return candidates that by their headings may be the total, but that the arithmetic does not explain."""
@@ -222,7 +229,9 @@ class _TotalSearch:
     def _judge(self, place: int) -> tuple[tuple[int, ...], TotalFinding] | None:
         """Return how good a candidate is (lower is better) and the finding for it, or None if it is not the total."""
         candidate, related = self._candidates[place], self._related(place)
-        if candidate.role == "payout" or (candidate.role == PAYMENTS_ROLE and len(related) > 1):
+        equal = [other for other, content in related.items() if other != place and not any(content.values())]
+        is_other = len(related) > 1 and (bool(equal) or not candidate.columns)
+        if candidate.role == "payout" or (candidate.role == PAYMENTS_ROLE and is_other):
             # A column or a sum of columns that equals the payments is a better name for the same amount.
             return None
         paid = next((other for other in related if self._candidates[other].role == PAYMENTS_ROLE), None)
@@ -245,19 +254,25 @@ class _TotalSearch:
         ]
         if unknown:
             text = f"The amounts do not show whether {candidate.name} already takes {_names(unknown)} into account."
-            finding = TotalFinding(choices=[total, total.plus(*map(_as_paid, unknown)), *self._plain()], question=text)
+            added = [_as_paid(part) for part in unknown]
+            sizes = (0, len(added), *range(1, len(added)))
+            sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]
+            finding = TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
         elif is_paid and missing:
             text = f"The payments equal {candidate.name}, but its other amounts add up without {_names(missing)}."
             finding = TotalFinding(choices=[candidate, total], question=text)
         elif unrelated:
             text = f"{candidate.name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
             finding = TotalFinding(choices=[candidate, total], question=text)
-        elif total.level == MIXED:
+        elif not all(part.columns for part in missing):
             text = (
-                f"What the customer paid seems to be {total.name}, but columns of bills and of lines cannot be added "
-                "in a mapping. Export the bills with a total, or with a column that includes both."
+                f"What the customer paid seems to be {total.name}, but a mapping cannot add an amount of the payments "
+                "to the bill. Export the bills with a total that includes it."
             )
             finding = TotalFinding(question=text)
+        elif missing and not is_proved:
+            text = f"The amounts do not show whether {candidate.name} includes {_names(missing)}."
+            finding = TotalFinding(choices=[total, candidate], question=text)
         elif not is_proved and not self._is_only_amount(place):
             others = _names([one for one in self._candidates if one is not candidate])
             text = (

@@ -1,11 +1,13 @@
 """Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
 
+import re
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.column_profiles import NUMBER_ROLES, SampleColumn
+from counterfoil.importing.column_profiles import MANY_VALUES, NUMBER_ROLES, SampleColumn, SheetSample
 from counterfoil.importing.headings import (
+    AMOUNT_ROLES,
     REFUND,
     SALE,
     SKIP,
@@ -13,11 +15,16 @@ from counterfoil.importing.headings import (
     channel_of,
     flag_of,
     heading_status,
+    is_no_sale,
+    is_payment,
     is_placeholder,
     status_of,
+    statuses_of,
 )
-from counterfoil.importing.proposals import Proposal
+from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.values import read_zone
+
+_NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 
 
 def propose_voids(sample: BillSample, result: Proposal) -> None:
@@ -26,14 +33,16 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
     has_status = bool(sample.statuses) or "[[status]]#shop" in result.sections
     for column in sample.sheet.columns.values():
         meaning = heading_status(column.name)
-        is_known = column.name in result.used or column.role in NUMBER_ROLES or not column.filled
+        is_known = column.name in result.used or column.role == "refunded" or not column.filled
         if meaning not in (VOID, REFUND) or is_known or (cancelled and column is cancelled.column):
             continue
         result.used.add(column.name)
         empty = {value for value in column.distinct if is_placeholder(value) or flag_of(value) is False}
+        is_amount = any(match.role in NUMBER_ROLES for match in column.matches)
+        empty |= {value for value in column.distinct if is_amount and not any(map(str.isdigit, value.strip("0.,")))}
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
-        is_reason = meaning == VOID and sample.is_of_bill(column)
+        is_reason = meaning == VOID and sample.is_of_bill(column) and not is_amount
         if is_reason and not result.has("[bill]", "voidReason") and not (in_doubt and has_status):
             cell = {"column": column.name, "values": dict.fromkeys(sorted(empty), "")} if empty else column.name
             result.add("[bill]", "voidReason", cell, "a bill with a value here is void")
@@ -45,11 +54,17 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
 
 
 def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
-    """Ask about voids, refunds and unpaid bills that only the way of paying or the sales channel shows."""
+    """Ask about voids, refunds, unpaid bills and tests that only the way of paying or another column shows."""
     entries = {VOID: "bill.void", REFUND: "refund", SKIP: "skip"}
-    for column in sample.sheet.with_role("method", "channel", "type"):
-        for value in column.distinct if column.name not in sample.statuses else ():
-            meaning = None if channel_of(value) else status_of(value)
+    cancelled = sample.cancelled
+    for column in sample.sheet.columns.values():
+        is_known = column.name in sample.statuses or (cancelled and column is cancelled.column)
+        is_spoken = column.role in ("method", "channel", "type")
+        if is_known or not (is_spoken or (column.role is None and len(column.distinct) <= MANY_VALUES)):
+            continue
+        for value in column.distinct:
+            meaning = status_of(value) if is_spoken and not channel_of(value) else None
+            meaning = SKIP if is_no_sale(value) else meaning
             if meaning not in entries or answers.get(f"status.{value}") == SALE:
                 continue
             explained = sample.rows_with_status(meaning)
@@ -57,15 +72,44 @@ def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[
             if rows:
                 row = sample.sheet.rows[rows[0]]
                 text = (
-                    f"{column.name} has {value} on line {row.line} of {row.sheet.name}. What does it say? "
-                    f"If such bills are sales after all, say so with --set 'status.{value}=...'."
+                    f"{column.name} has {value} on line {row.line} of {row.sheet.name}. Is the bill a sale? If so, use"
                 )
-                result.ask(entries[meaning], text)
+                result.ask(entries[meaning], f"{text} --set 'status.{value}=sale'.")
+
+
+def ask_about_payment_rows(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+    """Ask about rows of a bill that are payments by the name of the item, because they would be summed as items."""
+    for column in sample.sheet.with_role("item")[:1] if sample.is_flat else ():
+        names = [value for value in column.distinct if is_payment(value) and answers.get(f"status.{value}") != SALE]
+        if names:
+            row = sample.sheet.rows[column.values.index(names[0])]
+            text = (
+                f"{column.name} has {', '.join(names[:5])}, as on line {row.line} of {row.sheet.name}. Are they "
+                f"payments? If so, leave them out: [skip] with column = {quoted(column.name)} and values = "
+                f"{toml(names)}. If they are items, use --set 'status.{names[0]}=sale'."
+            )
+            result.ask("skip", text)
+
+
+def ask_about_payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> None:
+    """Ask about payments in a file of their own that were voided, refunded or did not succeed."""
+    for column in payments.columns.values():
+        is_state = column.role in ("status", "type") or bool(heading_status(column.name))
+        for value, meaning in statuses_of(column.name, column.distinct[:MANY_VALUES]).items() if is_state else ():
+            if meaning != SALE and not is_payment(value) and answers.get(f"status.{value}") != SALE:
+                row = payments.rows[column.values.index(value)]
+                text = (
+                    f"{column.name} has {value} on line {row.line} of {row.sheet.name}. What does it mean for the "
+                    f"bill? If the payment counts, use --set 'status.{value}=sale'."
+                )
+                result.ask("bill.void", text)
 
 
 def ask_about_currencies(sample: BillSample, result: Proposal) -> None:
-    for column in sample.sheet.with_role("currency"):
-        found = {value.casefold(): value for value in column.distinct if not is_placeholder(value)}
+    amounts = [column for column in sample.sheet.columns.values() if column.role in AMOUNT_ROLES]
+    for column in (*sample.sheet.with_role("currency"), *amounts):
+        texts = [_NUMBER.sub("", value) if column in amounts else value for value in column.distinct]
+        found = {text.casefold(): text for text in texts if text and not is_placeholder(text)}
         if len(found) > 1:
             text = (
                 f"{column.name} has {', '.join(found.values())}. Amounts in different currencies cannot be added up. "

@@ -89,6 +89,13 @@ class SampleColumn:
         """Whether all values are seconds or milliseconds since 1970."""
         return bool(self._data) and all(_EPOCH.fullmatch(value) for value in self._data)
 
+    @property
+    def is_like_an_id(self) -> bool:
+        """Whether most values have digits and occur only a few times, but are not amounts or dates."""
+        with_digits = [value for value in self.distinct if re.search(r"\d", value) and not re.search(r"[.,:]\d", value)]
+        is_varied = len(self.distinct) * 10 > len(self.filled)
+        return is_varied and len(with_digits) * 10 > len(self.distinct) * 9 and not self.is_date
+
     @cached_property
     def is_clock(self) -> bool:
         return _share(self._data, lambda value: bool(_CLOCK.fullmatch(value)))
@@ -107,6 +114,11 @@ class SampleColumn:
     def role(self) -> str | None:
         """The most probable role that the values fit."""
         return next((match.role for match in self.matches if self._fits(match.role)), None)
+
+    @property
+    def heading_role(self) -> str | None:
+        """The role that the values have or, if there are none, the one that the heading says."""
+        return self.role if self.filled else next((match.role for match in self.matches), None)
 
     def rank(self, role: str) -> int:
         return next((match.rank for match in self.matches if match.role == role), 99)
@@ -178,6 +190,8 @@ class SheetSample:
 
     def _find_number_formats(self) -> str | None:
         """Find how each column writes its numbers. Return the name of a column that does not show it."""
+        # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
+        mark = "," if isinstance(self.file, CsvFile) and self.file.delimiter == ";" else "."
         formats: dict[str, NumberFormat] = {}
         doubtful: dict[str, list[str]] = {}
         for column in self.columns.values():
@@ -188,7 +202,7 @@ class SheetSample:
             shown = [written for written, form in _DECIMALS.items() if any(form.search(value) for value in values)]
             if len(shown) == 1:
                 formats[column.name] = shown[0]
-            elif any(_THREE_AFTER_POINT.search(value) for value in values):
+            elif any(_THREE_AFTER_POINT.search(value.replace(mark, ".")) for value in values):
                 doubtful[column.name] = values
         commas = sum(written is COMMA for written in formats.values())
         self.numbers = COMMA if commas * 2 > len(formats) else POINT
@@ -196,11 +210,13 @@ class SheetSample:
         question = None
         if doubtful and not formats:
             # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
-            plain = [value for values in doubtful.values() for value in values if re.fullmatch(r"\D*\d+\D*", value)]
-            if all(len(re.sub(r"\D", "", value)) <= 3 for value in plain):
-                self.numbers = COMMA
-                self.are_numbers_sure = bool(plain)
-                question = None if plain else next(iter(doubtful))
+            values = [value for values in doubtful.values() for value in values]
+            plain = [value for value in values if re.fullmatch(r"\D*\d+\D*", value)]
+            are_thousands = all(len(re.sub(r"\D", "", value)) <= 3 for value in plain)
+            has_commas = any("," in value for value in values)
+            self.numbers = COMMA if has_commas != are_thousands else POINT
+            self.are_numbers_sure = bool(plain)
+            question = None if plain else next(iter(doubtful))
         for column in self.columns.values():
             column.numbers = formats.get(column.name, self.numbers)
         return question

@@ -27,6 +27,7 @@ MAX_TRIED = 50_000
 # A label on its own, or with the day that it is for, such as "Total 14/11/2026". "Total 0%" is a product.
 _DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
 _TOTAL = re.compile(rf"\W*(?:{'|'.join(TOTAL_WORDS)})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
+_TOTAL_WORD = re.compile(rf"(?<!\w)(?:{'|'.join(TOTAL_WORDS)})(?!\w)", re.IGNORECASE)
 
 _Sums = dict[tuple[str, bool], list[Decimal | None]]
 """The sum of each amount by status, over all rows (False) and over the first row of each bill (True)."""
@@ -80,7 +81,9 @@ class SheetTotals:
             return any(cell.casefold() in self._rule.values for cell in cells if cell)
         if any(is_total_word(cells[position]) for position in self._names):
             return True
-        return self._has_no_id(cells) and any(is_total_word(cell) for cell in cells if cell)
+        if not self._has_no_id(cells):
+            return False
+        return any(is_total_word(cell) for cell in cells if cell) or any(cells[at] for at in self._ids)
 
     def may_be_total(self, cells: Sequence[str]) -> bool:
         """Return whether a row has only numbers. It is one of totals, or a line of the bill before it."""
@@ -97,7 +100,7 @@ class SheetTotals:
         return is_total_word(filled[0]) and all(map(_is_number, filled[1:]))
 
     def _has_no_id(self, cells: Sequence[str]) -> bool:
-        return bool(self._ids) and all(not cells[at] or is_total_word(cells[at]) for at in self._ids)
+        return bool(self._ids) and all(not cells[at] or is_total_label(cells[at]) for at in self._ids)
 
     def keep(self, row: TableRow) -> str:
         """Keep a row of totals for the comparison; return why it is not converted."""
@@ -199,6 +202,11 @@ def _fits(stated: Decimal, sums: dict[tuple[str, bool], Decimal], *, is_once: bo
 
 def is_total_word(cell: str) -> bool:
     return not cell[:1].isdigit() and bool(_TOTAL.fullmatch(cell))
+
+
+def is_total_label(cell: str) -> bool:
+    """Return whether a cell in the place of a bill's number is a label such as `Daily total`: numbers have digits."""
+    return is_total_word(cell) or (bool(_TOTAL_WORD.search(cell)) and not any(map(str.isdigit, cell)))
 
 
 def _number(cell: str, numbers: NumberFormat) -> Decimal | None:

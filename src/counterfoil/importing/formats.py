@@ -108,7 +108,16 @@ def open_export(
         raise ImportFailed(
             "--lines and --payments are for --format csv. Name all files of a known format without options."
         )
-    files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
+    try:
+        files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
+    except ImportFailed as error:
+        if mapping_name is None or format_name is not None:
+            raise
+        parse_mapping(mapping, mapping_name)
+        raise ImportFailed(
+            f"{mapping_name} has no bill.id, the column that identifies a bill. Set it. Without it, a mapping only "
+            f"changes that of a known format, and {error}"
+        ) from error
     first = files[0]
     for other in files[1:]:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):

@@ -13,7 +13,8 @@ from msgspec import Struct
 from counterfoil.importing.export_totals import is_total_word
 
 _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
-_THAI = re.compile(r"[\u0e00-\u0e7f]")
+# Scripts that are written without spaces between words: Thai, Japanese, Chinese, and Korean, which is decomposed.
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]")
 _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
@@ -63,9 +64,9 @@ class _Phrase(Struct, frozen=True):
     def is_in(self, words: Sequence[str], *, begins: bool = False) -> bool:
         """Return whether a text contains the phrase or, if `begins`, a longer form of its last word.
 
-        Thai is written without spaces between words.
+        Where words are not separated by spaces, it may be a part of a word.
         """
-        if _THAI.search(self.words[0]):
+        if _UNSPACED.search(self.words[0]):
             return "".join(self.words) in "".join(words)
         size = len(self.words)
         for start in range(len(words) - size + 1):
@@ -202,6 +203,21 @@ def _says_more(value: str) -> bool:
     parts = [_Phrase((part,)) for phrase in known for part in phrase.words]
     rest = [word for word in words if not any(part.is_in([word], begins=True) for part in parts)]
     return not all(_without_prefixes([word]) for word in rest)
+
+
+def is_in_other_unit(heading: str) -> bool:
+    """Return whether a heading says that amounts are in cents or in thousands."""
+    return _has(heading, "units")
+
+
+def is_no_sale(value: str) -> bool:
+    """Return whether a value says that a bill may not be a sale: training, or a meal of the staff."""
+    return _folded(value) in _whole_values("no_sale")
+
+
+def is_payment(value: str) -> bool:
+    """Return whether the name of an item, or the kind of a row, is a payment."""
+    return _folded(value) in _whole_values("payment_rows") | _whole_values("headings", "wayOfPaying")
 
 
 def is_refunded_state(value: str) -> bool:

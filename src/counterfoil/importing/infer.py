@@ -15,7 +15,6 @@ from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
     BILL,
     LINE,
-    MIXED,
     SCALE,
     AmountSeries,
     TotalFinding,
@@ -25,11 +24,13 @@ from counterfoil.importing.bill_totals import (
 from counterfoil.importing.column_doubts import (
     ask_about_currencies,
     ask_about_exceptions,
+    ask_about_payment_rows,
+    ask_about_payment_states,
     propose_voids,
     zone_of_shop,
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
-from counterfoil.importing.headings import channel_of, is_refunded_state, names_no_shop
+from counterfoil.importing.headings import channel_of, is_in_other_unit, is_refunded_state, names_no_shop
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
@@ -156,10 +157,11 @@ class _Inference:
     def _number_format(self) -> None:
         sheet, decimal = self._sheet, self._answers.get("numbers.decimal")
         if sheet.question and not decimal:
-            example = next(value for value in sheet.columns[sheet.question].distinct if "." in value)
-            text = f"{sheet.question} has {example}. Is the point a decimal point, or does it separate thousands?"
-            self._result.ask("numbers.decimal", text, (".", ","))
-            self._result.comment("[numbers]", 'decimal = "."  # or "," if a point separates thousands')
+            example = next(value for value in sheet.columns[sheet.question].distinct if re.search("[.,]", value))
+            text = f"{sheet.question} has {example}. Which mark separates the decimals?"
+            thousands = f"{re.sub('[.,]', '', example)} without decimals"
+            examples = ("the point", thousands) if "." in example else (thousands, "the comma")
+            self._result.ask("numbers.decimal", text, (".", ","), examples)
             return
         comment = "" if sheet.are_numbers_sure or decimal else "assumed; the numbers in the export do not prove it"
         self._result.add("[numbers]", "decimal", decimal or sheet.numbers.decimal, comment)
@@ -189,6 +191,8 @@ class _Inference:
             pass
         elif min(days).year < self._today.year + 5:
             self._check(f"whether {column.name} is read correctly: it has dates in the future, such as {max(days)}.")
+        elif re.search(r"\d{4}", column.filled[0]):
+            raise ImportFailed(f"{column.name} has {column.filled[0]}, which is decades ahead. Correct the dates.")
         elif (year := max(days).year - BUDDHIST_SHIFT) <= self._today.year:
             self._result.add("[dates]", "calendar", "buddhist", "otherwise the dates would be decades ahead")
             self._check(
@@ -261,8 +265,9 @@ class _Inference:
             self._result.add(section, "timezone", self._timezone or DEFAULT_ZONE, "" if self._timezone else "assumed")
         elif zone := zone_of_shop(self._sample, column, name):
             self._result.add(section, "timezone", zone)
-        else:
-            text = f"{column.name} of {name} does not name one known time zone. Use --timezone."
+        elif not any(question.entry == "shop.timezone" for question in self._result.questions):
+            where = "each [[shop]]" if franchise else "[shop]"
+            text = f"{column.name} does not name one known time zone for {name}. Use --timezone, or set it in {where}."
             self._result.ask("shop.timezone", text)
         self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
 
@@ -273,12 +278,27 @@ class _Inference:
     def _bill_id(self) -> None:
         key, number = self._sample.key, self._sample.number
         if key is None or number is None:
-            text = (
-                "No column with the number of a bill was found. Which column, or columns together, identify a bill? "
-                f"The export has {', '.join(self._sheet.columns)}."
-            )
-            self._result.ask("bill.id", text)
+            day = self._sample.day or self._sample.trading_day
+            columns = [one for one in self._sheet.columns.values() if one.role is None and one.is_like_an_id]
+            names = [f"{day.name} + {column.name}" if day else column.name for column in columns]
+            text = "No column with the number of a bill was found. Which columns, joined, identify a bill?"
+            self._result.ask("bill.id", text, names[:4], [f"as in {column.filled[0]}" for column in columns[:4]])
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
+            return
+        for row, value in enumerate(number.values):
+            has_digits = [any(map(str.isdigit, other)) for other in number.distinct]
+            if value and not any(map(str.isdigit, value)) and sum(has_digits) * 2 > len(has_digits):
+                line = self._sheet.rows[row].line
+                text = f"{number.name} has {value} on line {line}, which is not like the other numbers. Is it a bill?"
+                self._result.ask("skip", text + f' If not, set [skip] with column = "{number.name}" and its values.')
+                break
+        if apart := self._sample.first_bill_in_parts():
+            lines = " and ".join(str(self._sheet.rows[row].line) for row in apart)
+            text = (
+                f"{number.name} {number.values[apart[0]]} is on lines {lines} with other bills between them, and the "
+                "export has no times. Are they one bill?"
+            )
+            self._result.ask("bill.id", text, (" + ".join(key.columns),), ("if they are",))
             return
         if not key.is_proved:
             joined = " and ".join(key.columns[:-1])
@@ -331,7 +351,7 @@ class _Inference:
     def _total_entry(self) -> None:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
-        finding = self._answered_total() or self._doubted(self._amounts.find_total(bills), bills)
+        finding = self._answered_total(bills) or self._doubted(self._amounts.find_total(bills), bills)
         chosen, text = finding.chosen, finding.question
         if chosen and (cell := self._cell_of(chosen)) is not None:
             self._total, self._parts_of_total = chosen, finding.parts
@@ -369,8 +389,14 @@ class _Inference:
         ]
 
     def _doubted(self, finding: TotalFinding, bills: Sequence[int]) -> TotalFinding:
-        """Turn a finding into a question if some bills were paid back in part."""
+        """Turn a finding into a question if amounts are in another unit, or some bills were paid back in part."""
         total = finding.chosen
+        for name in total.columns if total else ():
+            if is_in_other_unit(name):
+                text = f"{name} seems to be in another unit than the currency's. Map it as a product with a constant."
+                return TotalFinding(
+                    question=f'{text} For cents: {{ multiply = [{quoted(name)}, {{ constant = "0.01" }}] }}.'
+                )
         for column in self._sheet.with_role("refunded"):
             back = self._amounts.of(column, "discount")
             if total and any(back.values[bill] for bill in bills):
@@ -385,8 +411,8 @@ class _Inference:
         roles = ["tip", "refunded"] if total.role == "paid" else ["tip", "refunded", *AMOUNT_ENTRIES, "fee"]
         unseen = [
             column.name
-            for column in self._sheet.with_role(*dict.fromkeys(roles))
-            if column.filled and column.name not in total.columns
+            for column in self._sheet.columns.values()
+            if column.heading_role in roles and column.name not in total.columns
             if not any(self._amounts.of(column, "").values[bill] for bill in bills)
         ]
         for number, name in enumerate(unseen, start=1):
@@ -399,30 +425,29 @@ class _Inference:
                 f"such an amount are rejected. If it does, use --set '{NET}={total.name}'."
             )
 
-    def _answered_total(self) -> TotalFinding | None:
-        """Return the total that was named on the command line."""
+    def _answered_total(self, bills: Sequence[int]) -> TotalFinding | None:
+        """Return the total that was named on the command line, unless the arithmetic shows another one."""
         answer = self._answers.get(NET)
         if answer is None:
             return None
-        product = next((one for one in self._amounts.candidates() if one.is_product and one.name == answer), None)
-        if product:
-            return TotalFinding(chosen=product, evidence=["as answered"])
-        terms = re.split(r" (?=[+-] )", answer.strip())
-        names = [re.sub(r"^([+-]) ", lambda sign: sign[1].strip("+"), term) for term in terms]
-        names = [name if name in self._sheet.columns else name.replace("sum of ", "", 1) for name in names]
-        plain = [name if name in self._sheet.columns else name.removeprefix("-") for name in names]
-        lines = self._lines.columns if self._lines else {}
-        if all(name in lines for name in plain) and not all(name in self._sheet.columns for name in plain):
-            is_line = True
-        else:
-            self._sample.require_columns(plain, NET)
-            is_line = answer.startswith("sum of ") or all(self._amounts.levels[name] == LINE for name in plain)
-        total = AmountSeries(answer, "paid", LINE if is_line else BILL, (), tuple(names))
+        total, shown = self._amounts.expression(answer), self._amounts.find_total(bills)
+        differing = [bill for bill in bills if shown.chosen and total.values[bill] != shown.chosen.values[bill]]
+        if shown.chosen and len(differing) * 20 > len(bills):
+            place = differing[0]
+            line = self._sheet.rows[self._sample.bills[place][0]].line
+            raise ImportFailed(
+                f"--set {NET}: {answer} is {_money(total.values[place])} on line {line}, but the amounts show that the "
+                f"customer paid {_money(shown.chosen.values[place])}: {'; '.join(shown.evidence)}. Leave this answer "
+                "out. If you know better, change amounts.net in the mapping."
+            )
         return TotalFinding(chosen=total, evidence=["as answered"])
 
     def _cell_of(self, total: AmountSeries) -> Any:
         """Return the entry of a mapping that computes a total, or None if a mapping cannot."""
-        if not total.columns or total.level == MIXED:
+        if total.parts:
+            cells = [self._cell_of(part) for part in total.parts]
+            return None if None in cells else {"add": cells}
+        if not total.columns:
             return None
         is_line = total.level != BILL
         sheet = self._lines if self._lines and is_line else self._sheet
@@ -445,7 +470,7 @@ class _Inference:
         extra: dict[str, Any] = {} if written == {self._sheet.numbers} else {"decimal": columns[0].numbers.decimal}
         if is_absolute:
             extra["absolute"] = True
-        if is_product or len(names) > 1:
+        if is_product or len(names) > 1 or (names[0] not in sheet.columns and (extra or is_line)):
             inner: Any = {"multiply" if is_product else "add": list(names), **extra}
         else:
             inner = {"column": names[0], **extra} if extra else names[0]
@@ -481,6 +506,9 @@ class _Inference:
         self._channel()
         ask_about_currencies(self._sample, self._result)
         ask_about_exceptions(self._sample, self._result, self._answers)
+        ask_about_payment_rows(self._sample, self._result, self._answers)
+        if self._payments:
+            ask_about_payment_states(self._payments, self._result, self._answers)
         propose_voids(self._sample, self._result)
 
     def _channel(self) -> None:
@@ -530,8 +558,9 @@ class _Inference:
     def _line_total(self, sheet: SheetSample) -> str | None:
         """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
         total, is_own = self._total, sheet is self._sheet
-        if total and total.level == LINE and not total.is_product:
-            return total.columns[0]
+        base = total.parts[0] if total and total.parts else total
+        if base and base.level == LINE and not base.is_product:
+            return base.columns[0]
         for column in sheet.with_role("amount", "total", "gross", "net", "paid"):
             is_of_lines = not is_own or self._amounts.levels[column.name] in (LINE, EITHER)
             if is_of_lines and not (is_own and total and column.name in total.columns):

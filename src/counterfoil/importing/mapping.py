@@ -67,6 +67,11 @@ class CellSource(Struct, frozen=True, kw_only=True):
         computed = (name for part in parts for name in ((part,) if isinstance(part, str) else part.names()))
         return (*self.columns, *self.any_of, *computed)
 
+    def sums(self) -> "list[CellSource]":
+        """Return the sums over the lines: the source itself, or parts of it that are added."""
+        parts = [part for part in self.terms if isinstance(part, CellSource)]
+        return [self] if self.total_of else [one for part in parts for one in part.sums()]
+
 
 class TableMapping(Struct, frozen=True):
     """The fields that the rows of one table fill. `key` identifies the bill that a row belongs to."""
@@ -214,19 +219,20 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
         database=parser.database(content.get("database")),
     )
     tables = (mapping.bill, *((mapping.line,) if mapping.line else ()), *mapping.payments)
-    cells = [source.total_of or source for table in tables for source in table.fields.values()]
+    sources = [source for table in tables for source in table.fields.values()]
+    cells = [*sources, *(one.total_of for source in sources for one in source.sums() if one.total_of)]
     decimals = {name: one.numbers.decimal for one in cells if one.numbers for name in one.names()}
     return replace(mapping, file=replace(mapping.file, decimal=mapping.numbers.decimal, decimals=decimals))
 
 
 def has_entry(content: Table[str, Any], entry: str) -> bool:
     """Return whether a mapping has an entry, which is named with dots, as in `bill.amounts.net`."""
-    value: Any = content
-    for name in entry.split("."):
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = value[name]
-    return True
+    name, _, rest = entry.partition(".")
+    if name not in content:
+        return False
+    # There may be several tables, such as [[shop]]. All of them must have the entry.
+    tables = content[name] if isinstance(content[name], list) else [content[name]]
+    return not rest or all(isinstance(table, dict) and has_entry(table, rest) for table in tables)
 
 
 def _is_cell(value: Table[str, Any]) -> bool:
@@ -418,8 +424,8 @@ class _Parser:
             columns=(value["column"],) if "column" in value else self.names(value, "columns", entry),
             any_of=self.names(value, "any", entry),
             constant=None if constant is None else _as_text(constant),
-            terms=self.terms(value, "add", entry),
-            factors=self.terms(value, "multiply", entry),
+            terms=self.terms(value, "add", entry, is_summed=is_summed),
+            factors=self.terms(value, "multiply", entry, is_summed=True),
             total_of=self.cell(value["sum"], f"{entry}.sum", NUMBER, is_summed=True) if "sum" in value else None,
             values={str(key).casefold(): _as_text(one) for key, one in values.items()},
             default=_as_text(value.get("default", "")),
@@ -450,13 +456,13 @@ class _Parser:
             if isinstance(value.get(name), dict | list):
                 raise self.fail(f"{entry}.{name}", "must be a single value")
 
-    def terms(self, table: Table[str, Any], name: str, within: str) -> tuple[str | CellSource, ...]:
+    def terms(self, table: Table[str, Any], name: str, within: str, *, is_summed: bool) -> tuple[str | CellSource, ...]:
         """Return the parts of a sum or a product: columns, and tables that are computed first."""
         parts = table.get(name, [])
         if not isinstance(parts, list) or not all(isinstance(part, str | dict) for part in parts):
             raise self.fail(f"{within}.{name}", "must be a list of columns")
         return tuple(
-            part if isinstance(part, str) else self.cell(part, f"{within}.{name}", NUMBER, is_summed=True)
+            part if isinstance(part, str) else self.cell(part, f"{within}.{name}", NUMBER, is_summed=is_summed)
             for part in parts
         )
 

@@ -6,6 +6,7 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime, time
@@ -540,10 +541,16 @@ def encoding_of(start: bytes, wanted: str | None) -> str:
 
 
 def delimiter_of(lines: list[str], heading_line: int | None) -> str:
-    """Return the delimiter that occurs most often in the header row, or in one of the top rows, outside quotes."""
+    """Return the delimiter that occurs equally often in most of the top rows, or in the header row, outside quotes."""
     rows = lines[:HEADING_ROWS] if heading_line is None else lines[heading_line - 1 : heading_line]
     outside = ["".join(row.split('"')[::2]) for row in rows]
-    return max(CANDIDATES, key=lambda mark: max((row.count(mark) for row in outside), default=0))
+
+    def fit(mark: str) -> tuple[int, int]:
+        # Amounts such as 1,450,000 have commas too, but not equally many in each row.
+        counts = Counter(count for row in outside if (count := row.count(mark)))
+        return max(((number, count) for count, number in counts.items()), default=(0, 0))
+
+    return max(CANDIDATES, key=fit)
 
 
 def numbered(names: list[str], file: str) -> dict[str, int]:

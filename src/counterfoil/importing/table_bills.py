@@ -356,7 +356,7 @@ class TableBillConverter:
             if all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet)):
                 continue
             for name, source in self._own_sources():
-                text, other = _compared_text(source, row), _compared_text(source, first)
+                text, other = self._compared_text(source, row), self._compared_text(source, first)
                 if text != other:
                     reason = DIFFERENT_ROWS if self._is_flat else REPEATED_BILL
                     raise RowProblem(
@@ -376,6 +376,12 @@ class TableBillConverter:
             yield f"the column {' and '.join(rule.source.columns)}", rule.source
         if self._mapping.refund:
             yield f"the column {self._mapping.refund.column}", CellSource(columns=(self._mapping.refund.column,))
+
+    def _compared_text(self, source: CellSource, row: TableRow) -> str:
+        if source.terms or source.factors:
+            return " ".join(row.cells[position] for position in positions_of(source, row.sheet))
+        is_id = source is self._mapping.bill.fields["id"]
+        return key_text(source, row, self._day_columns) if is_id else cell_text(source, row)
 
     def _positions(self, sheet: Sheet) -> list[int]:
         """Return the positions of the columns that belong to the bill itself."""
@@ -407,7 +413,7 @@ class TableBillConverter:
         if source.total_of:
             number = self._total(name, source.total_of, summed)
         elif source.terms or source.factors:
-            number = self._computed(source, row)
+            number = self._computed(name, source, row, summed)
         else:
             number = read_decimal(cell_text(source, row), source.numbers or self._mapping.numbers)
         if number is None:
@@ -418,16 +424,16 @@ class TableBillConverter:
             number = number.copy_abs()
         return number.copy_negate() if source.negate else number
 
-    def _computed(self, source: CellSource, row: TableRow) -> Decimal | None:
+    def _computed(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
         """Return the sum or the product of columns of a row, or None if the row has no values for it."""
         columns, written = row.sheet.columns, source.numbers or self._mapping.numbers
         numbers: list[Decimal | None] = []
         for part in source.terms or source.factors:
             if isinstance(part, CellSource):
-                numbers.append(self._number("", part, row, ()))
+                numbers.append(self._number(name, part, row, summed))
                 continue
-            name, sign = term_of(part, columns) if source.terms else (part, 1)
-            number = read_decimal(row.cells[columns[name]], written) if name in columns else None
+            column, sign = term_of(part, columns) if source.terms else (part, 1)
+            number = read_decimal(row.cells[columns[column]], written) if column in columns else None
             numbers.append(number if number is None or sign > 0 else number.copy_negate())
         known = [number for number in numbers if number is not None]
         if not known or (source.factors and len(known) < len(numbers)):
@@ -474,7 +480,7 @@ class TableBillConverter:
     ) -> list[dict[str, Any]]:
         payments = []
         for table in self._mapping.payments:
-            is_sum = any(source.total_of for source in table.fields.values())
+            is_sum = any(source.sums() for source in table.fields.values())
             sources = rows if table.key else bill_rows[:1] if self._is_flat or is_sum else bill_rows
             for row in sources:
                 payment = self._part(table, PAYMENT_FIELDS, row, summed, is_refund)
@@ -488,12 +494,6 @@ class TableBillConverter:
 
 def _by_column(row: TableRow) -> dict[str, str]:
     return {name: row.cells[position] for name, position in row.sheet.columns.items()}
-
-
-def _compared_text(source: CellSource, row: TableRow) -> str:
-    if source.terms or source.factors:
-        return " ".join(row.cells[position] for position in positions_of(source, row.sheet))
-    return cell_text(source, row)
 
 
 def _split(text: str, mark: str | None) -> list[str]:

@@ -109,10 +109,9 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
         if table_kind == kind and table.key and not (is_flat and table is mapping.line):
             yield "key", table.key, ""
         for name, source in table.fields.items():
-            if source.total_of and (BILL if source.over_rows else line_kind) == kind:
-                yield name, source.total_of, kinds[name]
-            elif not source.total_of and table_kind == kind:
-                yield name, source, kinds[name]
+            sums = [one.total_of for one in source.sums() if (BILL if one.over_rows else line_kind) == kind]
+            own_cell = [] if source.total_of or table_kind != kind else [source]
+            yield from ((name, one, kinds[name]) for one in (*sums, *own_cell) if one)
     if kind == BILL:
         for rule in (mapping.refund, mapping.skip):
             if rule:

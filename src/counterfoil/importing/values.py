@@ -20,7 +20,8 @@ from counterfoil.text import printable
 
 BUDDHIST_OFFSET = 543
 FIRST_BUDDHIST_YEAR = 2400
-FIRST_YEAR, LAST_YEAR = 1970, 9998
+# A bill of another year is a misread date: 14/11/2069 was meant to be Buddhist, or 2126 is a typing error.
+FIRST_YEAR, LAST_YEAR = 1970, 2049
 MIDDLE_OF_CENTURY = 50
 NOON_HOUR = 12
 # The precision of Python's decimal numbers. A number with more digits before its decimal point would be rounded.
@@ -321,7 +322,7 @@ def _year(digits: str, cell: str, written: DateFormat) -> int:
         year += 2500 - BUDDHIST_OFFSET if buddhist else 2000
     elif year >= FIRST_BUDDHIST_YEAR:
         year -= BUDDHIST_OFFSET
-    if not FIRST_YEAR <= year <= LAST_YEAR:
+    if not FIRST_YEAR <= year <= LAST_YEAR and not written.is_any_century:
         raise UnreadableCell(f"{shown(cell)} has a year outside {FIRST_YEAR} to {LAST_YEAR}")
     return year
 
