@@ -204,6 +204,13 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
     franchise_id: str | None = None
 
 
+class Backups(Struct, frozen=True):
+    """When the latest backup of a store was made, if one is recorded, and when the store was created or moved."""
+
+    latest_at: int | None = None
+    since: int | None = None
+
+
 # --- searching request records ----------------------------------------------------
 
 
@@ -251,6 +258,10 @@ _LATEST_ENTRIES = f"""
     WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
     ORDER BY at DESC, {{origin}} number DESC LIMIT :most
 """  # noqa: S608 - names of our own columns
+_BACKUPS = """
+    SELECT max(CASE WHEN act = 'store_backed_up' THEN at END), max(CASE WHEN act = 'store_moved' THEN at END), min(at)
+    FROM audit
+"""
 _SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 # Bills of a stale day are counted directly, because the stored total is out of date.
 _BILLS_PER_DAY = """
@@ -385,6 +396,14 @@ class OperatorReads(ABC):
         statement = _LATEST_ENTRIES.format(origin=self.AUDIT_ORIGIN)
         with self._limited("keys") as ask:
             return [from_row(row) for row in ask(statement, most=most, key_id=key_id, since=since)]
+
+    def backups(self) -> Backups:
+        """Return what the audit log says about backups. A backup of the store that this one was moved from is none."""
+        with self._limited("keys") as ask:
+            ((latest_at, moved_at, first_at),) = ask(_BACKUPS)
+        if moved_at is None:
+            return Backups(latest_at, first_at)
+        return Backups(latest_at if latest_at and latest_at > moved_at else None, moved_at)
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         """Return a page of up to `limit` request records, newest first."""

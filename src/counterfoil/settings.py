@@ -91,6 +91,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     heartbeat_url: str
     batch: int
     silent_folder_min: int
+    backup_max_hours: int
     kept: str
     converters: int
     tick_ms: int

@@ -162,6 +162,20 @@ def test_no_role_can_do_the_work_of_another(shared: dict[str, str], role: str, s
         connection.execute(statement.encode())
 
 
+def test_a_backup_is_recorded_by_an_administrator_and_its_age_is_known_to_a_node(shared: dict[str, str]) -> None:
+    def run(role: str, *words: str) -> Result:
+        return CliRunner().invoke(program, [*words, "--store", shared[role], "--json"])
+
+    def age_known_to_a_node() -> object:
+        return json.decode(run("serving", "status").stdout)["lastBackupAt"]
+
+    assert run("loading", "backup", "--record", "base-1").exit_code == 1
+    assert age_known_to_a_node() is None
+    recorded = run("administration", "backup", "--record", "base-1")
+    assert json.decode(recorded.stdout)["createdAt"] == age_known_to_a_node()
+    assert run("administration", "backup", "--record", "\x1b[31m").exit_code == 1
+
+
 def test_not_even_the_owner_can_empty_the_audit(shared: dict[str, str]) -> None:
     with connect(shared["owner"]) as connection, pytest.raises(psycopg.errors.RaiseException, match="audit entries"):
         connection.execute("TRUNCATE audit")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from actors import OPERATOR
 from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import bootstrap
+from counterfoil.backends.sqlite.backup import rotating
 from records import bills, shop
 from running_service import RunningService
 
@@ -352,3 +354,119 @@ def test_a_secret_file_that_holds_no_secret_is_refused_with_a_sentence(
     assert said in error
     assert "unexpected" not in error
     assert not (elsewhere.store / "keys.sqlite3").exists()
+
+
+# --- the record of backups, and rotation ----------------------------------------------
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def dated(loaded: Command, folder: Path, *days: str) -> list[str]:
+    """Make copies of a backup that `--keep` could have made on these days in November 2026; return their names."""
+    loaded("backup", folder / "first")
+    copies = [f"2026-11-{day}T200000Z" for day in days]
+    for name in copies:
+        shutil.copytree(folder / "first", folder / name)
+    shutil.rmtree(folder / "first")
+    return copies
+
+
+def test_a_backup_is_recorded_with_the_name_of_its_folder_and_its_time(loaded: Command, target: Path) -> None:
+    made = loaded.json("backup", target)
+    (entry,) = [entry for entry in loaded.json("audit") if entry["act"] == "store_backed_up"]
+    assert (entry["detail"], entry["at"]) == ("today", made["createdAt"])
+    assert loaded.json("status", status=1)["lastBackupAt"] == made["createdAt"]
+
+
+def test_a_failed_backup_is_not_recorded(loaded: Command, target: Path) -> None:
+    target.mkdir(parents=True)
+    loaded("backup", target, status=1)
+    assert "store_backed_up" not in [entry["act"] for entry in loaded.json("audit")]
+
+
+def test_a_backup_of_a_store_that_cannot_be_written_is_complete_and_says_that_it_is_not_recorded(
+    loaded: Command, target: Path, store: Path
+) -> None:
+    with closing(sqlite3.connect(store / "keys.sqlite3", isolation_level=None)) as keys:
+        keys.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+    assert "could not be recorded" in loaded("backup", target).stderr
+    assert (target / "backup.json").exists()
+    assert loaded.json("status", status=1)["lastBackupAt"] is None
+
+
+def test_with_keep_a_backup_is_named_after_its_time_and_the_oldest_ones_are_deleted(
+    loaded: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "backups"
+    oldest, *newer = dated(loaded, folder, "01", "02", "03")
+    made = loaded.json("backup", folder, "--keep", "3")
+    assert made["deleted"] == [str(folder / oldest)]
+    new = Path(made["folder"])
+    assert new.parent == folder
+    assert datetime.strptime(new.name, "%Y-%m-%dT%H%M%S%z").timestamp() > 0
+    assert names(folder) == sorted([*newer, new.name])
+    Command(tmp_path / "elsewhere")("restore", new)
+
+
+def test_the_new_backup_is_kept_even_if_the_clock_was_set_back(loaded: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    loaded("backup", folder / "2999-01-01T000000Z")
+    new = Path(loaded.json("backup", folder, "--keep", "1")["folder"])
+    assert names(folder) == [new.name]
+
+
+def test_a_rotation_deletes_nothing_that_it_did_not_make(loaded: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    (own,) = dated(loaded, folder, "01")
+    other = Command(tmp_path / "other")
+    other("load", "-", stdin=SHOPS[0])
+    other("backup", folder / "2026-11-02T200000Z")
+    loaded("backup", folder / "before-the-upgrade")
+    (folder / "2026-11-03T200000Z").mkdir()
+    (folder / "2026-11-04T200000Z").write_bytes(b"a file")
+    (folder / "2026-11-05T200000Z").symlink_to(folder / "before-the-upgrade")
+    before = names(folder)
+    made = loaded.json("backup", folder, "--keep", "1")
+    assert made["deleted"] == [str(folder / own)]
+    assert set(names(folder)) - {Path(made["folder"]).name} == set(before) - {own}
+
+
+def test_a_rotation_deletes_what_an_interrupted_one_has_left_behind(loaded: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    remains = folder / ".2026-11-01T200000Z.0a1b2c3d"
+    remains.mkdir(parents=True)
+    (remains / "keys.sqlite3").write_bytes(b"half of it")
+    made = loaded.json("backup", folder, "--keep", "14")
+    assert names(folder) == [Path(made["folder"]).name]
+
+
+def test_nothing_is_deleted_if_the_new_backup_fails(loaded: Command, tmp_path: Path, store: Path) -> None:
+    folder = tmp_path / "backups"
+    kept = dated(loaded, folder, "01", "02")
+    (store / "books.sqlite3").write_bytes(b"not a database" * 100)
+    loaded("backup", folder, "--keep", "1", status=1)
+    assert names(folder) == kept
+
+
+def test_two_rotations_do_not_run_at_once(loaded: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    with rotating(loaded.store, folder, 0):
+        assert "another process" in loaded("backup", folder, "--keep", "1", status=1).stderr
+    loaded("backup", folder, "--keep", "1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("DIR", "--keep", "0"), ("--record", "base", "DIR"), ("--record", "base", "--keep", "3")],
+    ids=" ".join,
+)
+def test_options_that_do_not_fit_are_refused(loaded: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
+    loaded("backup", *(tmp_path / "backups" if word == "DIR" else word for word in words), status=2)
+    assert not (tmp_path / "backups").exists()
+
+
+def test_backups_of_an_embedded_store_are_made_and_not_only_recorded(loaded: Command) -> None:
+    loaded("backup", "--record", "snapshot", status=1)
+    assert loaded.json("status", status=1)["lastBackupAt"] is None

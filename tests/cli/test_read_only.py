@@ -43,14 +43,13 @@ def key_id(counterfoil: Command) -> str:
         ("loads",),
         ("shops",),
         ("load", "-", "--check"),
-        ("backup", "FOLDER"),
     ],
     ids=" ".join,
 )
 def test_reading_commands_open_the_store_read_only(
-    counterfoil: Command, store: Path, key_id: str, tmp_path: Path, words: tuple[str, ...]
+    counterfoil: Command, store: Path, key_id: str, words: tuple[str, ...]
 ) -> None:
-    given = {"KEY": key_id, "FOLDER": str(tmp_path / "backup")}
+    given = {"KEY": key_id}
     OPENED.clear()
     # No service is running, which is an error for `status`.
     status = 1 if words == ("status",) else 0

@@ -11,6 +11,7 @@ from counterfoil import key_issuing
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
 from counterfoil.key_issuing import Grant, KeyChanges
+from counterfoil.operator_reads import Backups
 from counterfoil.ports import StoreUnavailable
 from ports.backends import Store
 
@@ -136,3 +137,20 @@ def test_a_key_whose_change_cannot_be_stored_leaves_no_entry(store: Store) -> No
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         key_issuing.revoke(store.key_store(), key_id, 2_000, OPERATOR)
     assert [entry.act for entry in entries(store)] == [Act.KEY_ISSUED]
+
+
+def test_the_latest_backup_of_a_store_is_known_and_one_of_the_store_it_was_moved_from_does_not_count(
+    store: Store,
+) -> None:
+    def record(at: int, act: Act) -> Backups:
+        audit = store.audit()
+        audit.record(AuditEntry(at=at, act=act, actor=OPERATOR))
+        audit.close()
+        return store.operator_reads().backups()
+
+    assert store.operator_reads().backups() == Backups(None, None)
+    assert record(1, Act.STORE_CREATED) == Backups(None, 1)
+    record(5, Act.STORE_BACKED_UP)
+    assert record(4, Act.STORE_BACKED_UP) == Backups(5, 1)
+    assert record(7, Act.STORE_MOVED) == Backups(None, 7)
+    assert record(9, Act.STORE_BACKED_UP) == Backups(9, 7)

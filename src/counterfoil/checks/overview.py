@@ -5,7 +5,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 
-from msgspec import DecodeError, Struct, field, json
+from msgspec import UNSET, DecodeError, Struct, field, json
 
 from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.checks import cluster, local
@@ -13,7 +13,7 @@ from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, findi
 from counterfoil.checks.local import PortUse
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
-from counterfoil.domain.calendar import from_ms, iso_utc
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms, iso_utc
 from counterfoil.domain.intake import FOLDER_SILENT, Intake, LatestLoad, WatchedFolder, describe, folder_warning
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
@@ -212,6 +212,7 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
     yield from watched_folders(store.folders, now, settings.silent_folder_min)
     yield _keys(store.keys, store.near_quota)
     yield _shops(store.shops, now)
+    yield from _backup(store, settings.backup_max_hours, now)
 
 
 def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVING_MS) -> Iterator[Finding]:
@@ -263,6 +264,17 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
         for shop in silent
     ]
     return finding("shops_silent", amount=len(silent), count=len(shops), silent=len(silent), names=first_of(named))
+
+
+def _backup(store: StoreValues, max_hours: int, now: int) -> Iterator[Finding]:
+    """Check the age of the latest backup. A store without bills, or one that is less than a day old, needs none yet."""
+    latest_at, since = store.backups.latest_at, store.backups.since
+    if latest_at is not None:
+        age = max(0, now - latest_at)
+        kind = "backup_old" if max_hours and age > max_hours * HOUR_MS else "backup_made"
+        yield finding(kind, since=from_ms(latest_at, UTC) if kind == "backup_old" else UNSET, span=duration(age))
+    elif max_hours and (since is None or now - since > DAY_MS) and any(shop.last_bill_at for shop in store.shops):
+        yield finding("backup_missing")
 
 
 def _versions(extent: StoreExtent | None) -> Finding:

@@ -1,14 +1,14 @@
 """Commands about the store as a whole: `counterfoil init`, `migrate`, `prune`, `backup` and `restore`."""
 
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 
 import click
 
 from counterfoil import bootstrap
-from counterfoil.backends.sqlite.backup import BackupManifest
+from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
 from counterfoil.cli.options import existing_store, require_embedded, settings_from, store_option, store_options
 from counterfoil.cli.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
@@ -18,13 +18,16 @@ from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.messages import duration
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError, display_value
-from counterfoil.text import counted, size
+from counterfoil.text import counted, printable, size
+
+MAX_BACKUP_NAME = 200
 
 
-def audit_entry(act: Act, detail: str) -> AuditEntry:
+def audit_entry(act: Act, detail: str, at: int | None = None) -> AuditEntry:
     """Return an audit entry for an action of the user who runs this command."""
-    return AuditEntry(at=SystemClock().now_ms(), act=act, actor=operator(), detail=detail)
+    return AuditEntry(at=SystemClock().now_ms() if at is None else at, act=act, actor=operator(), detail=detail)
 
 
 def is_without_store(settings: Settings) -> bool:
@@ -38,9 +41,9 @@ def record_new_store(settings: Settings) -> None:
     print_note(f"created the store {display_value(settings, 'store')}.")
 
 
-def record(settings: Settings, act: Act, detail: str) -> None:
+def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> None:
     with closing(bootstrap.audit(settings)) as audit:
-        audit.record(audit_entry(act, detail))
+        audit.record(audit_entry(act, detail, at))
 
 
 @click.command()
@@ -157,32 +160,55 @@ def _prune_removals(settings: Settings) -> int:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR", required=False)
+@click.option("--keep", type=click.IntRange(min=1), metavar="N")
 @click.option("--without-secret", is_flag=True)
+@click.option("--record", "recorded_name", metavar="NAME")
 @store_options
-def backup(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
+def backup(
+    ctx: click.Context,
+    folder: Path | None,
+    keep: int | None,
+    without_secret: bool,
+    recorded_name: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
     settings = existing_store(ctx, store)
+    if recorded_name is not None:
+        if folder or keep or without_secret:
+            raise click.UsageError("--record is used alone, without DIR and other options.", ctx)
+        _record_backup_of_others(settings, recorded_name, as_json)
+        return
+    if folder is None:
+        raise click.UsageError("Missing argument 'DIR'.", ctx)
     require_embedded(settings)
-    manifest = bootstrap.back_up(settings, folder, with_secret=not without_secret)
+    now_ms = SystemClock().now_ms()
+    with rotating(settings.store, folder, now_ms) if keep else nullcontext(folder) as target:
+        manifest = bootstrap.back_up(settings, target, with_secret=not without_secret)
+        _record_backup(settings, target.name, manifest.created_at)
+        deleted = delete_older(target, manifest.store_id, keep) if keep else []
     if as_json:
         print_json(
             {
-                "folder": str(folder),
+                "folder": str(target),
                 "createdAt": iso_utc(manifest.created_at),
                 "horizon": iso_utc(manifest.horizon),
                 "hasSecret": manifest.has_secret,
                 "files": manifest.files,
+                "deleted": [str(path) for path in deleted],
             }
         )
         return
     total_bytes = sum(file.size_bytes for file in manifest.files.values())
     print_fields(
         [
-            ("backup", f"{folder} (verified)"),
+            ("backup", f"{target} (verified)"),
             ("size", size(total_bytes)),
             *_row_counts(manifest),
             ("horizon", iso_utc(manifest.horizon)),
             ("secret", "included" if manifest.has_secret else "not included"),
+            *([("deleted", counted(len(deleted), "older backup"))] if keep else []),
         ]
     )
     if not manifest.has_secret:
@@ -192,6 +218,27 @@ def backup(ctx: click.Context, folder: Path, without_secret: bool, store: str | 
 def _row_counts(manifest: BackupManifest) -> list[tuple[str, str]]:
     counts = {table: manifest.rows("books", table) for table in ("bills", "members")}
     return [(table, f"{count:,}") for table, count in {**counts, "keys": manifest.rows("keys", "keys")}.items()]
+
+
+def _record_backup(settings: Settings, name: str, at: int) -> None:
+    """Record a backup that is complete. If the store cannot be written, print a note: the backup can still be used."""
+    try:
+        record(settings, Act.STORE_BACKED_UP, name, at)
+    except (StoreUnavailable, StoreMismatch) as error:
+        print_note(f"the backup is complete, but it could not be recorded in the store. {error.message.as_sentence()}")
+
+
+def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> None:
+    if not settings.database:
+        raise SettingsError("only backups of a store on PostgreSQL are recorded. Run `counterfoil backup DIR`.")
+    if not name.strip() or printable(name) != name or len(name) > MAX_BACKUP_NAME:
+        raise SettingsError(f"the name of a backup has 1 to {MAX_BACKUP_NAME} printable characters.")
+    at = SystemClock().now_ms()
+    record(settings, Act.STORE_BACKED_UP, name, at)
+    if as_json:
+        print_json({"recorded": name, "createdAt": iso_utc(at)})
+    else:
+        echo(f"Recorded the backup {name}.")
 
 
 @click.command()

@@ -44,6 +44,7 @@ class Act(StrEnum):
     REVOCATION_RESTORED = "revocation_restored"
     STORE_CREATED = "store_created"
     FILE_RECREATED = "file_recreated"
+    STORE_BACKED_UP = "store_backed_up"
     STORE_RESTORED = "store_restored"
     STORE_MOVED = "store_moved"
     RECORDS_PRUNED = "records_pruned"

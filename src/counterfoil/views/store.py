@@ -8,7 +8,7 @@ from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.intake import Intake, LatestLoad, WatchedFolder
-from counterfoil.operator_reads import OperatorReads
+from counterfoil.operator_reads import Backups, OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
 from counterfoil.views import shops
 from counterfoil.views.columns import ListColumn, json_row
@@ -36,6 +36,7 @@ class StoreValues(Struct, frozen=True, kw_only=True):
     folders: Sequence[WatchedFolder] = ()
     disk: DiskUse | None = None
     servers: Sequence[ServerState] = ()
+    backups: Backups = Backups()
 
 
 def read(reads: OperatorReads, now: int) -> StoreValues:
@@ -51,6 +52,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         folders=reads.watched_folders(now),
         disk=reads.disk_use(),
         servers=reads.servers(),
+        backups=reads.backups(),
     )
 
 
@@ -71,6 +73,7 @@ FACTS: Sequence[ListColumn[StoreValues]] = (
     ListColumn("schema", lambda store: store.extent and store.extent.schema),
     ListColumn("software", lambda store: store.extent and store.extent.software),
     ListColumn("freeBytes", lambda store: store.disk and store.disk.free_bytes),
+    ListColumn("lastBackupAt", lambda store: store.backups.latest_at, "time"),
     ListColumn("logBytes", lambda store: store.disk.log_bytes if store.disk else {}),
 )
 SERVERS: Sequence[ListColumn[ServerState]] = (

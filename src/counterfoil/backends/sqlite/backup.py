@@ -4,8 +4,10 @@ The databases are copied one after the other, and `books` is copied last. Each c
 copy of `books` is therefore at least as new as that of every cursor in the copy of `usage`. `_manifest` checks this.
 """
 
+import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import sqlite3
@@ -88,8 +90,7 @@ class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
 def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: bytes | None) -> BackupManifest:
     """Copy a store to a new folder, verify the copy and return its manifest. A failed backup leaves no files behind."""
     require_whole(folder)
-    if target.resolve().is_relative_to(folder.resolve()):
-        raise BackupRefused(f"{target} is inside the store itself. Choose a folder elsewhere.")
+    _require_outside(folder, target)
     if target.exists() or target.is_symlink():
         raise BackupRefused(f"{target} already exists, and backups are never overwritten. Choose a new folder.")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,8 +109,63 @@ def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: byte
     return manifest
 
 
+def _require_outside(folder: Path, target: Path) -> None:
+    if target.resolve().is_relative_to(folder.resolve()):
+        raise BackupRefused(f"{target} is inside the store itself. Choose a folder elsewhere.")
+
+
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+# --- keeping only the newest backups --------------------------------------------
+
+_DATED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
+# A backup that was not completed, or not deleted completely.
+_REMAINS = re.compile(rf"\.{_DATED.pattern}\.[0-9a-f]{{8}}")
+
+
+@contextmanager
+def rotating(folder: Path, backups: Path, now_ms: int) -> Iterator[Path]:
+    """Yield the folder of a new dated backup in `backups`, in which no other process makes or deletes one meanwhile."""
+    _require_outside(folder, backups)
+    backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(backups, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BackupRefused(f"another process is making a backup in {backups}. Try again later.") from error
+        yield backups / f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m-%dT%H%M%SZ}"
+    finally:
+        os.close(descriptor)
+
+
+def delete_older(newest: Path, store_id: int, keep: int) -> list[Path]:
+    """Delete all dated backups of this store beside `newest`, except for the newest ones; return the deleted ones.
+
+    `keep` backups remain. One of them is `newest`, which is complete, even if the clock was set back. What an
+    interrupted run has left behind is deleted too, and nothing else.
+    """
+    folders = [path for path in newest.parent.iterdir() if path.is_dir() and not path.is_symlink()]
+    dated = [path for path in folders if path != newest and _DATED.fullmatch(path.name)]
+    of_store = [path for path in dated if _store_id_of(path) == store_id]
+    older = sorted(of_store, reverse=True)[keep - 1 :]
+    # A backup is renamed first, so that one that is not deleted completely is not taken for a backup.
+    renamed = [path.rename(path.with_name(f".{path.name}.{secrets.token_hex(4)}")) for path in older]
+    for path in [*renamed, *(path for path in folders if _REMAINS.fullmatch(path.name))]:
+        shutil.rmtree(path)
+    return sorted(older)
+
+
+def _store_id_of(backup: Path) -> int | None:
+    try:
+        return json.decode(read_regular(backup / MANIFEST), type=BackupManifest).store_id
+    except (OSError, DecodeError):
+        return None
+
+
+# --- verifying a backup ----------------------------------------------------------
 
 
 def checked(source: Path) -> BackupManifest:

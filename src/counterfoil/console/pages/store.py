@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from counterfoil.checks.findings import Finding, worst_first
-from counterfoil.console.display import badge, fields, finding_list, list_table, number, section
+from counterfoil.console.display import badge, fields, finding_list, list_table, moment, number, section
 from counterfoil.console.layout import notice, sign_out_form
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.ports import ServerState
@@ -81,6 +81,8 @@ def _facts(visit: Visit, view: StoreView) -> list[tuple[str, Child]]:
     if disk:
         pairs.append((t("store.free"), size(disk.free_bytes)))
         pairs += [(t("store.log", name=name), size(count)) for name, count in disk.log_bytes.items()]
+    if extent:
+        pairs.append((t("store.backup"), moment(view.store.backups.latest_at)))
     if view.login:
         pairs.append((t("store.login"), element("code", view.login)))
     return pairs

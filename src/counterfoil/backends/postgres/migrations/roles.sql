@@ -8,6 +8,8 @@ GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, a
 -- Serving reads the books and the keys, advances the horizon while nothing is loaded, deletes old removals, computes
 -- totals, and writes usage.
 GRANT SELECT ON keys, generation TO counterfoil_serving;
+-- The service reports the age of the latest backup. It cannot read who did what.
+GRANT SELECT (at, act) ON audit TO counterfoil_serving;
 GRANT UPDATE ON horizon TO counterfoil_serving;
 GRANT DELETE ON removed_bills TO counterfoil_serving;
 GRANT INSERT, UPDATE ON feed TO counterfoil_serving;

@@ -1,0 +1,62 @@
+"""The age of the latest backup is a finding: a warning if it is too old, or if an old store has no backup at all."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.command import SHOPS, Command
+from counterfoil.checks.findings import Finding
+from counterfoil.checks.overview import overview
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS
+from counterfoil.machine.clock import SystemClock
+from counterfoil.settings import load
+from records import bill
+
+SHOP = json.loads(SHOPS[0])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Command:
+    command = Command(tmp_path / "store")
+    command("load", "-", stdin=SHOPS[0])
+    return command
+
+
+def load_bill(store: Command) -> None:
+    store("load", "-", stdin=json.dumps(bill(SHOP)).encode())
+
+
+def found(store: Command, after_ms: int, **flags: object) -> list[Finding]:
+    """Return the findings about backups when this time has passed."""
+    settings = load({"store": str(store.store), **flags}, {})
+    findings = overview(settings, SystemClock().now_ms() + after_ms).findings
+    return [finding for finding in findings if finding.check == "backup"]
+
+
+def test_a_store_with_bills_needs_a_backup_after_a_day(store: Command) -> None:
+    assert found(store, 2 * DAY_MS) == []
+    load_bill(store)
+    assert found(store, 23 * HOUR_MS) == []
+    (missing,) = found(store, 25 * HOUR_MS)
+    assert (missing.code, missing.status) == ("backup_missing", "warn")
+
+
+@pytest.mark.parametrize(
+    ("flags", "hours", "code"),
+    [({}, 1, "backup_made"), ({}, 27, "backup_old"), ({"backup_max_hours": 170}, 27, "backup_made")],
+)
+def test_a_backup_is_old_after_the_limit(
+    store: Command, tmp_path: Path, flags: dict[str, object], hours: int, code: str
+) -> None:
+    store("backup", tmp_path / "backup")
+    (latest,) = found(store, hours * HOUR_MS, **flags)
+    assert latest.code == code
+    assert (latest.status == "warn") == (code == "backup_old")
+
+
+def test_a_limit_of_0_turns_the_warnings_off(store: Command, tmp_path: Path) -> None:
+    load_bill(store)
+    assert found(store, 9 * DAY_MS, backup_max_hours=0) == []
+    store("backup", tmp_path / "backup")
+    assert [finding.status for finding in found(store, 9 * DAY_MS, backup_max_hours=0)] == ["ok"]
