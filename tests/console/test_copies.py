@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from console.running_console import Operator, RunningConsole
+from counterfoil.checks.overview import overview
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from records import Record, base, bills, branch, member
 
@@ -151,6 +152,7 @@ def test_the_list_of_keys_shows_which_copy_is_not_up_to_date(
     states = {row["key"]["label"]: row["copy"]["state"] for row in view["keys"]}
     assert states == {"ERP": "fresh", "BI": "behind", "Bot": None}
     assert view["counts"]["copy_behind"] == 1
+    assert overview(console.service.settings, console.clock.now_ms()).store.copies_behind == 1
     (behind,) = alice.json("/keys.json?show=copy_behind")["keys"]
     assert behind["key"]["label"] == "BI"
     page = alice.page("/keys")

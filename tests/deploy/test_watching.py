@@ -12,6 +12,7 @@ import httpx
 import pytest
 import yaml
 
+from cli.command import Command
 from counterfoil.serving.admin import METRICS
 from deploy.programs import DEPLOY, needs_program, output_of
 from e2e.serve_process import SHOP, Deployment, ServeProcess
@@ -159,6 +160,8 @@ def watched(tmp_path: Path) -> Iterator[tuple[ServeProcess, Prometheus]]:
     deployment = Deployment(tmp_path)
     deployment.issue({"caller": {}})
     deployment.load(SHOP, b"nonsense")
+    Command(deployment.store)("backup", tmp_path / "backup", "--without-secret")
+    deployment.variables["COUNTERFOIL_NOTIFY_EVERY_SEC"] = "1"
     running = deployment.start()
     try:
         with prometheus(tmp_path, deployment.admin_port) as server:

@@ -8,17 +8,37 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from actors import OPERATOR
 from counterfoil import API_VERSION, __version__, bootstrap, key_issuing, settings
 from counterfoil.backends.sqlite.reads import SqliteReads
+from counterfoil.checks.overview import Overview
 from counterfoil.domain.access import Scope
+from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.machine.addresses import free_port
 from counterfoil.machine.clock import SystemClock
-from counterfoil.serving.admin import metrics, probe
+from counterfoil.operator_reads import Backups
+from counterfoil.ports import StoreExtent
+from counterfoil.serving.admin import metrics, overview_metrics, probe
 from counterfoil.settings import Settings
+from counterfoil.views.store import StoreValues
 
+OPEN = ShopActivity(
+    shop_id="sh_1",
+    name=None,
+    franchise_id=None,
+    provider_id=None,
+    bills=None,
+    last_bill_at=1,
+    today=9,
+    usual_by_now=9,
+    usual_since_last=0,
+    days_known=3,
+    is_closed=False,
+)
+QUIET = replace(OPEN, usual_since_last=9)
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -99,6 +119,26 @@ def test_keys_are_counted_by_their_use_of_the_quota_and_not_named(service_settin
     assert found["counterfoil_active_keys", ()] == 3
     assert named(found, "counterfoil_keys_at_quota", "percent") == {"80": 2, "100": 1}
     assert key.key_id not in str(found)
+
+
+def test_silent_shops_copies_that_are_behind_and_the_age_of_the_backup_come_from_the_latest_check() -> None:
+    extent = StoreExtent(size_bytes=1, schema="", software="")
+    store = StoreValues(extent=extent, shops=[QUIET, OPEN, QUIET], copies_behind=3, backups=Backups(latest_at=5_000))
+    found = {one.name: one.samples[0].value for one in overview_metrics(Overview(6_000, [], store), 65_000)}
+    assert found == {
+        "counterfoil_shops_silent": 2,
+        "counterfoil_copies_behind": 3,
+        "counterfoil_backup_age_seconds": 60,
+    }
+
+
+def test_what_no_check_has_found_yet_is_not_reported() -> None:
+    extent = StoreExtent(size_bytes=1, schema="", software="")
+    assert list(overview_metrics(None, 1)) == []
+    # The store could not be read.
+    assert list(overview_metrics(Overview(1, [], StoreValues()), 1)) == []
+    without_backup = overview_metrics(Overview(1, [], StoreValues(extent=extent)), 1)
+    assert [one.name for one in without_backup] == ["counterfoil_shops_silent", "counterfoil_copies_behind"]
 
 
 def _use(of: Settings, key_id: str, count: int, now: int) -> None:

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from counterfoil import API_VERSION, __version__
 from counterfoil.checks.local import MOVING_MS
-from counterfoil.checks.overview import horizon_findings
+from counterfoil.checks.overview import Overview, horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, WatchedFolder, folder_warning
 from counterfoil.domain.problems import TABLE, Stage
@@ -288,6 +288,17 @@ def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> It
         yield metric("load_rejected", load.rejected)
         yield metric("load_idle_seconds", load.idle_ms / 1000)
     yield from _intake_metrics(settings, inspection, now)
+
+
+def overview_metrics(latest: Overview | None, now: int) -> Iterator[Metric]:
+    """Yield what the latest check of the deployment found, which takes too long for a scrape. Before it, yield none."""
+    if latest is None or latest.store.extent is None:
+        return
+    yield metric("shops_silent", sum(shop.is_silent for shop in latest.store.shops))
+    yield metric("copies_behind", latest.store.copies_behind)
+    backup_at = latest.store.backups.latest_at
+    if backup_at is not None:
+        yield metric("backup_age_seconds", max(0, now - backup_at) / 1000)
 
 
 def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -32,7 +33,7 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import StopDeadline, requests_limit_sec
 from counterfoil.observe import Event, ServerMessage, ServiceChanged
 from counterfoil.ports import STOP_SAVE_SEC, StoreMismatch, StoreUnavailable
-from counterfoil.serving.admin import Admin, metrics, probe, readiness
+from counterfoil.serving.admin import Admin, metrics, overview_metrics, probe, readiness
 from counterfoil.serving.notices import Notifier, Watch
 from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
@@ -267,7 +268,7 @@ def _serve(
         log(ServiceChanged(what="older_files", detail=", ".join(f"{name}.sqlite3" for name in older)))
     chores = Chores(settings, log)
     watch = Watch(settings, lambda: overview(settings, SystemClock().now_ms()), Notifier(settings, log), log)
-    admin = _admin(settings, counters)
+    admin = _admin(settings, counters, watch)
     order = pickle.dumps((settings, counters, pages, stderr))
     workers = Workers(settings.workers, order, [stderr], settings.grace_sec, server_log)
     deadline = StopDeadline(stop_limit_sec(settings.grace_sec), lambda: _report_and_kill(workers, log))
@@ -311,7 +312,7 @@ def _report_and_kill(workers: Workers, log: Callable[[Event], None]) -> None:
     log(ServiceChanged(what="stop_failed", detail="the service did not stop in time and was killed"))
 
 
-def _admin(settings: Settings, counters: Path) -> Admin | None:
+def _admin(settings: Settings, counters: Path, watch: Watch) -> Admin | None:
     if not settings.admin_port:
         return None
     inspection = bootstrap.operator_reads(settings)
@@ -319,7 +320,9 @@ def _admin(settings: Settings, counters: Path) -> Admin | None:
         settings.admin_host,
         settings.admin_port,
         ready=partial(readiness, settings, counters, inspection),
-        metrics=partial(metrics, settings, counters, inspection),
+        metrics=lambda: chain(
+            metrics(settings, counters, inspection), overview_metrics(watch.latest, SystemClock().now_ms())
+        ),
         names=settings.admin_names,
         store_id=bootstrap.operator_reads(settings).store_id,
     )

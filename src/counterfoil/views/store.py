@@ -12,6 +12,7 @@ from counterfoil.operator_reads import Backups, OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
 from counterfoil.views import shops
 from counterfoil.views.columns import ListColumn, json_row
+from counterfoil.views.copies import copy_rows, summary
 
 
 class KeyToday(Struct, frozen=True, rename="camel"):
@@ -24,7 +25,10 @@ class KeyToday(Struct, frozen=True, rename="camel"):
 
 
 class StoreValues(Struct, frozen=True, kw_only=True):
-    """What is known about a store. Without `extent`, its data could not be read. `keys` are the active keys."""
+    """What is known about a store. Without `extent`, its data could not be read. `keys` are the active keys.
+
+    `copies_behind` is the number of integrators' copies that are behind.
+    """
 
     horizon: int | None = None
     load: LatestLoad | None = None
@@ -37,15 +41,17 @@ class StoreValues(Struct, frozen=True, kw_only=True):
     disk: DiskUse | None = None
     servers: Sequence[ServerState] = ()
     backups: Backups = Backups()
+    copies_behind: int = 0
 
 
 def read(reads: OperatorReads, now: int) -> StoreValues:
     keys = [key for key in reads.keys() if not key.is_revoked(now)]  # noqa: SIM118 - not a dictionary
+    loaded = reads.shops(now, count_all=False)
     return StoreValues(
         horizon=reads.horizon(),
         load=reads.latest_load(now),
         extent=reads.extent(),
-        shops=reads.shops(now, count_all=False),
+        shops=loaded,
         keys=keys,
         near_quota=_near_quota(reads, keys, now),
         intake=reads.intake(),
@@ -53,6 +59,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         disk=reads.disk_use(),
         servers=reads.servers(),
         backups=reads.backups(),
+        copies_behind=_copies_behind(reads, keys, loaded, now),
     )
 
 
@@ -66,6 +73,13 @@ def _near_quota(reads: OperatorReads, keys: Sequence[Key], now: int) -> list[Key
         for key, count in counts
         if count >= NEARLY_USED_UP * key.per_day
     ]
+
+
+def _copies_behind(reads: OperatorReads, keys: Sequence[Key], loaded: Sequence[ShopActivity], now: int) -> int:
+    """Return the number of copies that are behind. Keys that replace each other have one copy."""
+    read, by_lineage = reads.all_copies(), {key.lineage: key for key in keys}
+    rows = (copy_rows(key, read[lineage], loaded, now) for lineage, key in by_lineage.items() if lineage in read)
+    return sum(summary(lists).state == "behind" for lists in rows)
 
 
 FACTS: Sequence[ListColumn[StoreValues]] = (
@@ -110,6 +124,7 @@ def values_json(store: StoreValues, now: int) -> dict[str, object]:
         "latestLoad": json_row(_LOAD, store.load) if store.load else None,
         "watchedFolders": [json_row(_folders(now), folder) for folder in store.folders],
         "keysNearQuota": store.near_quota,
+        "copiesBehind": store.copies_behind,
         "shops": len(store.shops),
         "silentShops": [json_row(shops.columns(), shop) for shop in store.shops if shop.is_silent],
     }
