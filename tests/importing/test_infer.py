@@ -498,3 +498,18 @@ def test_no_line_of_a_question_is_wider_than_the_terminal(tmp_path: Path) -> Non
     first = next(number for number, line in enumerate(lines) if line.startswith("Question: "))
     assert "  --set 'bill.amounts.net=Total + Tip'  6.00 on line 2, 14.00 in all" in lines
     assert max(map(len, lines[first:])) <= 80
+
+
+@pytest.mark.parametrize(("meaning", "bills", "net"), [("sale", 2, 100), ("skip", 1, 60), ("void", 2, 60)])
+def test_a_way_of_paying_that_is_explained_decides_about_its_bills(
+    meaning: str, bills: int, net: int, tmp_path: Path
+) -> None:
+    rows = "1,31/10/2026 10:00,60,Cash\n2,31/10/2026 11:00,40,Staff meal\n"
+    export = written(tmp_path, "Bill No,Date,Total,Payment\n" + rows)
+    [question] = inferred(export, shop="s")[0].questions
+    assert f"--set 'status.Staff meal={meaning}'" in " ".join(question.answers)
+    answers = {"status.Staff meal": meaning}
+    proposal = propose([export], [], [], "s", today=TODAY, answers=answers)
+    found = imported("csv", export, mapping=proposal.text())
+    sales = [int(bill["amounts"]["net"]) for bill in found.bills if not bill.get("void")]
+    assert (len(found.bills), sum(sales), found.rejected) == (bills, net, [])

@@ -18,7 +18,7 @@ from counterfoil.importing.bill_totals import (
     find_total,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES
+from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, heading_status
 from counterfoil.importing.results import ImportFailed
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
@@ -86,6 +86,9 @@ class BillAmounts:
             return TotalFinding(choices=[product], question=text)
         if product is None:
             return finding
+        if not finding.is_proved and (extra := self._unknown_charge(bills)):
+            text = f"Nothing shows whether {product.name} includes {extra.name}."
+            return TotalFinding(choices=[product, product.plus(extra)], question=text)
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
         if either and all(len(bill) == 1 for bill in self._sample.bills):
             name, column = either[0], self._sample.sheet.columns[either[0]]
@@ -109,6 +112,21 @@ class BillAmounts:
             return TotalFinding(chosen=of_lines, evidence=[f"{price} grows with {quantity}"])
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
         return TotalFinding(choices=[product, of_lines], question=text)
+
+    def may_be_charge(self, column: SampleColumn) -> bool:
+        """Return whether a column has numbers, but a heading that says nothing."""
+        key = self._sample.key.columns if self._sample.key else ()
+        is_known = column.role is not None or column.name in (*key, *self._sample.statuses)
+        return column.is_number and not is_known and heading_status(column.name) is None
+
+    def _unknown_charge(self, bills: Sequence[int]) -> AmountSeries | None:
+        """Return a column of numbers with an unknown heading that only some bills have, so that it may be a charge."""
+        for column in self._sample.sheet.columns.values():
+            if self.may_be_charge(column):
+                amounts = self.of(column, "surcharge")
+                if 0 < sum(bool(amounts.values[bill]) for bill in bills) < len(bills):
+                    return amounts
+        return None
 
     def _item_with_parts(self, total: AmountSeries) -> int | None:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""

@@ -96,12 +96,15 @@ class BillSample:
         """Return a bill that is void by one status column, and not finished by another."""
         return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
 
+    @property
+    def has_no_times(self) -> bool:
+        """Whether rows of the same number may be two bills of the same day, because nothing shows when they were."""
+        has_times = self.clock or (self.day and (self.day.has_times or self.day.is_serial))
+        return self.is_flat and not has_times and "bill.id" not in self._answers
+
     def first_bill_in_parts(self) -> list[int] | None:
         """Return where two parts of a bill begin, if other bills are between them and no time shows that it is one."""
-        has_times = self.clock or (self.day and self.day.has_times)
-        if has_times or not self.is_flat or "bill.id" in self._answers:
-            return None
-        for bill in self.bills:
+        for bill in self.bills if self.has_no_times else ():
             for row, following in pairwise(bill):
                 if following != row + 1:
                     return [bill[0], following]
@@ -283,6 +286,8 @@ class BillSample:
             if not values or len(values) > MANY_VALUES or name in key or not self._is_status(column):
                 continue
             meanings = statuses_of(name, values)
+            if self._is_answered(column):
+                meanings = dict.fromkeys(values, SALE)
             for value in values:
                 if meanings[value] == REFUND and self._is_state_of_sale(column, value):
                     meanings[value] = None
@@ -311,7 +316,7 @@ class BillSample:
         if column.role == "type":
             # A type may also be a channel, or something that is the same for all bills.
             return bool(known) or (len(values) > 1 and not all(map(channel_of, values)))
-        if column.role == "status":
+        if column.role == "status" or self._is_answered(column):
             return True
         of_heading = heading_status(column.name)
         if of_heading in (VOID, REFUND) and any(match.role in NUMBER_ROLES for match in column.matches):
@@ -321,6 +326,11 @@ class BillSample:
             return True
         has_exceptions = VOID in known or REFUND in known
         return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
+
+    def _is_answered(self, column: SampleColumn) -> bool:
+        """Return whether a person has said that bills with some way of paying, or another value, do not count."""
+        answers = [self._answers.get(f"status.{value}", SALE) for value in column.distinct]
+        return column.role in ("method", "channel", None) and any(answer != SALE for answer in answers)
 
     def _may_be_status(self, column: SampleColumn) -> bool:
         """Return whether a column of an export in an unknown language may be a status, so that it is asked about."""

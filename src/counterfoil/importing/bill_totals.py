@@ -78,6 +78,8 @@ class TotalFinding(Struct):
     parts: frozenset[str] = frozenset()
     """The charges and deductions by which candidates differ."""
     question: str = ""
+    is_proved: bool = False
+    """Whether other amounts of the export confirm the total."""
 
 
 class _Relation(Struct, frozen=True):
@@ -285,7 +287,7 @@ class _TotalSearch:
             evidence = self._evidence(place, related)
             if missing:
                 evidence.append(f"{_names(missing, ' and ')} is not in {candidate.name}, so it is added")
-            finding = TotalFinding(chosen=total, evidence=evidence[:4], parts=differing)
+            finding = TotalFinding(chosen=total, evidence=evidence[:4], parts=differing, is_proved=is_proved)
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
 

@@ -24,6 +24,9 @@ from counterfoil.importing.headings import (
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.values import read_zone
 
+# What a value may mean for a bill, and what happens to the bill then.
+MEANINGS = (SALE, VOID, REFUND, SKIP)
+EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "it is left out")
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 
 
@@ -68,13 +71,9 @@ def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[
             if meaning not in entries or answers.get(f"status.{value}") == SALE:
                 continue
             explained = sample.rows_with_status(meaning)
-            rows = [row for row, text in enumerate(column.values) if text == value and row not in explained]
-            if rows:
-                row = sample.sheet.rows[rows[0]]
-                text = (
-                    f"{column.name} has {value} on line {row.line} of {row.sheet.name}. Is the bill a sale? If so, use"
-                )
-                result.ask(entries[meaning], f"{text} --set 'status.{value}=sale'.")
+            if any(text == value and row not in explained for row, text in enumerate(column.values)):
+                text = f"{_place(sample.sheet, column, value)}. Is the bill a sale?"
+                result.ask(entries[meaning], text, MEANINGS, EXPLAINED, f"status.{value}")
 
 
 def ask_about_payment_rows(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
@@ -82,13 +81,9 @@ def ask_about_payment_rows(sample: BillSample, result: Proposal, answers: Mappin
     for column in sample.sheet.with_role("item")[:1] if sample.is_flat else ():
         names = [value for value in column.distinct if is_payment(value) and answers.get(f"status.{value}") != SALE]
         if names:
-            row = sample.sheet.rows[column.values.index(names[0])]
-            text = (
-                f"{column.name} has {', '.join(names[:5])}, as on line {row.line} of {row.sheet.name}. Are they "
-                f"payments? If so, leave them out: [skip] with column = {quoted(column.name)} and values = "
-                f"{toml(names)}. If they are items, use --set 'status.{names[0]}=sale'."
-            )
-            result.ask("skip", text)
+            section = f"[skip] with column = {quoted(column.name)} and values = {toml(names)}"
+            text = f"{_place(sample.sheet, column, names[0])}. If it is a payment, leave such rows out: {section}."
+            result.ask("skip", text, (SALE,), ("if it is an item",), f"status.{names[0]}")
 
 
 def ask_about_payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> None:
@@ -97,12 +92,13 @@ def ask_about_payment_states(payments: SheetSample, result: Proposal, answers: M
         is_state = column.role in ("status", "type") or bool(heading_status(column.name))
         for value, meaning in statuses_of(column.name, column.distinct[:MANY_VALUES]).items() if is_state else ():
             if meaning != SALE and not is_payment(value) and answers.get(f"status.{value}") != SALE:
-                row = payments.rows[column.values.index(value)]
-                text = (
-                    f"{column.name} has {value} on line {row.line} of {row.sheet.name}. What does it mean for the "
-                    f"bill? If the payment counts, use --set 'status.{value}=sale'."
-                )
-                result.ask("bill.void", text)
+                text = f"{_place(payments, column, value)}. What does it mean for the bill?"
+                result.ask("bill.void", text, (SALE,), ("if the payment counts",), f"status.{value}")
+
+
+def _place(sheet: SheetSample, column: SampleColumn, value: str) -> str:
+    row = sheet.rows[column.values.index(value)]
+    return f"{column.name} has {value} on line {row.line} of {row.sheet.name}"
 
 
 def ask_about_currencies(sample: BillSample, result: Proposal) -> None:

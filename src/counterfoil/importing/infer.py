@@ -22,6 +22,8 @@ from counterfoil.importing.bill_totals import (
     without_parts_of_sums,
 )
 from counterfoil.importing.column_doubts import (
+    EXPLAINED,
+    MEANINGS,
     ask_about_currencies,
     ask_about_exceptions,
     ask_about_payment_rows,
@@ -148,6 +150,8 @@ class _Inference:
             add("[file]", "headingLine", file.heading_line)
         if self._sample.filled_down:
             add("[file]", "fillDown", self._sample.filled_down, "only the first row of a bill has these cells")
+        if self._sample.has_no_times and not self._sample.first_bill_in_parts():
+            add("[file]", "together", value=True, comment="without times, a number that occurs again is another bill")
         names = [name for each in (sheet, self._lines, self._payments) if each for name in each.columns]
         add("[file]", "columns", list(dict.fromkeys(names)), "a file with other columns is refused")
         for first in sheet.problems[:1]:
@@ -315,16 +319,17 @@ class _Inference:
         for number, (name, meanings) in enumerate(self._sample.statuses.items(), start=1):
             unknown = [value for value, meaning in meanings.items() if not meaning]
             values = ", ".join(value or "an empty cell" for value in unknown)
-            advice = f"sale, void, refund or skip, as with --set 'status.{(unknown or [''])[0]}=...'."
+            note = ""
             if any(map(is_refunded_state, (name, *unknown))):
-                advice += " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
-            if len(unknown) == len(meanings):
-                self._result.ask("status", f"What do these values of {name} mean: {values}? Say {advice}")
+                note = " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
+            if unknown and len(unknown) == len(meanings):
+                text = f"What do these values of {name} mean: {values}?{note}"
+                self._result.ask("status", text, MEANINGS, EXPLAINED, f"status.{unknown[0]}")
                 continue
             if unknown:
                 self._check(
-                    f"what these values of {name} mean: {values}. Their bills are rejected until [status.values] says "
-                    f"{advice}"
+                    f"what these values of {name} mean: {values}. Their bills are rejected until you say sale, void, "
+                    f"refund or skip, as with --set 'status.{unknown[0]}=skip'.{note}"
                 )
             self._result.add(f"[[status]]#{number}", "column", name)
             section = f"[status.values]#{number}"
@@ -340,11 +345,9 @@ class _Inference:
             )
         cancelled = self._sample.cancelled
         if cancelled and cancelled.unknown:
-            text = (
-                f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}? Say "
-                f"sale, or void if it does not count, as with --set 'status.{cancelled.unknown[0]}=void'."
-            )
-            self._result.ask("line.cancelled", text)
+            text = f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}?"
+            examples = ("it counts", "it does not count")
+            self._result.ask("line.cancelled", text, ("sale", "void"), examples, f"status.{cancelled.unknown[0]}")
 
     # --- amounts -----------------------------------------------------------------------------
 
@@ -412,7 +415,8 @@ class _Inference:
         unseen = [
             column.name
             for column in self._sheet.columns.values()
-            if column.heading_role in roles and column.name not in total.columns
+            if column.heading_role in roles or (total.role != "paid" and self._amounts.may_be_charge(column))
+            if column.name not in total.columns
             if not any(self._amounts.of(column, "").values[bill] for bill in bills)
         ]
         for number, name in enumerate(unseen, start=1):

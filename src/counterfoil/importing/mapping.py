@@ -131,6 +131,8 @@ class FileLayout(Struct, frozen=True):
     heading_line: int | None = None
     sheet: str | None = None
     fill_down: tuple[str, ...] = ()
+    together: bool = False
+    """Whether the rows of a bill follow each other, so that a number that occurs again is that of another bill."""
     columns: tuple[str, ...] = ()
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
     headings: dict[str, str] = {}
@@ -282,7 +284,7 @@ class _Parser:
         return value
 
     def file(self, table: Table[str, Any], headings: Table[str, Any]) -> FileLayout:
-        self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown", "columns"), "file")
+        self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown", "together", "columns"), "file")
         heading_line = table.get("headingLine")
         if heading_line is not None and (type(heading_line) is not int or heading_line < 1):
             raise self.fail("file.headingLine", "must be a whole number of at least 1")
@@ -295,6 +297,7 @@ class _Parser:
             heading_line,
             sheet,
             self.names(table, "fillDown", "file"),
+            self.flag(table, "together", "file"),
             self.names(table, "columns", "file"),
             {other: heading for heading in headings for other in self.names(headings, heading, "headings")},
         )

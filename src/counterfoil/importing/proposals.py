@@ -23,11 +23,13 @@ class Question(Struct, frozen=True):
     choices: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     """What each choice gives, for example on one bill."""
+    name: str = ""
+    """What `--set` sets, if it is not the entry itself."""
 
     @property
     def answers(self) -> list[str]:
         """What can be typed to answer, with an example for each choice."""
-        typed = [f"--set {shlex.quote(f'{self.entry}={choice}')}" for choice in self.choices]
+        typed = [f"--set {shlex.quote(f'{self.name or self.entry}={choice}')}" for choice in self.choices]
         width = max(map(len, typed), default=0)
         return [
             f"{text:{width}}  {example}".rstrip() for text, example in zip_longest(typed, self.examples, fillvalue="")
@@ -57,8 +59,10 @@ class Proposal(Struct):
     def comment(self, section: str, text: str) -> None:
         self.sections.setdefault(section, []).append(f"# {printable(text)}")
 
-    def ask(self, entry: str, text: str, choices: Sequence[str] = (), examples: Sequence[str] = ()) -> None:
-        self.questions.append(Question(entry, text, tuple(choices), tuple(examples)))
+    def ask(
+        self, entry: str, text: str, choices: Sequence[str] = (), examples: Sequence[str] = (), name: str = ""
+    ) -> None:
+        self.questions.append(Question(entry, text, tuple(choices), tuple(examples), name))
 
     def has(self, section: str, entry: str) -> bool:
         return any(line.startswith(f"{entry} = ") for line in self.sections.get(section, []))

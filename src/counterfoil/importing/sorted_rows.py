@@ -22,6 +22,9 @@ _ADD = "INSERT INTO rows (kind, bill, sheet, line, cells) VALUES (?, ?, ?, ?, ?)
 _INDEX = "CREATE INDEX rows_of_bill ON rows (bill, kind)"
 _BILLS = "SELECT bill FROM rows WHERE kind = 0 GROUP BY bill ORDER BY min(number)"
 _ROWS = "SELECT kind, sheet, line, cells FROM rows WHERE bill = ? ORDER BY number"
+_IN_PARTS = """
+    SELECT bill FROM rows WHERE kind = 0 GROUP BY bill, sheet HAVING max(number) - min(number) + 1 > count(*)
+"""
 _ORPHANS = """
     SELECT kind, sheet, line, cells, bill FROM rows AS orphan
     WHERE kind <> 0 AND NOT EXISTS (SELECT 1 FROM rows WHERE rows.bill = orphan.bill AND rows.kind = 0)
@@ -81,6 +84,11 @@ class SortedRows:
             for kind, sheet, line, cells in self._db.execute(_ROWS, (key,)):
                 lists[kind].append(TableRow(self._sheets[sheet], line, _decode(cells)))
             yield group
+
+    def in_parts(self) -> set[str]:
+        """Return the bills that have rows of other bills of the same file between theirs."""
+        self._flush()
+        return {key for (key,) in self._db.execute(_IN_PARTS)}
 
     def orphans(self) -> Iterator[tuple[int, TableRow, str]]:
         """Yield the lines and payments whose bill is missing, with the key of that bill. Call it after `bills`."""

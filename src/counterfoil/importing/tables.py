@@ -14,6 +14,7 @@ from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, Amount
 from counterfoil.importing.fields import BILL_FIELDS, DAY, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TIME
 from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
+    DIFFERENT_ROWS,
     DOUBTFUL_VALUE,
     NO_BILL,
     NO_ID,
@@ -41,6 +42,7 @@ from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_ro
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 HAS_NO_ID = "has no bill ID"
+IN_PARTS = "occurs again after other bills, so there may be two bills with this number (file.together)"
 NOT_BILLS = "the mapping says that such rows are not bills"
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
@@ -139,6 +141,7 @@ class TableImport:
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
         # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
+        self._in_parts: set[str] = set()
         # The last row of a file, by its bill, if its last value may be cut off.
         self._cut: dict[str, TableRow] = {}
         # Rows of numbers at the end of a table, by the bill before them. They are lines of it, unless they are sums.
@@ -154,6 +157,7 @@ class TableImport:
             for one in self._inputs:
                 yield from self._fill(one, rows_by_bill)
             order = self._date_order()
+            self._in_parts = rows_by_bill.in_parts() if self._mapping.file.together else set()
             converter = TableBillConverter(
                 self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
             )
@@ -371,6 +375,9 @@ class TableImport:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
             yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
+            return
+        if group.key in self._in_parts:
+            yield RejectedRow(first.sheet.name, first.line, DIFFERENT_ROWS, IN_PARTS, group.key)
             return
         try:
             status, record = converter.converted(group)
