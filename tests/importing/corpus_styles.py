@@ -493,4 +493,13 @@ STYLES = [
         delimiter=";",
         statuses={"sale": ""},
     ),
+    Style(
+        "bills, lines and payments with the day and the branch in all files",
+        "id=Receipt; date=Date; time=Time; shop=Branch; total=Total; tip=Tip; status=Status",
+        lines="id=Receipt; date=Date; shop=Branch; item=Item; qty=Qty; amount=Amount",
+        payments="id=Receipt; date=Date; shop=Branch; method=Type; amount_paid=Amount",
+        splits=True,
+        tips=True,
+        shops=("A", "B"),
+    ),
 ]

@@ -78,8 +78,10 @@ def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[
 
 def ask_about_payment_rows(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
     """Ask about rows of a bill that are payments by the name of the item, because they would be summed as items."""
+    cancelled = sample.rows_with_status(VOID)
     for column in sample.sheet.with_role("item")[:1] if sample.is_flat else ():
-        names = [value for value in column.distinct if is_payment(value) and answers.get(f"status.{value}") != SALE]
+        counted = {value: None for row, value in enumerate(column.values) if row not in cancelled}
+        names = [value for value in counted if is_payment(value) and answers.get(f"status.{value}") != SALE]
         if names:
             section = f"[skip] with column = {quoted(column.name)} and values = {toml(names)}"
             text = f"{_place(sample.sheet, column, names[0])}. If it is a payment, leave such rows out: {section}."
@@ -89,9 +91,11 @@ def ask_about_payment_rows(sample: BillSample, result: Proposal, answers: Mappin
 def ask_about_payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> None:
     """Ask about payments in a file of their own that were voided, refunded or did not succeed."""
     for column in payments.columns.values():
-        is_state = column.role in ("status", "type") or bool(heading_status(column.name))
+        is_status = column.role == "status" or heading_status(column.name) in (VOID, REFUND)
+        is_state = is_status or column.role in ("type", "method")
         for value, meaning in statuses_of(column.name, column.distinct[:MANY_VALUES]).items() if is_state else ():
-            if meaning != SALE and not is_payment(value) and answers.get(f"status.{value}") != SALE:
+            is_doubtful = meaning != SALE if is_status else meaning in (VOID, REFUND, SKIP)
+            if is_doubtful and answers.get(f"status.{value}") != SALE:
                 text = f"{_place(payments, column, value)}. What does it mean for the bill?"
                 result.ask("bill.void", text, (SALE,), ("if the payment counts",), f"status.{value}")
 

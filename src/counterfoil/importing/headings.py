@@ -66,8 +66,10 @@ class _Phrase(Struct, frozen=True):
 
         Where words are not separated by spaces, it may be a part of a word.
         """
-        if _UNSPACED.search(self.words[0]):
+        if _UNSPACED.match(self.words[0]):
             return "".join(self.words) in "".join(words)
+        if not begins and self.words[-1] not in words:
+            return False
         size = len(self.words)
         for start in range(len(words) - size + 1):
             *before, last = words[start : start + size]

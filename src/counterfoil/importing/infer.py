@@ -289,13 +289,12 @@ class _Inference:
             self._result.ask("bill.id", text, names[:4], [f"as in {column.filled[0]}" for column in columns[:4]])
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
-        for row, value in enumerate(number.values):
-            has_digits = [any(map(str.isdigit, other)) for other in number.distinct]
-            if value and not any(map(str.isdigit, value)) and sum(has_digits) * 2 > len(has_digits):
-                line = self._sheet.rows[row].line
-                text = f"{number.name} has {value} on line {line}, which is not like the other numbers. Is it a bill?"
-                self._result.ask("skip", text + f' If not, set [skip] with column = "{number.name}" and its values.')
-                break
+        words = [value for value in number.distinct if not any(map(str.isdigit, value))]
+        if 0 < len(words) * 2 < len(number.distinct):
+            line = self._sheet.rows[number.values.index(words[0])].line
+            section = f"[skip] with column = {quoted(number.name)} and values = {toml(words[:5])}"
+            text = f"{number.name} has {words[0]} on line {line}, unlike the others. If it is no bill, set {section}."
+            self._result.ask("skip", text)
         if apart := self._sample.first_bill_in_parts():
             lines = " and ".join(str(self._sheet.rows[row].line) for row in apart)
             text = (
