@@ -3,9 +3,10 @@
     python check_copy.py sales.duckdb [SCHEMA]
     python check_copy.py postgresql://user@host/database [SCHEMA]
 
-The bills of the copy are read from the view `current_bills`. COUNTERFOIL_URL and
-COUNTERFOIL_KEY must be set in the environment. The only package that the program
-needs is duckdb or psycopg.
+The bills of the copy are read from the view `current_bills`. Those of shops that have
+left the key's scope are not compared, because the service no longer returns them.
+COUNTERFOIL_URL and COUNTERFOIL_KEY must be set in the environment. The only package
+that the program needs is duckdb or psycopg.
 """
 
 import json
@@ -25,14 +26,16 @@ SELECT shop_id, CAST(bill_date AS VARCHAR), count(*), count(*) FILTER (status = 
     coalesce(sum(net), 0), coalesce(sum(tip), 0),
     CAST(sum(CAST('0x' || substr(md5(id || '|' ||
         coalesce(CAST(epoch_ms(updated_at) AS VARCHAR), '')), 1, 15) AS HUGEINT)) AS VARCHAR)
-FROM {schema}.current_bills GROUP BY ALL
+FROM {schema}.current_bills WHERE shop_id IN (SELECT shop_id FROM {schema}.shops WHERE in_scope)
+GROUP BY ALL
 """
 POSTGRESQL = """
 SELECT shop_id, bill_date::text, count(*), count(*) FILTER (WHERE status = 'void'),
     coalesce(sum(net), 0), coalesce(sum(tip), 0),
     sum(('x' || substr(md5(id || '|' ||
         coalesce(round(extract(epoch FROM updated_at) * 1000)::bigint::text, '')), 1, 15))::bit(60)::bigint)::text
-FROM {schema}.current_bills GROUP BY shop_id, bill_date
+FROM {schema}.current_bills WHERE shop_id IN (SELECT shop_id FROM {schema}.shops WHERE in_scope)
+GROUP BY shop_id, bill_date
 """
 
 

@@ -58,9 +58,9 @@ class ChangeFeedRetriever(SimpleRetriever):
             raise TypeError("The stream `changes` needs the cursor that is defined in the manifest.")
         # Every state message contains the cursor's state, so the mark and the shops are added only after the last page.
         stored = self.cursor.state
-        since, shops = stored.get("mark"), dict(stored.get("shops", {}))
+        since, as_of, shops = stored.get("mark"), stored.get("asOf"), dict(stored.get("shops", {}))
         for _ in range(MAX_ATTEMPTS):
-            attempt = _Attempt(since, shops)
+            attempt = _Attempt(since, as_of, shops)
             try:
                 asked = StreamSlice(
                     partition=stream_slice.partition,
@@ -72,7 +72,7 @@ class ChangeFeedRetriever(SimpleRetriever):
                         yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
                 for row in attempt.missing_shops():
                     yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
-                store_in_state(self.cursor, mark=attempt.mark, shops=shops)
+                store_in_state(self.cursor, mark=attempt.mark, asOf=attempt.time, shops=shops)
                 return
             except AirbyteTracedException as error:
                 code = str(error.message)
@@ -94,13 +94,17 @@ def store_in_state(cursor: Cursor, **values: Any) -> None:
 
 
 class _Attempt:
-    """One attempt at a pass. It updates `shops`, which maps shop IDs to `completeSince` and `inScope`."""
+    """One attempt at a pass. It updates `shops`: `completeSince`, `inScope` and `completeUntil` by shop ID.
 
-    def __init__(self, since: str | None, shops: dict[str, Any]) -> None:
+    `as_of` is the time of the last complete pass. A shop that has left has all changes up to that time.
+    """
+
+    def __init__(self, since: str | None, as_of: str | None, shops: dict[str, Any]) -> None:
         self.mark: str | None = None
         self.has_begun = False
         self._shops = shops
-        self._time = ""
+        self.time = ""
+        self._as_of = as_of
         # Known shops that a pass from the beginning has not returned yet. Those that it never returns are out of scope.
         self._missing = set() if since else set(shops)
 
@@ -108,7 +112,7 @@ class _Attempt:
         """Yield the row for an element. An empty page is passed too, because it contains the mark and the time."""
         self.has_begun = True
         self.mark = element.pop("mark", None) or self.mark
-        self._time = element.get("passTime") or element.get("serverTime") or self._time
+        self.time = element.get("passTime") or element.get("serverTime") or self.time
         match element.get("type"):
             case "bill":
                 yield self._row(element["shopId"], "bill", element["bill"]["id"], bill=element["bill"])
@@ -126,15 +130,23 @@ class _Attempt:
 
     def _shop_row(self, shop_id: str, shop: Any, *, full: bool, in_scope: bool) -> dict[str, Any]:
         earlier = self._shops.get(shop_id)
-        complete_since = self._time if full or earlier is None else earlier["completeSince"]
-        self._shops[shop_id] = {"completeSince": complete_since, "inScope": in_scope}
+        complete_since = self.time if full or earlier is None else earlier["completeSince"]
+        complete_until = None
+        if not in_scope:
+            # A shop that had left before keeps its time.
+            complete_until = self._as_of if earlier is None or earlier["inScope"] else earlier.get("completeUntil")
+        self._shops[shop_id] = {
+            "completeSince": complete_since,
+            "inScope": in_scope,
+            "completeUntil": complete_until,
+        }
         return self._row(shop_id, "shop", "", removed=shop is None, shop=shop) | self._shops[shop_id]
 
     def _row(self, shop_id: str, kind: str, row_id: str, *, removed: bool = False, **more: Any) -> dict[str, Any]:
         # Destinations delete a row that has `_ab_cdc_deleted_at`. Rows of removed shops stay, because bills may remain.
-        deleted_at = self._time if removed and kind == "bill" else None
-        nothing = {"inScope": None, "completeSince": None, "shop": None, "bill": None}
-        key = {"shopId": shop_id, "kind": kind, "id": row_id, "passTime": self._time}
+        deleted_at = self.time if removed and kind == "bill" else None
+        nothing = dict.fromkeys(("inScope", "completeSince", "completeUntil", "shop", "bill"))
+        key = {"shopId": shop_id, "kind": kind, "id": row_id, "passTime": self.time}
         return nothing | key | {"removed": removed, "_ab_cdc_deleted_at": deleted_at} | more
 
 

@@ -33,7 +33,8 @@ ALTER TABLE states ADD COLUMN IF NOT EXISTS rows BIGINT;
 VIEWS = """
 CREATE OR REPLACE VIEW shops AS
 SELECT shop_id, CAST(data->>'removed' AS BOOLEAN) AS removed, CAST(data->>'inScope' AS BOOLEAN) AS in_scope,
-    CAST(data->>'completeSince' AS TIMESTAMPTZ) AS complete_since, data->'shop' AS shop
+    CAST(data->>'completeSince' AS TIMESTAMPTZ) AS complete_since,
+    CAST(data->>'completeUntil' AS TIMESTAMPTZ) AS complete_until, data->'shop' AS shop
 FROM changes WHERE kind = 'shop';
 
 CREATE OR REPLACE VIEW current_bills AS
@@ -43,7 +44,7 @@ SELECT bills.shop_id, bills.id, CAST(data->>'$.bill.billDate' AS DATE) AS bill_d
     CAST(data->>'$.bill.amounts.tip' AS DECIMAL(38, 6)) AS tip,
     CASE WHEN status = 'void' THEN 0 ELSE coalesce(net, 0) - coalesce(tip, 0) END AS revenue, data->'bill' AS bill
 FROM changes AS bills JOIN shops USING (shop_id)
-WHERE bills.kind = 'bill' AND shops.in_scope AND CAST(data->>'passTime' AS TIMESTAMPTZ) >= shops.complete_since;
+WHERE bills.kind = 'bill' AND CAST(data->>'passTime' AS TIMESTAMPTZ) >= shops.complete_since;
 """
 
 

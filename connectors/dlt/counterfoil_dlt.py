@@ -34,10 +34,10 @@ TYPES: dict[Kind, dict[str, Any]] = {
     Kind.DAY: {"data_type": "date"},
 }
 TEXT, FLAG, INSTANT = TYPES[Kind.TEXT], TYPES[Kind.FLAG], TYPES[Kind.INSTANT]
-# The bills that exist now, in shops that the key can still read. The README explains both conditions.
+# The bills that exist, also those of shops that have left the key's scope. The README explains the condition.
 CURRENT_BILLS = """CREATE OR REPLACE VIEW current_bills AS
 SELECT bills.* FROM bills JOIN shops USING (shop_id)
-WHERE shops.in_scope AND bills.copied_at >= shops.complete_since"""
+WHERE bills.copied_at >= shops.complete_since"""
 
 
 def _columns(table: Table, **more: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -81,7 +81,7 @@ def counterfoil(
         data_from=changes,
         write_disposition="merge",
         primary_key="shop_id",
-        columns=_columns(SHOPS, categories=TEXT, removed=FLAG, in_scope=FLAG, complete_since=INSTANT, copied_at=newest),
+        columns=_columns(SHOPS, categories=TEXT, removed=FLAG, complete_since=INSTANT, copied_at=newest),
     )
     def shops(chunk: list[tuple[str, Row]]) -> list[Row]:
         return rows_of("shops", chunk)

@@ -19,7 +19,7 @@ import psycopg
 VIEWS = """
 CREATE OR REPLACE VIEW counterfoil.current_bills AS
 SELECT bills.* FROM counterfoil.bills JOIN counterfoil.shops USING (shop_id)
-WHERE shops.in_scope AND bills.copied_at >= shops.complete_since AND NOT bills.removed;
+WHERE bills.copied_at >= shops.complete_since AND NOT bills.removed;
 
 CREATE OR REPLACE VIEW counterfoil.current_members AS
 SELECT members.* FROM counterfoil.members
@@ -34,7 +34,7 @@ STATE_TABLE = "CREATE TABLE IF NOT EXISTS counterfoil.tap_state (state json NOT 
 STATE = "SELECT state, bills <= (SELECT count(*) FROM counterfoil.bills) FROM counterfoil.tap_state"
 NEW_STATE = "INSERT INTO counterfoil.tap_state SELECT %s, count(*) FROM counterfoil.bills"
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'counterfoil'"
-SHOPS = "SELECT shop_id, complete_since, in_scope FROM counterfoil.shops"
+SHOPS = "SELECT shop_id, complete_since, in_scope, complete_until FROM counterfoil.shops"
 
 
 def stored_state(connection: psycopg.Connection) -> dict[str, Any] | None:
@@ -49,8 +49,12 @@ def stored_state(connection: psycopg.Connection) -> dict[str, Any] | None:
     print("The copy has no state, or has lost bills since its last run: it starts from the beginning.", file=sys.stderr)
     # Without a mark, the tap reads everything. It needs the known shops to recognise those that have left the scope.
     shops = {
-        shop_id: {"complete_since": since and since.isoformat(), "in_scope": in_scope}
-        for shop_id, since, in_scope in connection.execute(SHOPS)
+        shop_id: {
+            "complete_since": since and since.isoformat(),
+            "in_scope": in_scope,
+            "complete_until": until and until.isoformat(),
+        }
+        for shop_id, since, in_scope, until in connection.execute(SHOPS)
     }
     return {"bookmarks": {"bills": {"feed": {"mark": None, "shops": shops}}}}
 

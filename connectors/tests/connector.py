@@ -35,6 +35,8 @@ class Connector:
         self.folder = folder
         self.url = url
         self.key = key
+        # The copy keeps the bills of shops that have left the key's scope. The service no longer returns them.
+        self.bills_of_shops_that_left: dict[Identity, Json] = {}
         folder.mkdir()
 
     def command(self) -> list[str]:
@@ -58,7 +60,8 @@ class Connector:
         self.prepare(url)
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         # Import the sources of this git worktree, even if Counterfoil is installed from another worktree.
-        environment = kept | {"PYTHONPATH": str(ROOT / "src")} | self.environment(url)
+        sources = os.pathsep.join((str(ROOT / "src"), str(CONNECTORS / "singer")))
+        environment = kept | {"PYTHONPATH": sources} | self.environment(url)
         return subprocess.Popen(
             self.command(),
             cwd=self.folder,
@@ -105,6 +108,10 @@ class Connector:
         """Return the revenue of a bill in the view `current_bills`."""
         raise NotImplementedError
 
+    def scope(self, shop_id: str) -> tuple[bool, datetime | None]:
+        """Return whether the key can read the bills of a shop and, if not, up to when the copy has its changes."""
+        raise NotImplementedError
+
     def replace_target(self) -> None:
         """Replace the database of the copy by an empty one. Files of the connector outside it stay."""
         raise NotImplementedError
@@ -116,6 +123,11 @@ class Connector:
             names = [f'"{name}"::VARCHAR' if "ZONE" in kind else f'"{name}"' for name, kind, *_ in columns]
             found = connection.execute(f"SELECT {', '.join(names)} FROM ({statement})")
             return [dict(zip((column[0] for column in columns), row, strict=True)) for row in found.fetchall()]
+
+    def scope_in(self, database: Path, table: str, shop_id: str) -> tuple[bool, datetime | None]:
+        [row] = self.query(database, f"SELECT in_scope, complete_until FROM {table} WHERE shop_id = '{shop_id}'")
+        until = row["complete_until"]
+        return row["in_scope"], datetime.fromisoformat(until) if until else None
 
 
 def kill(process: "subprocess.Popen[str]") -> None:

@@ -91,8 +91,20 @@ class World:
         hidden = dict.fromkeys(PERSONAL)
         members = {token: hidden | member for base in bases for token, member in expected.members(ask, base).items()}
         assert_same(self.copy.shops(), shops)
-        assert_same(self.copy.bills(), {identity: plain(bill) for identity, bill in feed.readable_bills().items()})
+        bills = {identity: plain(bill) for identity, bill in feed.bills.items()}
+        assert_same(self.copy.bills(), bills | self.copy.bills_of_shops_that_left)
         assert_same(self.copy.members(), members)
+
+    def leave(self, shop: r.Record) -> None:
+        """Move a shop to another franchise. Its bills stay in the copy."""
+        own = {identity: bill for identity, bill in self.copy.bills().items() if identity[0] == shop["id"]}
+        self.copy.bills_of_shops_that_left |= own
+        self.load(shop | {"franchiseId": "another-franchise"})
+
+    def come_back(self, shop: r.Record) -> None:
+        kept = self.copy.bills_of_shops_that_left
+        self.copy.bills_of_shops_that_left = {key: bill for key, bill in kept.items() if key[0] != shop["id"]}
+        self.load(shop)
 
     def sell(self, number: int = BILLS) -> list[r.Record]:
         """Load new bills for all branches; return them."""
@@ -219,14 +231,22 @@ class ConnectorTests:
         world.load(joining, r.base("base-2"), r.member("base-2"), *sold)
         world.copy.run()
         world.assert_equal()
-        world.load(joining | {"franchiseId": "another-franchise"})
+        assert world.copy.scope(joining["id"]) == (True, None)
+        world.leave(joining)
         world.copy.run()
         world.assert_equal()
+        in_scope, complete_until = world.copy.scope(joining["id"])
+        assert not in_scope
+        assert complete_until
         # While the shop is not in the franchise, changes to its bills are not in the feed of the franchise.
         world.load(r.removal(sold[0]), sold[1] | {"cashier": "Fah"}, r.bill(joining))
-        world.load(joining)
+        world.copy.run()
+        assert world.copy.scope(joining["id"]) == (False, complete_until), "its time does not stand still"
+        world.assert_equal()
+        world.come_back(joining)
         world.copy.run()
         world.assert_equal()
+        assert world.copy.scope(joining["id"]) == (True, None)
         # A closed shop is no longer listed, but its bills can still be read.
         world.load(r.removal(joining))
         world.copy.run()
@@ -267,7 +287,8 @@ class ConnectorTests:
         sold = world.sell(6)
         world.load(leaving, *r.bills(leaving, 2))
         world.copy.run()
-        world.load(r.removal(sold[0]), leaving | {"franchiseId": "another-franchise"})
+        world.leave(leaving)
+        world.load(r.removal(sold[0]))
         world.service.clock.advance(401 * DAY_SEC)
         world.service.ledger.advance_horizon()
         world.service.ledger.prune_removals()
@@ -276,6 +297,7 @@ class ConnectorTests:
 
     def test_a_copy_whose_database_was_replaced_by_an_empty_one_is_read_again_in_full(self, world: World) -> None:
         world.copy.replace_target()
+        world.copy.bills_of_shops_that_left = {}
         world.copy.run()
         world.assert_equal()
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from contextlib import closing
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -30,6 +31,9 @@ class Airbyte(Connector):
     def revenue(self, bill_id: str) -> Decimal:
         [row] = self.query(self.database, f"SELECT revenue FROM current_bills WHERE id = '{bill_id}'")
         return Decimal(row["revenue"])
+
+    def scope(self, shop_id: str) -> tuple[bool, datetime | None]:
+        return self.scope_in(self.database, "shops", shop_id)
 
     def replace_target(self) -> None:
         self.database.unlink()
@@ -65,6 +69,7 @@ class TestAirbyte(ConnectorTests):
         assert isinstance(world.copy, Airbyte)
         with closing(duckdb.connect(str(world.copy.database))) as database:
             database.execute("DELETE FROM changes WHERE kind = 'bill'")
+        world.copy.bills_of_shops_that_left = {}
         printed = world.copy.run()
         assert "starts from the beginning" in printed
         world.assert_equal()

@@ -15,8 +15,11 @@ from running_service import RunningService
 
 VIEW = """
 CREATE SCHEMA counterfoil;
+CREATE TABLE counterfoil.shops (shop_id VARCHAR, in_scope BOOLEAN);
+INSERT INTO counterfoil.shops VALUES ('left', false);
 CREATE TABLE counterfoil.current_bills (shop_id VARCHAR, id VARCHAR, bill_date DATE, status VARCHAR,
-    net DECIMAL(38, 6), tip DECIMAL(38, 6), updated_at TIMESTAMPTZ)
+    net DECIMAL(38, 6), tip DECIMAL(38, 6), updated_at TIMESTAMPTZ);
+INSERT INTO counterfoil.current_bills VALUES ('left', 'b1', '2026-01-01', 'completed', 10, 0, NULL)
 """
 
 

@@ -1,6 +1,7 @@
 """The dlt source in connectors/dlt keeps an exact copy in DuckDB."""
 
 import subprocess
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,6 +23,9 @@ class Dlt(Connector):
     def revenue(self, bill_id: str) -> Decimal:
         [row] = self.query(self.database, f"SELECT revenue FROM counterfoil.current_bills WHERE id = '{bill_id}'")
         return Decimal(row["revenue"])
+
+    def scope(self, shop_id: str) -> tuple[bool, datetime | None]:
+        return self.scope_in(self.database, "counterfoil.shops", shop_id)
 
     def replace_target(self) -> None:
         self.database.unlink()

@@ -43,12 +43,16 @@ class Tables:
 
     def current_bills(self) -> set[str]:
         """Return the IDs of the bills that exist, by the rule that the connectors' views use."""
-        shops = {shop_id: row["complete_since"] for shop_id, row in self.shops.items() if row["in_scope"]}
+        shops = {shop_id: row["complete_since"] for shop_id, row in self.shops.items()}
         return {
             bill_id
             for (shop_id, bill_id), row in self.bills.items()
             if shop_id in shops and not row["removed"] and row["copied_at"] >= shops[shop_id]
         }
+
+    def scope(self, shop: r.Record) -> tuple[bool, str | None]:
+        row = self.shops[shop["id"]]
+        return row["in_scope"], row["complete_until"]
 
 
 @pytest.fixture
@@ -88,32 +92,40 @@ def test_additions_and_removals_are_copied(service: RunningService, of: r.Record
     assert tables.current_bills() == ids(*sold[1:], late)
 
 
-def test_a_shop_that_returns_no_longer_has_bills_that_were_removed_meanwhile(
+def test_the_bills_of_a_shop_that_left_count_and_those_removed_meanwhile_are_gone_when_it_returns(
     service: RunningService, of: r.Record, tables: Tables
 ) -> None:
     leaving = r.branch(franchiseId=of["franchiseId"])
     kept, removed = r.bills(leaving, 2)
     load(service, leaving, kept, removed)
     tables.make_a_pass()
+    assert tables.state
+    complete_until = tables.state["as_of"]
     load(service, leaving | {"franchiseId": "another"})
     tables.make_a_pass()
-    assert tables.current_bills() == set()
     load(service, r.removal(removed))
+    tables.make_a_pass()
+    assert tables.current_bills() == ids(kept, removed)
+    assert tables.scope(leaving) == (False, complete_until)
     load(service, leaving)
     tables.make_a_pass()
     assert tables.current_bills() == ids(kept)
+    assert tables.scope(leaving) == (True, None)
 
 
 def test_a_key_of_another_lineage_starts_the_copy_again(service: RunningService, of: r.Record, tables: Tables) -> None:
     leaving = r.branch(franchiseId=of["franchiseId"])
-    sold = r.bill(of)
-    load(service, leaving, r.bill(leaving), sold)
+    sold, sold_before = r.bill(of), r.bill(leaving)
+    load(service, leaving, sold_before, sold)
     tables.make_a_pass()
+    assert tables.state
+    complete_until = tables.state["as_of"]
     load(service, leaving | {"franchiseId": "another"})
     tables.key = franchise_key(service, of)
     tables.make_a_pass()
-    assert tables.current_bills() == ids(sold)
+    assert tables.current_bills() == ids(sold, sold_before)
     assert tables.shops[leaving["id"]]["removed"]
+    assert tables.scope(leaving) == (False, complete_until)
 
 
 def test_a_pass_whose_cursor_is_refused_is_started_again(service: RunningService, of: r.Record, tables: Tables) -> None:

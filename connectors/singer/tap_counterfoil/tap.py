@@ -103,7 +103,6 @@ class ShopsStream(CounterfoilStream):
         SHOPS,
         categories=TEXT,
         removed=FLAG,
-        in_scope=FLAG,
         complete_since=INSTANT,
         members_copied_at=INSTANT,
         copied_at=INSTANT,

@@ -4,7 +4,9 @@ Such tools can replace or delete a row, but they cannot delete all bills of a
 shop, as is necessary when the feed sends a shop in full. So every bill has
 `copied_at`, the time of the pass that returned it, and every shop has
 `complete_since`, the time of the pass that last sent it in full. A bill whose
-`copied_at` is before its shop's `complete_since` no longer exists.
+`copied_at` is before its shop's `complete_since` no longer exists. The bills of
+a shop that has left the key's scope were sold, so they stay: the shop has
+`complete_until`, the time up to which they have all changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,8 +32,8 @@ LISTS_OF_BILL = {
     "campaigns": ("amounts", "campaign"),
     "coupons": ("amounts", "coupon"),
 }
-# Columns of the tables of a pull for which the rows have `removed`, `complete_since` and `copied_at` instead.
-NOT_IN_ROWS = ("removed_at", "complete_until")
+# A column of the tables of a pull for which the rows have `removed` instead.
+NOT_IN_ROWS = ("removed_at",)
 _FROM_RESPONSE = {table.name: tuple(column for column in table.columns if column.path) for table in (SHOPS, BILLS)}
 _OF_MEMBER = tuple(column for column in MEMBERS.columns if column.path)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -42,21 +44,23 @@ MAX_ATTEMPTS = 20
 class FeedRows:
     """Reads one pass. Once `rows` is exhausted, `state` must be stored for the next pass.
 
-    The state can be stored as JSON. It contains the mark of the pass and, for each
-    shop, `complete_since` and whether the shop is in scope.
+    The state can be stored as JSON. It contains the mark and the time of the pass
+    and, for each shop, `complete_since`, `complete_until` and whether it is in scope.
     """
 
     def __init__(self, client: Client, state: Mapping[str, Any] | None = None, limit: int = MAX_FEED_LIMIT) -> None:
         self._client = client
         self._limit = limit
-        self._mark: str | None = (state or {}).get("mark")
-        self._shops: dict[str, Row] = dict((state or {}).get("shops") or {})
+        known = state or {}
+        self._mark: str | None = known.get("mark")
+        self._as_of: str | None = known.get("as_of")
+        self._shops: dict[str, Row] = dict(known.get("shops") or {})
         # Known shops that a full pass has not returned yet. Those still missing at its end have left the key's scope.
         self._missing: set[str] = set()
 
     @property
     def state(self) -> State:
-        return {"mark": self._mark, "shops": self._shops}
+        return {"mark": self._mark, "as_of": self._as_of, "shops": self._shops}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
         """Yield pairs of a table name and a row, in the order in which the rows must be stored."""
@@ -96,12 +100,21 @@ class FeedRows:
         for shop_id in sorted(self._missing):
             self._note(shop_id, page.server_time, full=False, in_scope=False)
             yield "shops", shop_row(shop_id, None, self._shops[shop_id], page.server_time)
-        self._mark = page.mark
+        self._mark, self._as_of = page.mark, page.server_time
 
     def _note(self, shop_id: str, copied_at: str, *, full: bool, in_scope: bool) -> None:
         earlier = self._shops.get(shop_id)
         complete_since = copied_at if full or earlier is None else earlier["complete_since"]
-        self._shops[shop_id] = {"complete_since": complete_since, "in_scope": in_scope}
+        complete_until = None
+        if not in_scope:
+            # A shop that had left before keeps its time.
+            had_left = earlier is not None and not earlier["in_scope"]
+            complete_until = earlier.get("complete_until") if earlier and had_left else self._as_of
+        self._shops[shop_id] = {
+            "complete_since": complete_since,
+            "in_scope": in_scope,
+            "complete_until": complete_until,
+        }
 
 
 def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at: str) -> Row:
@@ -111,8 +124,7 @@ def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at
         "shop_id": shop_id,
         "categories": json_text(shop["categories"]) if shop else None,
         "removed": shop is None,
-        "in_scope": known["in_scope"],
-        "complete_since": known["complete_since"],
+        **known,
         "copied_at": copied_at,
     }
 
@@ -124,7 +136,7 @@ def all_shop_rows(client: Client, state: Mapping[str, Any] | None) -> Iterator[R
     """
     page = client.shop_page()
     listed = {shop["shopId"]: shop for shop in page.data}
-    unknown = {"complete_since": None, "in_scope": True}
+    unknown = {"complete_since": None, "in_scope": True, "complete_until": None}
     known = (state or {}).get("shops") or {}
     for shop_id in sorted(listed.keys() | known.keys()):
         yield shop_row(shop_id, listed.get(shop_id), known.get(shop_id, unknown), page.server_time)
