@@ -430,7 +430,7 @@ def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path:
         ('[file]\nencoding = "latin-9"', "file.encoding is 'latin-9'"),
         ("[bill]\nid = 5", "bill.id must be the name of a column"),
         ('[bill]\nid = { column = "a", constant = "b" }', "exactly one of column"),
-        ('[numbers]\ndecimal = ","\nthousands = ","', "not the decimal mark"),
+        ('[numbers]\ndecimal = ","\nthousands = ","', "must not be the decimal mark"),
         ('[line]\nname = "Item"', r"Set bill\.id"),
     ],
 )

@@ -1,10 +1,11 @@
 """The mapping: a TOML file that says which column of an export fills which field, and how values are written."""
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
 from difflib import get_close_matches
+from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -15,28 +16,24 @@ from msgspec.structs import replace
 from counterfoil.domain.calendar import zone_named
 from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TEXT
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.values import AUTO, DATE_ORDERS, DateFormat, NumberFormat
+from counterfoil.importing.values import AUTO, DateFormat, NumberFormat
 
-DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", ",": ",", ";": ";", "\t": "\t", "|": "|"}
-ENCODINGS = ("utf-8", "utf-8-sig", "cp874", "tis-620", "windows-1252", "utf-16")
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
     *("refund", "skip", "status", "reject", "totals", "database", "undecided"),
 )
-SHOP_FIELDS = ("id", "name", "franchiseId", "providerId", "timezone", "closingTime")
 # A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
-PLAIN_SOURCES = ("column", "columns", "any", "constant")
 COMPUTED_SOURCES = ("add", "multiply", "sum")
-SOURCES = (*PLAIN_SOURCES, *COMPUTED_SOURCES)
+SOURCES = ("column", "columns", "any", "constant", *COMPUTED_SOURCES)
 NUMBER_KEYS = ("negate", "absolute", "decimal", "over")
-CELL_KEYS = (*SOURCES, "values", "default", "separator", "split", "optional", *NUMBER_KEYS)
 # What a status can mean for a bill. If several columns have a status, the strongest one counts.
 SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
 STATUSES = (SALE, REFUND, VOID, SKIP)
-ROLES = ("bills", "lines")
 DEFAULT_OVERLAP = timedelta(hours=1)
 DEFAULT_NUMBER_OVERLAP = 1000
 DURATIONS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_ENTRIES = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
 
 
 class CellSource(Struct, frozen=True, kw_only=True):
@@ -204,21 +201,24 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     line = content.get("line")
     mapping = ImportMapping(
         name=name,
-        recognition=parser.recognition(content.get("recognise")),
+        recognition=parser.recognition(content),
         file=parser.file(parser.table(content, "file"), parser.table(content, "headings")),
         numbers=parser.numbers(parser.table(content, "numbers")),
         dates=parser.dates(parser.table(content, "dates")),
-        shops=parser.shops(content.get("shop")),
+        shops=tuple(
+            {name: str(value) for name, value in parser.checked(shop, "shop").items()}
+            for shop in parser.tables(content, "shop")
+        ),
         shop_ids={str(key): str(value) for key, value in parser.table(content, "shopIds").items()},
         bill=parser.fields(parser.table(content, "bill"), BILL_FIELDS, "bill"),
         line=None if line is None else parser.fields(parser.table(content, "line"), LINE_FIELDS, "line"),
-        payments=parser.payments(content.get("payment")),
-        refund=parser.rule(content.get("refund"), "refund"),
-        skip=parser.rule(content.get("skip"), "skip"),
-        statuses=parser.statuses(content.get("status")),
-        rejects=parser.rejects(content.get("reject")),
-        totals=parser.totals(content.get("totals")),
-        database=parser.database(content.get("database")),
+        payments=tuple(parser.fields(one, PAYMENT_FIELDS, "payment") for one in parser.tables(content, "payment")),
+        refund=parser.rule(content, "refund"),
+        skip=parser.rule(content, "skip"),
+        statuses=tuple(map(parser.status, parser.tables(content, "status"))),
+        rejects=tuple(RejectRule(**parser.checked(one, "reject")) for one in parser.tables(content, "reject")),
+        totals=parser.totals(content),
+        database=parser.database(content),
     )
     tables = (mapping.bill, *((mapping.line,) if mapping.line else ()), *mapping.payments)
     sources = [source for table in tables for source in table.fields.values()]
@@ -264,90 +264,69 @@ class _Parser:
             raise self.fail(name, "must be a table")
         return value
 
-    def choice(self, table: Table[str, Any], name: str, choices: tuple[str, ...], within: str) -> str | None:
-        value = table.get(name)
-        if value is not None and value not in choices:
-            visible = [one for one in choices if one.isprintable()]
-            raise self.fail(f"{within}.{name}", f"is {value!r}, but must be one of: {' '.join(visible)}")
+    def checked(self, value: object, section: str, entry: str = "") -> dict[str, Any]:
+        """Return a section, or a cell, if it has only known entries with the right values, and all that it needs."""
+        entry, entries = entry or section, _ENTRIES[section]
+        if not isinstance(value, dict):
+            raise self.fail(entry, "must be a table")
+        required = entries.get("required", ())
+        self.known(value, tuple(name for name in entries if name != "required"), entry)
+        if any(value.get(name) in (None, "", []) for name in required):
+            raise self.fail(entry, f"must have {' and '.join(required)}")
+        for name, one in value.items():
+            self.check(one, entries[name], f"{entry}.{name}")
         return value
 
-    def names(self, table: Table[str, Any], name: str, within: str) -> tuple[str, ...]:
-        value = table.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.fail(f"{within}.{name}", "must be a list of columns")
-        return tuple(value)
-
-    def flag(self, table: Table[str, Any], name: str, within: str) -> bool:
-        value = table.get(name, False)
-        if not isinstance(value, bool):
-            raise self.fail(f"{within}.{name}", "must be true or false")
-        return value
+    def check(self, value: object, kind: str | list[str], entry: str) -> None:
+        if isinstance(kind, list):
+            if value not in kind:
+                visible = [one for one in kind if one.isprintable()]
+                raise self.fail(entry, f"is {value!r}, but must be one of: {' '.join(visible)}")
+        elif kind == "zone":
+            if not isinstance(value, str) or zone_named(value) is None:
+                raise self.fail(entry, f"is {value!r}, which is not a time zone such as Asia/Bangkok")
+        elif kind in _KINDS and not _KINDS[kind][0](value):
+            raise self.fail(entry, f"must be {_KINDS[kind][1]}")
 
     def file(self, table: Table[str, Any], headings: Table[str, Any]) -> FileLayout:
-        self.known(table, ("encoding", "delimiter", "headingLine", "sheet", "fillDown", "together", "columns"), "file")
-        heading_line = table.get("headingLine")
-        if heading_line is not None and (type(heading_line) is not int or heading_line < 1):
-            raise self.fail("file.headingLine", "must be a whole number of at least 1")
-        sheet = table.get("sheet")
-        if sheet is not None and not isinstance(sheet, str):
-            raise self.fail("file.sheet", "must be the name of a sheet")
+        given = self.checked(table, "file")
+        for heading, others in headings.items():
+            self.check(others, "names", f"headings.{heading}")
+        delimiter = given.get("delimiter")
         return FileLayout(
-            self.choice(table, "encoding", ENCODINGS, "file"),
-            DELIMITERS.get(self.choice(table, "delimiter", tuple(DELIMITERS), "file") or ""),
-            heading_line,
-            sheet,
-            self.names(table, "fillDown", "file"),
-            self.flag(table, "together", "file"),
-            self.names(table, "columns", "file"),
-            {other: heading for heading in headings for other in self.names(headings, heading, "headings")},
+            given.get("encoding"),
+            DELIMITERS.get(delimiter or "", delimiter),
+            given.get("headingLine"),
+            given.get("sheet"),
+            tuple(given.get("fillDown", ())),
+            given.get("together", False),
+            tuple(given.get("columns", ())),
+            {other: heading for heading, others in headings.items() for other in others},
         )
 
-    def recognition(self, value: object) -> Recognition | None:
-        if value is None:
+    def recognition(self, content: Table[str, Any]) -> Recognition | None:
+        if "recognise" not in content:
             return None
-        if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value.get("columns"):
-            raise self.fail("recognise", "must have a name and columns")
-        self.known(value, ("name", "columns", "without", "role", "note"), "recognise")
-        return Recognition(
-            value["name"],
-            self.names(value, "columns", "recognise"),
-            self.names(value, "without", "recognise"),
-            self.choice(value, "role", ROLES, "recognise") or "bills",
-            str(value.get("note", "")),
-        )
+        given = self.checked(content["recognise"], "recognise")
+        lists = {name: tuple(given.get(name, ())) for name in ("columns", "without")}
+        return Recognition(**{**given, **lists})
 
     def numbers(self, table: Table[str, Any]) -> NumberFormat:
-        self.known(table, ("decimal", "thousands"), "numbers")
-        decimal = self.choice(table, "decimal", (".", ","), "numbers") or "."
-        default = "," if decimal == "." else "."
-        thousands = table.get("thousands", default)
-        if thousands not in (",", ".", " ", "'", "") or thousands == decimal:
-            raise self.fail("numbers.thousands", "must be empty, a space or one of , . ' but not the decimal mark")
+        given = self.checked(table, "numbers")
+        decimal = given.get("decimal", ".")
+        thousands = given.get("thousands", "," if decimal == "." else ".")
+        if thousands == decimal:
+            raise self.fail("numbers.thousands", "must not be the decimal mark")
         # Spaces and apostrophes are always accepted as thousands separators, so the format need not name them.
         return NumberFormat(decimal, thousands if thousands in ",." else "")
 
     def dates(self, table: Table[str, Any]) -> DateFormat:
-        self.known(table, ("order", "timezone", "defaultTime", "calendar", "serial"), "dates")
-        zone = table.get("timezone")
-        if zone is not None and zone_named(zone) is None:
-            raise self.fail("dates.timezone", f"is {zone!r}, which is not a time zone such as Asia/Bangkok")
+        given = self.checked(table, "dates")
+        is_buddhist = given.get("calendar") == "buddhist"
+        time = given.get("defaultTime")
         return DateFormat(
-            self.choice(table, "order", (*DATE_ORDERS, AUTO), "dates") or AUTO,
-            zone,
-            table.get("defaultTime"),
-            self.choice(table, "calendar", ("gregorian", "buddhist"), "dates") == "buddhist",
-            self.flag(table, "serial", "dates"),
+            given.get("order", AUTO), given.get("timezone"), time, is_buddhist, given.get("serial", False)
         )
-
-    def shops(self, value: object) -> tuple[dict[str, str], ...]:
-        shops = self.tables(value, "shop")
-        for shop in shops:
-            if not shop.get("id"):
-                raise self.fail("shop", "must be a table with an id")
-            self.known(shop, SHOP_FIELDS, "shop")
-            if "timezone" in shop and zone_named(shop["timezone"]) is None:
-                raise self.fail("shop.timezone", f"is {shop['timezone']!r}, which is not a time zone")
-        return tuple({str(key): str(one) for key, one in shop.items()} for shop in shops)
 
     def fields(self, table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
         flat = _flat(table)
@@ -355,62 +334,38 @@ class _Parser:
         cells = {name: self.cell(value, f"{within}.{name}", known.get(name, TEXT)) for name, value in flat.items()}
         return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
 
-    def payments(self, value: object) -> tuple[TableMapping, ...]:
-        return tuple(self.fields(one, PAYMENT_FIELDS, "payment") for one in self.tables(value, "payment"))
-
-    def tables(self, value: object, name: str) -> list[dict[str, Any]]:
+    def tables(self, content: Table[str, Any], name: str) -> list[Any]:
         """Return the tables of a section that may occur several times."""
-        tables: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
+        value = content.get(name, [])
+        tables = value if isinstance(value, list) else [value]
         if not all(isinstance(one, dict) for one in tables):
             raise self.fail(name, "must be a table")
         return tables
 
-    def statuses(self, value: object) -> tuple[StatusRule, ...]:
-        found = []
-        for table in self.tables(value, "status"):
-            self.known(table, ("column", "columns", "values", "optional"), "status")
-            values = table.get("values")
-            if ("column" in table) == ("columns" in table) or not isinstance(values, dict) or not values:
-                raise self.fail("status", "must have a column, and values such as { Paid = 'sale' }")
-            for word in values:
-                if self.choice(values, word, STATUSES, "status.values") is None:
-                    raise self.fail(f"status.values.{word}", f"must be one of: {' '.join(STATUSES)}")
-            meanings = {word.casefold(): meaning for word, meaning in values.items()}
-            source = {name: value for name, value in table.items() if name != "values"}
-            found.append(StatusRule(self.cell(source, "status", TEXT), meanings))
-        return tuple(found)
+    def status(self, table: dict[str, Any]) -> StatusRule:
+        given = self.checked(table, "status")
+        if ("column" in given) == ("columns" in given) or not given["values"]:
+            raise self.fail("status", "must have a column, and values such as { Paid = 'sale' }")
+        for word, meaning in given["values"].items():
+            self.check(meaning, list(STATUSES), f"status.values.{word}")
+        meanings = {word.casefold(): meaning for word, meaning in given["values"].items()}
+        source = {name: value for name, value in given.items() if name != "values"}
+        return StatusRule(self.cell(source, "status", TEXT), meanings)
 
-    def rejects(self, value: object) -> tuple[RejectRule, ...]:
-        found = []
-        for table in self.tables(value, "reject"):
-            self.known(table, ("column", "reason"), "reject")
-            if not isinstance(table.get("column"), str) or not isinstance(table.get("reason"), str):
-                raise self.fail("reject", "must have a column and a reason")
-            found.append(RejectRule(table["column"], table["reason"]))
-        return tuple(found)
-
-    def totals(self, value: object) -> TotalsRule | None:
-        if value is None:
+    def totals(self, content: Table[str, Any]) -> TotalsRule | None:
+        if "totals" not in content:
             return None
-        if not isinstance(value, dict) or ("column" in value) == ("cells" in value):
+        given = self.checked(content["totals"], "totals")
+        if ("column" in given) == ("cells" in given):
             raise self.fail("totals", "must have values, and either a column or cells = 'any'")
-        self.known(value, ("column", "cells", "values"), "totals")
-        self.choice(value, "cells", ("any",), "totals")
-        words = frozenset(word.casefold() for word in self.names(value, "values", "totals"))
-        if not words:
-            raise self.fail("totals.values", "must be a list of the values that mark a row of totals")
-        return TotalsRule(words, value.get("column"))
+        return TotalsRule(frozenset(word.casefold() for word in given["values"]), given.get("column"))
 
-    def rule(self, value: object, name: str) -> RowRule | None:
-        if value is None:
+    def rule(self, content: Table[str, Any], name: str) -> RowRule | None:
+        if name not in content:
             return None
-        if not isinstance(value, dict) or not isinstance(value.get("column"), str):
-            raise self.fail(name, "must have a column and values")
-        self.known(value, ("column", "values", "optional"), name)
-        values = value.get("values")
-        if not isinstance(values, list) or not values:
-            raise self.fail(f"{name}.values", "must be a list of the values that select a row")
-        return RowRule(value["column"], frozenset(str(one).casefold() for one in values), bool(value.get("optional")))
+        given = self.checked(content[name], name)
+        words = frozenset(str(one).casefold() for one in given["values"])
+        return RowRule(given["column"], words, given.get("optional", False))
 
     def cell(self, value: object, entry: str, kind: str, *, is_summed: bool = False) -> CellSource:
         if isinstance(value, str):
@@ -419,31 +374,29 @@ class _Parser:
             value = {"columns": value}
         if not isinstance(value, dict):
             raise self.fail(entry, "must be the name of a column, a list of names, or a table such as {constant = ...}")
-        self.check_cell(value, entry, kind, is_summed=is_summed)
-        values = self.table(value, "values")
-        constant = value.get("constant")
-        decimal = self.choice(value, "decimal", (".", ","), entry)
+        given = self.checked(value, "cell", entry)
+        self.check_cell(given, entry, kind, is_summed=is_summed)
+        decimal = given.get("decimal")
         return CellSource(
-            columns=(value["column"],) if "column" in value else self.names(value, "columns", entry),
-            any_of=self.names(value, "any", entry),
-            constant=None if constant is None else _as_text(constant),
-            terms=self.terms(value, "add", entry, is_summed=is_summed),
-            factors=self.terms(value, "multiply", entry, is_summed=True),
-            total_of=self.cell(value["sum"], f"{entry}.sum", NUMBER, is_summed=True) if "sum" in value else None,
-            values={str(key).casefold(): _as_text(one) for key, one in values.items()},
-            default=_as_text(value.get("default", "")),
-            separator=value.get("separator"),
-            split=value.get("split"),
-            optional=self.flag(value, "optional", entry),
-            negate=self.flag(value, "negate", entry),
-            absolute=self.flag(value, "absolute", entry),
-            over_rows=self.choice(value, "over", ("rows",), entry) is not None,
+            columns=(given["column"],) if "column" in given else tuple(given.get("columns", ())),
+            any_of=tuple(given.get("any", ())),
+            constant=_as_text(given["constant"]) if "constant" in given else None,
+            terms=self.terms(given, "add", entry, is_summed=is_summed),
+            factors=self.terms(given, "multiply", entry, is_summed=True),
+            total_of=self.cell(given["sum"], f"{entry}.sum", NUMBER, is_summed=True) if "sum" in given else None,
+            values={str(key).casefold(): _as_text(one) for key, one in given.get("values", {}).items()},
+            default=_as_text(given.get("default", "")),
+            separator=given.get("separator"),
+            split=given.get("split"),
+            optional=given.get("optional", False),
+            negate=given.get("negate", False),
+            absolute=given.get("absolute", False),
+            over_rows="over" in given,
             numbers=NumberFormat(decimal, "," if decimal == "." else ".") if decimal else None,
         )
 
     def check_cell(self, value: Table[str, Any], entry: str, kind: str, *, is_summed: bool) -> None:
         """Refuse entries that do not fit together or do not fit the type of the field."""
-        self.known(value, CELL_KEYS, entry)
         sources = [key for key in SOURCES if key in value]
         if len(sources) != 1:
             raise self.fail(entry, f"must have exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]}")
@@ -455,38 +408,22 @@ class _Parser:
             raise self.fail(entry, f"cannot have values, because {sources[0]} computes a number")
         if "sum" in value and (is_summed or entry.startswith("line.")):
             raise self.fail(entry, "cannot have sum: only fields of a bill or a payment are sums over the lines")
-        for name in ("default", "separator", "split", "column"):
-            if isinstance(value.get(name), dict | list):
-                raise self.fail(f"{entry}.{name}", "must be a single value")
 
     def terms(self, table: Table[str, Any], name: str, within: str, *, is_summed: bool) -> tuple[str | CellSource, ...]:
         """Return the parts of a sum or a product: columns, and tables that are computed first."""
-        parts = table.get(name, [])
-        if not isinstance(parts, list) or not all(isinstance(part, str | dict) for part in parts):
-            raise self.fail(f"{within}.{name}", "must be a list of columns")
         return tuple(
             part if isinstance(part, str) else self.cell(part, f"{within}.{name}", NUMBER, is_summed=is_summed)
-            for part in parts
+            for part in table.get(name, ())
         )
 
-    def database(self, value: object) -> DatabaseMapping | None:
-        if value is None:
+    def database(self, content: Table[str, Any]) -> DatabaseMapping | None:
+        if "database" not in content:
             return None
-        if not isinstance(value, dict):
-            raise self.fail("database", "must be a table")
-        self.known(value, ("bills", "lines", "payments", "watermark", "kind", "overlap"), "database")
-        for name in ("bills", "watermark"):
-            if not isinstance(value.get(name), str):
-                raise self.fail(f"database.{name}", "is missing or is not a string")
-        kind = self.choice(value, "kind", ("time", "number", "xid"), "database") or "time"
-        return DatabaseMapping(
-            bills=_query(value["bills"]),
-            lines=_query(value["lines"]) if "lines" in value else None,
-            payments=_query(value["payments"]) if "payments" in value else None,
-            watermark=value["watermark"],
-            kind=kind,
-            overlap=self.overlap(value.get("overlap"), kind),
-        )
+        given = self.checked(content["database"], "database")
+        queries = {name: given[name].strip().rstrip(";") for name in ("bills", "lines", "payments") if name in given}
+        kind = given.get("kind", "time")
+        overlap = self.overlap(given.get("overlap"), kind)
+        return DatabaseMapping(**queries, watermark=given["watermark"], kind=kind, overlap=overlap)
 
     def overlap(self, value: object, kind: str) -> timedelta | int:
         if kind == "xid":
@@ -506,6 +443,23 @@ class _Parser:
         return timedelta(seconds=int(count) * seconds)
 
 
+def _is_list_of(value: object, *kinds: type) -> bool:
+    return isinstance(value, list) and all(isinstance(one, kinds) for one in value)
+
+
+# What a value must be, by the name of its kind in mapping.toml. Cells are checked when they are parsed.
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "text": (lambda value: isinstance(value, str), "a text"),
+    "names": (lambda value: _is_list_of(value, str), "a list of columns"),
+    "terms": (lambda value: _is_list_of(value, str, dict), "a list of columns"),
+    "list": (lambda value: isinstance(value, list), "a list of values"),
+    "table": (lambda value: isinstance(value, dict), "a table"),
+    "flag": (lambda value: isinstance(value, bool), "true or false"),
+    "value": (lambda value: not isinstance(value, dict | list), "a single value"),
+    "line number": (lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
+}
+
+
 def _flat(table: Table[str, Any]) -> dict[str, Any]:
     """Return the table with dotted names, so that `amounts = { net = ... }` becomes `amounts.net`."""
     flat: dict[str, Any] = {}
@@ -519,7 +473,3 @@ def _flat(table: Table[str, Any]) -> dict[str, Any]:
 
 def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _query(value: str) -> str:
-    return value.strip().rstrip(";")

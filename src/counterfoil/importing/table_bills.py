@@ -301,7 +301,7 @@ class TableBillConverter:
         name = "total" if has_lines else "amount"
         amounts = [table.fields[name] for table in tables if table and name in table.fields]
         net = self._mapping.bill.fields.get("amounts.net")
-        if net is None or net.total_of or len(amounts) != 1:
+        if net is None or net.sums() or len(amounts) != 1:
             return False
         stated = self._value(self._mapping.bill, "amounts.net", NUMBER, group.bills[0])
         sums = [self._total("amount", amounts[0], part) for part in (rows, *parts)]

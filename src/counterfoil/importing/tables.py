@@ -242,7 +242,7 @@ class TableImport:
     def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
         sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
-        has_sums = not self._mapping.line and any(source.total_of for source in self._mapping.bill.fields.values())
+        has_sums = not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
         has_several_rows = one.kind != BILL or self._is_flat or has_sums
         cells = list(mapped_cells(self._mapping, one.kind, is_flat=self._is_flat))
         positions = list({at for _, source, _ in cells for at in positions_of(source, one.sheet)})
@@ -402,7 +402,7 @@ class TableImport:
     def _proves(self, record: dict[str, Any], cut: TableRow) -> bool:
         """Return whether the last value of a row is complete, because with it the bill adds up in other columns."""
         net = self._mapping.bill.fields.get("amounts.net")
-        if net is None or net.total_of:
+        if net is None or net.sums():
             return False
         column = list(cut.sheet.columns)[-1]
         cells = [each for kind in KIND_NAMES for each in mapped_cells(self._mapping, kind, is_flat=self._is_flat)]
