@@ -155,3 +155,15 @@ def test_a_check_compares_the_bills_of_a_delivery_with_each_other(counterfoil: C
     bills = [bill(number) for number in range(30)]
     twice = [*bills, bills[0] | {"closedAt": "2026-11-14T19:30"}]
     assert counterfoil.json("load", delivery(tmp_path, *twice), "--check", status=3)["reasons"] == {"other_bill": 1}
+
+
+def test_a_check_without_a_load_says_that_it_could_not_compare_with_a_broken_store(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    counterfoil("load", delivery(tmp_path, bill(1)))
+    (counterfoil.store / "books.sqlite3").write_bytes(b"no database")
+    export, mapping = tmp_path / "day.csv", tmp_path / "mapping.toml"
+    export.write_text("No,Date,Total\n1,2026-11-14 12:00,65\n", "utf-8")
+    mapping.write_text('[shop]\nid = "sh_1"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n', "utf-8")
+    said = counterfoil("import", "--format", "csv", "--mapping", mapping, export, "--check").stderr
+    assert said.count("not compared") == 1

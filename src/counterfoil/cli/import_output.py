@@ -1,7 +1,8 @@
 """Writes imported records to a file or to standard output, or loads them into the store."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from msgspec import json
@@ -10,11 +11,12 @@ from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load_report import CHECKED, print_report, replacement_notes, replacement_view, report_view
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_for_check, run_load
-from counterfoil.cli.terminal import echo, print_json
+from counterfoil.cli.terminal import echo, print_json, print_note
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.intake import RejectedLine, RejectedRows
-from counterfoil.importing.results import IMPORT_PREFIX, Imported, ImportedRecord
+from counterfoil.domain.intake import RejectedRows
+from counterfoil.domain.replacements import StoredBill
+from counterfoil.importing.results import Imported, ImportedRecord
 from counterfoil.ingest.checking import ComparedBills, RecordTotals, RejectExamples
 from counterfoil.ingest.lines import UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
@@ -42,10 +44,7 @@ class ImportedSource(Source):
             yield SourceLine(one.file, one.line, _encode(one.record))
 
     def rejected_rows(self) -> RejectedRows:
-        return RejectedRows(
-            {IMPORT_PREFIX + reason: count for reason, count in self._tally.rejected.items()},
-            [RejectedLine(row.file, row.line, IMPORT_PREFIX + row.reason) for row in self._tally.first_rejects],
-        )
+        return self._tally.rejected_rows()
 
 
 def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
@@ -69,7 +68,20 @@ def stored_bills(settings: Settings) -> ComparedBills | None:
     """Return what compares bills with those in the store, or None if there is no store yet."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         return None
-    return ComparedBills(bootstrap.operator_reads(settings).stored_bills)
+    stored = bootstrap.operator_reads(settings).stored_bills
+
+    @cache
+    def say(problem: str) -> None:
+        print_note(f"the bills were not compared with the store: {problem}")
+
+    def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
+        try:
+            return stored(shop_id, bill_ids)
+        except (StoreUnavailable, StoreMismatch) as error:
+            say(str(error))
+            return {}
+
+    return ComparedBills(read)
 
 
 def _lines(records: Iterable[ImportedRecord], totals: RecordTotals) -> Iterator[bytes]:

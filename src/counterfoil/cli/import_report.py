@@ -10,8 +10,9 @@ import click
 from msgspec import Struct, field, json
 
 from counterfoil.cli.terminal import echo, style
-from counterfoil.domain.intake import MAX_REMEMBERED
+from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
 from counterfoil.importing.results import (
+    IMPORT_PREFIX,
     REJECT_REASONS,
     ExportTotals,
     Imported,
@@ -44,6 +45,11 @@ class ImportTally(Struct):
     def wrong_totals(self) -> list[ExportTotals]:
         """The totals of the export that differ from the sums of its rows."""
         return [total for total in self.export_totals if total.stated != total.computed]
+
+    def rejected_rows(self, source: str | None = None) -> RejectedRows:
+        """Return the rejected rows as a load stores them. They are of this source, or of the file that each names."""
+        first = [RejectedLine(source or row.file, row.line, IMPORT_PREFIX + row.reason) for row in self.first_rejects]
+        return RejectedRows({IMPORT_PREFIX + reason: count for reason, count in self.rejected.items()}, first)
 
 
 class ImportRejects:

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from counterfoil.cli.import_output import facts_for_import
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
 from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.intake import RejectedLine, RejectedRows
+from counterfoil.domain.intake import RejectedRows
 from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import read_mapping
-from counterfoil.importing.results import IMPORT_PREFIX, REJECT_REASONS, Imported, ImportFailed
+from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.ingest.checking import RecordTotals
@@ -101,9 +101,7 @@ class ExportFile(File):
             return False
 
     def rejected_rows(self) -> RejectedRows:
-        tally = self._tally
-        first = [RejectedLine(self.name, row.line, IMPORT_PREFIX + row.reason) for row in tally.first_rejects]
-        return RejectedRows({IMPORT_PREFIX + reason: count for reason, count in tally.rejected.items()}, first)
+        return self._tally.rejected_rows(self.name)
 
     def close(self) -> None:
         if self._records:

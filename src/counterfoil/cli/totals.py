@@ -134,10 +134,10 @@ def _notes(report: TotalsReport) -> Iterator[str]:
     if report.without_day:
         yield f"{counted(report.without_day, 'bill')} without a day."
     if report.without_net:
-        yield f"{counted(report.without_net, 'bill')} without a net amount (amounts.net): they add nothing to the net."
+        yield f"{counted(report.without_net, 'bill')} without a net amount (amounts.net): not part of the net."
     if report.repeated:
         yield (
-            f"{counted(report.repeated, 'bill')} occurred again under the same ID and shop. They were added each time, "
+            f"Occurred again under the same ID and shop: {counted(report.repeated, 'bill')}. It was added each time, "
             "but only the last one is served."
         )
     elif report.repeated is None:
