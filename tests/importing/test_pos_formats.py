@@ -84,6 +84,11 @@ def test_an_export_of_loyverse_without_the_status_is_refused_or_says_what_it_doe
     with pytest.raises(ImportFailed, match="Status"):
         imported("loyverse", receipts)
     items = written(tmp_path, ITEMS.read_text("utf-8").replace("Status", "State"), "items.csv")
+    with pytest.raises(ImportFailed, match="State"):
+        imported("loyverse", items)
+    mapping = '[headings]\nStatus = ["State"]\n'
+    assert "Status" not in imported("loyverse", items, mapping=mapping).note
+    items.write_text(ITEMS.read_text("utf-8").replace("Status", "Remark"), "utf-8")
     assert "Status" in imported("loyverse", items).note
     assert "Status" not in imported("loyverse", ITEMS).note
 

@@ -6,6 +6,7 @@ folder of such files too.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cache, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -224,9 +225,17 @@ def _open_tables(
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:
     """Yield the columns that would show which bills are void, but are in none of the files."""
-    columns = {name for file in files for name in file.columns}
+    columns = {mapping.file.headings.get(name, name) for file in files for name in file.columns}
     for rule in mapping.statuses:
         if VOID in rule.values.values() and columns.isdisjoint(rule.source.columns):
+            other_names = [name for name, heading in mapping.file.headings.items() if heading in rule.source.columns]
+            for name in (*rule.source.columns, *other_names):
+                if close := get_close_matches(name, columns, n=1):
+                    entry = f'"{rule.source.columns[0]}" = ["{close[0]}"]'
+                    raise ImportFailed(
+                        f"there is no column {name}, which shows voided bills, but there is {close[0]}. If they are "
+                        f"the same, use a mapping with {entry} in [headings]."
+                    )
             yield " and ".join(rule.source.columns)
 
 
