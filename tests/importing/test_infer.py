@@ -513,3 +513,27 @@ def test_a_way_of_paying_that_is_explained_decides_about_its_bills(
     found = imported("csv", export, mapping=proposal.text())
     sales = [int(bill["amounts"]["net"]) for bill in found.bills if not bill.get("void")]
     assert (len(found.bills), sum(sales), found.rejected) == (bills, net, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "problem"),
+    [
+        ("bill.total", "Total", "only these can be set"),
+        ("status.Paid", "sold", "none of sale, void, refund, skip"),
+        ("status.paid", "sale", "no column has the value paid"),
+        ("dates.order", "dym", "none of dmy, mdy, ymd"),
+        ("bill.id", "Bill", "no column Bill"),
+        ("bill.amounts.net", "Total + Tips", "no column Tips"),
+    ],
+)
+def test_an_answer_without_effect_is_refused(name: str, answer: str, problem: str, tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total,Status\n1,31/10/2026 10:00,60,Paid\n2,31/10/2026 11:00,40,Paid\n")
+    with pytest.raises(ImportFailed, match=problem):
+        propose([export], [], [], "s", today=TODAY, answers={name: answer})
+
+
+def test_negative_bills_without_a_status_are_refunds_that_are_to_be_checked(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total\n1,31/10/2026 10:00,60\n2,31/10/2026 11:00,-40\n")
+    proposal, _ = inferred(export, shop="s")
+    assert any("a negative Total, as on line 3," in text for text in proposal.undecided)
+    assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=proposal.text()).bills] == ["60", "-40"]

@@ -114,12 +114,6 @@ class BillSample:
         row = bill[0]
         return {meanings.get(self.sheet.columns[name].values[row]) or SKIP for name, meanings in self.statuses.items()}
 
-    def require_columns(self, names: Sequence[str], entry: str) -> None:
-        for name in names:
-            if name not in self.sheet.columns:
-                known = ", ".join(self.sheet.columns)
-                raise ImportFailed(f"--set {entry}: there is no column {name}. The columns are: {known}.")
-
     # --- which rows belong to which bill ----------------------------------------------
 
     def _leave_out_totals(self) -> None:
@@ -145,7 +139,9 @@ class BillSample:
         sheet = self.sheet
         if answer := self._answers.get("bill.id"):
             names = answer.split(" + ")
-            self.require_columns(names, "bill.id")
+            if unknown := [name for name in names if name not in sheet.columns]:
+                known = ", ".join(sheet.columns)
+                raise ImportFailed(f"--set bill.id: there is no column {unknown[0]}. The columns are: {known}.")
             return sheet.columns[names[-1]]
         found = [column for column in sheet.with_role("id") if len(column.filled) * 10 >= len(sheet.rows)]
         has_items = bool(sheet.with_role("item")) and not has_line_file
@@ -240,15 +236,8 @@ class BillSample:
         day, number = self.day or self.trading_day, self.number
         counts = [column for column in self.sheet.columns.values() if is_count(column.name) and column.is_number]
         cells = [column.values for column in (day, *self.sheet.with_role("shopId")[:1]) if column]
-        is_per_day = len(set(zip(*cells, strict=True))) == len(self.sheet.rows) > 1
-        if (
-            counts
-            and day
-            and not day.has_times
-            and is_per_day
-            and number in (None, *counts)
-            and "bill.id" not in self._answers
-        ):
+        is_per_day = day and not day.has_times and len(set(zip(*cells, strict=True))) == len(self.sheet.rows) > 1
+        if counts and is_per_day and number in (None, *counts) and "bill.id" not in self._answers:
             name = self.sheet.file.sheet.name
             raise ImportFailed(
                 f"{name} is a summary per day: {counts[0].name} counts bills. Export the bills themselves."

@@ -32,10 +32,11 @@ from counterfoil.importing.column_doubts import (
     zone_of_shop,
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
-from counterfoil.importing.headings import channel_of, is_in_other_unit, is_refunded_state, names_no_shop
+from counterfoil.importing.headings import SALE, channel_of, is_in_other_unit, is_refunded_state, names_no_shop
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.values import DATE_ORDERS
 
 NOON = "12:00"
 BUDDHIST_SHIFT = 43
@@ -43,6 +44,7 @@ DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
 NET = "bill.amounts.net"
 ANSWERS = (NET, "bill.id", "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId", "file.sheet")
+CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
 TEXT_ENTRIES = {
     "table": "table.name",
     "cashier": "cashier",
@@ -82,16 +84,29 @@ def propose(
 ) -> Proposal:
     """Return a proposal for files of bills and, if given, the files with their lines and payments."""
     answers = answers or {}
-    for name in answers:
-        if name not in ANSWERS and not name.startswith("status."):
-            raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
     result = Proposal(
         sample_of(bills, answers.get("file.sheet")),
         sample_of(lines) if lines else None,
         sample_of(payments) if payments else None,
     )
+    _check_answers(result, answers)
     _Inference(result, shop, today, timezone, answers).fill()
     return result
+
+
+def _check_answers(samples: Proposal, answers: Mapping[str, str]) -> None:
+    """Refuse an answer that would have no effect, because nobody asked or it is none of the choices."""
+    sheets = [sheet for sheet in (samples.bills, samples.lines, samples.payments) if sheet]
+    for name, answer in answers.items():
+        section, _, value = name.partition(".")
+        if name not in ANSWERS and section != "status":
+            raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
+        choices = MEANINGS if section == "status" else CHOICES.get(name)
+        if choices and answer not in choices:
+            raise ImportFailed(f"--set {name}: {answer} is none of {', '.join(choices)}.")
+        columns = [column for sheet in sheets for column in sheet.columns.values()]
+        if section == "status" and not any(value in column.values for column in columns):
+            raise ImportFailed(f"--set {name}: no column has the value {value}. Upper and lower case matter.")
 
 
 class _Inference:
@@ -204,7 +219,7 @@ class _Inference:
             )
         else:
             text = f"The dates in {column.name}, such as {column.filled[0]}, are decades ahead."
-            self._result.ask("dates.calendar", text, ("gregorian", "buddhist"))
+            self._result.ask("dates.calendar", text, CHOICES["dates.calendar"])
 
     def _times(self) -> None:
         """Propose the entries for the time of a bill."""
@@ -362,6 +377,7 @@ class _Inference:
             self._result.add("[bill]", "amounts.net", cell)
             if NET not in self._answers:
                 self._reject_unseen(chosen, bills)
+            self._note_negative(chosen)
             return
         if chosen and not chosen.columns:
             text = (
@@ -377,6 +393,15 @@ class _Inference:
         )
         for cell in choices.values():
             self._result.comment("[bill]", f"amounts.net = {toml(cell)}  # Choose one and remove the first #")
+
+    def _note_negative(self, total: AmountSeries) -> None:
+        """Note that bills with a negative total are refunds, unless a status says so."""
+        negative = [bill for bill, value in zip(self._sample.bills, total.values, strict=True) if (value or 0) < 0]
+        if negative := [bill for bill in negative if self._sample.status_of(bill) == SALE]:
+            line = self._sheet.rows[negative[0][0]].line
+            self._check(
+                f"whether bills with a negative {total.name}, as on line {line}, are refunds. No status says so."
+            )
 
     def _examples(self, totals: Sequence[AmountSeries], bills: Sequence[int]) -> list[str]:
         """Return what each total gives on a bill on which they differ, and on all bills of the sample."""
