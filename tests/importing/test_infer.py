@@ -537,3 +537,19 @@ def test_negative_bills_without_a_status_are_refunds_that_are_to_be_checked(tmp_
     proposal, _ = inferred(export, shop="s")
     assert any("a negative Total, as on line 3," in text for text in proposal.undecided)
     assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=proposal.text()).bills] == ["60", "-40"]
+
+
+def test_an_answer_is_refused_only_if_other_amounts_contradict_it(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total,Zurp\n1,31/10/2026 10:00,60,65\n2,31/10/2026 11:00,40,45\n")
+    proposal, mapping = inferred(export, shop="s", bill_amounts_net="Zurp")
+    assert (proposal.questions, mapping["bill"]["amounts"]["net"]) == ([], "Zurp")
+
+
+def test_an_amount_in_cents_is_read_with_a_constant(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total (cents)\n1,31/10/2026 10:00,6050\n2,31/10/2026 11:00,4000\n")
+    for answers in ({}, {"bill_amounts_net": "Total (cents)"}):
+        [question] = inferred(export, shop="s", **answers)[0].questions
+        assert question.entry == "bill.amounts.net"
+    cell = question.text.partition("amounts.net = ")[2].removesuffix(".")
+    mapping = inferred(export, shop="s")[0].text().replace("[bill]\n", f"[bill]\namounts.net = {cell}\n")
+    assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=mapping).bills] == ["60.50", "40.00"]

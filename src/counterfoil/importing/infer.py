@@ -369,6 +369,10 @@ class _Inference:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
         finding = self._answered_total(bills) or self._doubted(self._amounts.find_total(bills), bills)
+        if unit := next(filter(is_in_other_unit, finding.chosen.columns if finding.chosen else ()), None):
+            text = f"{unit} is not in the currency's unit. For cents, set"
+            cell = f'{{ multiply = [{quoted(unit)}, {{ constant = "0.01" }}] }}'
+            finding = TotalFinding(question=f"{text} amounts.net = {cell}.")
         chosen, text = finding.chosen, finding.question
         if chosen and (cell := self._cell_of(chosen)) is not None:
             self._total, self._parts_of_total = chosen, finding.parts
@@ -416,14 +420,8 @@ class _Inference:
         ]
 
     def _doubted(self, finding: TotalFinding, bills: Sequence[int]) -> TotalFinding:
-        """Turn a finding into a question if amounts are in another unit, or some bills were paid back in part."""
+        """Turn a finding into a question if some bills were paid back in part."""
         total = finding.chosen
-        for name in total.columns if total else ():
-            if is_in_other_unit(name):
-                text = f"{name} seems to be in another unit than the currency's. Map it as a product with a constant."
-                return TotalFinding(
-                    question=f'{text} For cents: {{ multiply = [{quoted(name)}, {{ constant = "0.01" }}] }}.'
-                )
         for column in self._sheet.with_role("refunded"):
             back = self._amounts.of(column, "discount")
             if total and any(back.values[bill] for bill in bills):
@@ -460,7 +458,7 @@ class _Inference:
             return None
         total, shown = self._amounts.expression(answer), self._amounts.find_total(bills)
         differing = [bill for bill in bills if shown.chosen and total.values[bill] != shown.chosen.values[bill]]
-        if shown.chosen and len(differing) * 20 > len(bills):
+        if shown.chosen and shown.is_proved and len(differing) * 20 > len(bills):
             place = differing[0]
             line = self._sheet.rows[self._sample.bills[place][0]].line
             raise ImportFailed(
