@@ -37,6 +37,8 @@ from counterfoil.domain.intake import (
     latest_load,
 )
 from counterfoil.domain.messages import Message
+from counterfoil.domain.open_items import COLUMNS as ITEM_COLUMNS
+from counterfoil.domain.open_items import LoadedFiles, OpenItem, item_of
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, copy_state
@@ -161,8 +163,9 @@ class ErrorGroup(Struct, frozen=True):
 class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: its source, its progress, and the number of rejected lines by reason.
 
-    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless
-    `load --rejects` named a different file. `is_stopped` says that the load has recorded that it ended with an error.
+    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless `load
+    --rejects` named a different file. `files` are the files that it read. `is_stopped` says that the load has recorded
+    that it ended with an error.
     """
 
     number: int
@@ -175,6 +178,7 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejected: int
     reasons: dict[str, int]
     rejects_file: str | None
+    files: LoadedFiles
     is_stopped: bool
 
 
@@ -322,11 +326,13 @@ _COPIES = """
     WHERE {condition} ORDER BY lineage, list_name, shop_id
 """
 _LOADS = """
-    SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file
+    SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
+        files
     FROM loads ORDER BY number DESC LIMIT :most
 """
 _TOTALS = "SELECT totals FROM loads WHERE number = :load"
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
+OPEN_ITEMS = f"SELECT {', '.join(ITEM_COLUMNS)} FROM open_items WHERE closed_at IS NULL ORDER BY number"  # noqa: S608
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
@@ -555,6 +561,11 @@ class OperatorReads(ABC):
             for source, line, reason, fields in rows
         ]
 
+    def open_items(self) -> list[OpenItem]:
+        """Return what waits for the operator, oldest first."""
+        with self._limited("books") as ask:
+            return [item_of(row) for row in ask(OPEN_ITEMS)]
+
     def totals(self, load: int) -> TotalsReport | None:
         """Return the control totals of a load, or None if it has not ended or ended with an error."""
         with self._limited("books") as ask:
@@ -672,5 +683,10 @@ def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:
 def _load_row(row: Row) -> LoadRow:
     values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
     seen_at, is_stopped = decode_seen_at(values["seen_at"])
-    reasons = json.decode(values["reasons"], type=dict[str, int])
-    return LoadRow(**values | {"seen_at": seen_at, "is_stopped": is_stopped, "reasons": reasons})
+    decoded = {
+        "seen_at": seen_at,
+        "is_stopped": is_stopped,
+        "reasons": json.decode(values["reasons"], type=dict[str, int]),
+        "files": json.decode(values["files"], type=dict[str, int | None]),
+    }
+    return LoadRow(**values | decoded)

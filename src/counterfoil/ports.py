@@ -5,7 +5,7 @@ which the returned rows are complete. For the change feed and the digests, the c
 Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from enum import Enum
 from typing import Protocol
@@ -20,6 +20,7 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import MessageError
+from counterfoil.domain.open_items import Closing, LoadedFiles, OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -339,6 +340,20 @@ class Ledger(Protocol):
 
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         """Record whether a folder's watcher is running, and how many files it has processed since the last call."""
+
+    def open_items(self) -> list[OpenItem]: ...
+
+    def item_paths(self, place: str) -> set[str]:
+        """Return the paths on this machine for which there is an item, open or closed."""
+
+    def add_items(self, items: Iterable[OpenItem]) -> None:
+        """Open items about files. A load opens the items about the lines that it rejects."""
+
+    def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:
+        """Close the items with these numbers, and return those that were open."""
+
+    def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:
+        """Close the items whose files this load has read, and return those that have changed."""
 
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""

@@ -365,3 +365,35 @@ def test_a_folder_is_loaded_without_its_hidden_and_unfinished_files(counterfoil:
     told = counterfoil.json("load", spool, "--quarantine", spool.parent / "quarantine")
     assert (told["lines"], told["unfinishedFiles"], told["quarantined"]) == (2, [".b.ndjson", "c.ndjson.part"], [])
     assert ".b.ndjson (still being written)" in counterfoil("load", spool).stdout
+
+
+def test_a_quarantined_file_is_an_open_item_until_it_is_removed(
+    start: Callable[..., Watch], spool: Path, counterfoil: Command
+) -> None:
+    counterfoil("init")
+    watch = start()
+    watch.deliver("bills.ndjson.gz", gzip.compress(SHOP_LINES)[:-9])
+    (item,) = until(lambda: counterfoil.json("loads", "open"), "the item was opened")
+    assert (item["kind"], item["source"], MOVED.sub("", Path(item["path"]).name)) == (
+        "quarantined",
+        "bills.ndjson.gz",
+        "bills.ndjson.gz",
+    )
+    assert "bills.ndjson.gz" in item["reason"]
+    Path(item["path"]).unlink()
+    until(lambda: not counterfoil.json("loads", "open"), "the item was closed")
+
+
+def test_a_file_that_was_quarantined_before_a_crash_is_found_at_the_next_start(
+    start: Callable[..., Watch], spool: Path, counterfoil: Command
+) -> None:
+    counterfoil("init")
+    quarantine = spool / "quarantine"
+    quarantine.mkdir(0o700)
+    (quarantine / "1-bills.csv").write_bytes(b"?")
+    (quarantine / "1-bills.csv.reason.txt").write_text("It is not a source record.\nIt was delivered as bills.csv\n")
+    for _ in range(2):
+        watch = start()
+        (item,) = until(lambda: counterfoil.json("loads", "open"), "the item was opened")
+        assert (item["source"], item["reason"]) == ("bills.csv", "It is not a source record.")
+        watch.stop()

@@ -166,7 +166,11 @@ def test_rejected_lines_are_a_warning(loaded: Command, admin_port: int) -> None:
     loaded("load", "-", stdin=b"not json", status=3)
     with admin_listener(admin_port):
         found = loaded.json("status", status=2)
-    assert (found["status"], status_of(found, "load"), found["latestLoad"]["rejected"]) == ("warn", "warn", 1)
+    assert (found["status"], status_of(found, "items"), found["latestLoad"]["rejected"]) == ("warn", "warn", 1)
+    assert (found["openItems"]["rejects"], found["openItems"]["lines"]) == (1, 1)
+    loaded("load", "-", stdin=SHOPS[0])
+    with admin_listener(admin_port):
+        assert status_of(loaded.json("status", status=2), "items") == "warn"
 
 
 def test_a_key_near_its_quota_is_a_warning_and_a_revoked_one_is_not(loaded: Command, admin_port: int) -> None:

@@ -218,13 +218,13 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     assert today["findings"] == store["checks"]
     wrong = [finding["message"] for finding in store["checks"] if finding["status"] != "ok"]
     assert wrong == [
-        "The latest load rejected lines (2 lines, 1 changed, 1 rejected).",
+        "Rejected and not loaded yet: 1 line of 1 load, the oldest for 0 seconds.",
         "Other users of this machine can open this database.",
     ]
     for path in ("/", "/store"):
         page = alice.page(path)
         assert all(message in page for message in wrong)
-        assert '<a href="/loads/latest">Open the latest load.</a>' in page
+        assert '<a href="/loads">Open the page Loads.</a>' in page
         assert "Read the reasons on the page of the load" in page
     assert "Checks that need attention: 2" in alice.page("/store")
 
@@ -373,6 +373,23 @@ def test_a_row_that_an_import_rejected_has_its_own_advice_and_no_text_to_reveal(
     assert "Fix the mapping or the export, then import it again." in page
     assert "load the rejects file" not in page
     assert "/loads/1/reveal" not in page
+
+
+def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
+    console: RunningConsole, alice: Operator
+) -> None:
+    console.service.load(branch(), b'{"kind":"bill"}')
+    (item,) = alice.json("/loads.json")["openItems"]
+    assert (item["kind"], item["lines"]) == ("rejects", 1)
+    path = f"/loads/items/{item['number']}/resolve"
+    assert path in alice.page("/loads")
+    assert alice.send(path, {}).status_code == 200
+    assert alice.send(path, {}).status_code == 409
+    assert alice.json("/loads.json")["openItems"] == []
+    entries = alice.json("/audit.json")["entries"]
+    assert [(entry["act"], entry["actor"]) for entry in entries if "item" in entry["act"]] == [
+        ("items_resolved", "alice")
+    ]
 
 
 def test_a_line_that_was_not_rejected_cannot_be_revealed(console: RunningConsole, alice: Operator) -> None:

@@ -111,6 +111,7 @@ def test_a_load_whose_lines_were_rejected_is_a_warning(console: RunningConsole, 
     page = alice.page("/loads")
     assert '<span class="badge bad">all lines rejected</span>' in page
     assert '<span class="badge warn">finished, lines rejected</span>' in page
+    assert page.index("<h2>Open items</h2>") < page.index("<h2>Latest loads</h2>")
     assert page.index("<h2>Latest loads</h2>") < page.index("<h2>Rejected lines by reason</h2>")
     assert "counterfoil loads</code>" in page
     assert "counterfoil loads 2</code>" in alice.page("/loads/2")

@@ -326,7 +326,7 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
     console.service.get("transactions", key, shopId="elsewhere")
     console.service.restart()
     somchai = console.operator("somchai", **{"accept-language": "th"})
-    assert "การนำเข้าล่าสุดปฏิเสธบางบรรทัด (2 บรรทัด เปลี่ยน 1 ระเบียน ปฏิเสธ 1 บรรทัด)" in somchai.page("/")
+    assert "บรรทัดที่ถูกปฏิเสธ 1 บรรทัดจากการนำเข้า 1 ครั้งยังไม่ได้นำเข้า" in somchai.page("/")
     assert "<li>คำขอต่อวัน: 10,000</li>" in somchai.page("/audit")
     assert "ไม่มี id ที่ใช้ได้" in somchai.page("/loads/1")
     assert "แก้ไขคำขอ คำขอเดิมจะล้มเหลวอีก" in somchai.page(f"/keys/{key.split('_')[2]}")

@@ -191,7 +191,7 @@ def test_prometheus_runs_every_query_and_sees_a_rejected_line(watched: tuple[Ser
             match = named[1].replace("$job", "counterfoil")
             assert server.get(f"label/{named[2]}/values", **{"match[]": match}), variable["name"]
     rules = until(lambda: known_to_be_well(server), "every rule was evaluated")
-    assert {rule["name"] for rule in rules.values() if rule["state"] == "firing"} == {"CounterfoilLoadRejectedLines"}
+    assert {rule["name"] for rule in rules.values() if rule["state"] == "firing"} == {"CounterfoilOpenItems"}
     assert set(rules) == set(alerts())
 
 

@@ -236,7 +236,7 @@ def test_a_running_service_tells_its_receiver_about_rejected_lines(receiver: Rec
     running = deployment.start()
     try:
         deployment.load({"kind": "bill", "id": "b_1"})
-        until(lambda: any("load_rejected" in str(one) for one in sent(receiver)), "the notification arrives")
+        until(lambda: any("items_rejects" in str(one) for one in sent(receiver)), "the notification arrives")
     finally:
         running.stop()
     assert all("secret" not in str(body) for body in receiver.bodies())

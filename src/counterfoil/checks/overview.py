@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 
 from msgspec import UNSET, DecodeError, Struct, field, json
+from msgspec.structs import replace
 
 from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.checks import cluster, local
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding, worst_status
 from counterfoil.checks.local import PortUse
+from counterfoil.checks.open_items import open_item_findings, waiting
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms, iso_utc
@@ -180,6 +182,7 @@ def _check_store(
     try:
         if not found:
             store = read(inspection, now)
+            store = replace(store, items=waiting(settings, store.items))
             return list(_findings(settings, store, now)), store
     except (StoreUnavailable, StoreMismatch) as error:
         granted = inspection.permissions()
@@ -208,6 +211,7 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
     yield from cluster.servers(store.servers, settings.replica_lag_ms)
     yield from horizon_findings(store.horizon, now)
     yield from _load(store.load, store.horizon, now)
+    yield from open_item_findings(store.items, now)
     yield from sudden_changes(store.intake, now)
     yield from watched_folders(store.folders, now, settings.silent_folder_min)
     yield _keys(store.keys, store.near_quota)
@@ -234,9 +238,14 @@ def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Fi
         return
     if not load.finished:
         yield local.unfinished_load(load, local.horizon_motion(horizon, now))
-    if load.rejected or load.finished:
-        kind = "load_rejected" if load.rejected else "load_finished_ago"
-        yield finding(kind, span=duration(load.idle_ms), lines=load.lines, changed=load.changed, rejected=load.rejected)
+        return
+    yield finding(
+        "load_finished_ago",
+        span=duration(load.idle_ms),
+        lines=load.lines,
+        changed=load.changed,
+        rejected=load.rejected,
+    )
 
 
 def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:

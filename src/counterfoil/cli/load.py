@@ -1,12 +1,14 @@
 """`counterfoil load`: load source records into the store."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil import bootstrap
 from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_report import print_accepted, print_report
 from counterfoil.cli.load_run import (
@@ -23,11 +25,13 @@ from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options
 from counterfoil.cli.terminal import print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import SourceError, SourceFiles, open_source
+from counterfoil.ingest.sources import Source, SourceError, SourceFiles, open_source
 from counterfoil.ingest.spool import own_folder, quarantined
 from counterfoil.ingest.watching import not_source
+from counterfoil.machine.operator import machine_name
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import printable
@@ -144,7 +148,7 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
             raise
         print_message(str(error))
     if quarantine and not report.interrupted:
-        report.quarantined = quarantined(_why_not_loaded(records), quarantine)
+        report.quarantined = _quarantine(settings, report, quarantine)
     if given.accept_change and not (report.interrupted or report.check):
         report.accepted = accept_change(settings)
     summary = report.summary
@@ -156,10 +160,20 @@ def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: 
     return FAILED if differences else _exit_status(report)
 
 
-def _why_not_loaded(records: SourceList) -> dict[Path, str]:
+def _why_not_loaded(records: Source) -> dict[Path, str]:
     """Return every file that was not loaded, except unfinished ones, with the reason."""
     refused = {path: f"{printable(path.name)} is {kind}." for path, kind in records.refused.items()}
     return {**records.damage, **{path: not_source(path.name) for path in records.ignored}, **refused}
+
+
+def _quarantine(settings: Settings, report: LoadReport, quarantine: Path) -> list[OpenItem]:
+    """Move the files that were not loaded to the quarantine, and open items about them."""
+    found = quarantined(_why_not_loaded(report.records), quarantine)
+    items = [replace(item, load=report.summary.load) for item in found]
+    if items:
+        with closing(bootstrap.ledger(settings)) as ledger:
+            ledger.add_items(items)
+    return items
 
 
 def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:
@@ -189,7 +203,9 @@ def _exit_status(report: LoadReport) -> int:
 def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> RejectsFile:
     if given.check:
         return RejectExamples()
-    return RejectsFile(_require_new_file(given.rejects)) if given.rejects else new_rejects_file(settings, source)
+    if given.rejects:
+        return RejectsFile(_require_new_file(given.rejects), place=machine_name())
+    return new_rejects_file(settings, source)
 
 
 def _require_new_file(rejects: Path) -> Path:

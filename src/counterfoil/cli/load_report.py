@@ -211,7 +211,7 @@ def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
         ("refusedFiles", "not loaded", [(printable(path.name), kind) for path, kind in records.refused.items()]),
         ("unfinishedFiles", "not loaded", _named(records.unfinished, "still being written")),
         ("emptyFiles", "empty", [(name, "") for name in records.empty]),
-        ("quarantined", "quarantined", [(str(path), "") for path in report.quarantined]),
+        ("quarantined", "quarantined", [(item.path, "") for item in report.quarantined]),
     ]
 
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC
 from functools import cache
-from pathlib import Path
 
 from msgspec import Struct
 
 from counterfoil import bootstrap
+from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import progress
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import converter_pool, free_cores
@@ -23,6 +24,7 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, all_rejected_rows
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import is_shared
+from counterfoil.machine.operator import machine_name
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
@@ -71,7 +73,7 @@ class LoadReport(Struct, kw_only=True):
     seconds: float = 0
     quarantines: bool = False
     """Whether damaged files are moved to quarantine after the load."""
-    quarantined: list[Path] = []
+    quarantined: list[OpenItem] = []
     interrupted: bool = False
     before_load: bool = False
     """Whether this is the check that --expect-net makes before a load."""
@@ -124,6 +126,7 @@ def run_load(
         open_for_check(settings) if is_check else open_ledger(settings) as ledger,
         progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
+        close_removed(settings, ledger)
 
         def show(summary: Summary) -> None:
             report.summary = summary
@@ -209,4 +212,4 @@ def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
     while path.exists():
         number += 1
         path = folder / f"{first}-{stamp}-{number}.ndjson"
-    return RejectsFile(path, is_shared=is_shared(settings.store))
+    return RejectsFile(path, place=machine_name() if settings.database else "", is_shared=is_shared(settings.store))

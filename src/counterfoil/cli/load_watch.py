@@ -2,24 +2,28 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil import bootstrap
+from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.load_report import HELD, print_report, replacement_notes
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_ledger, run_load
 from counterfoil.cli.terminal import echo, print_message
 from counterfoil.domain.intake import HEARTBEAT_MS
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import machine_name
 from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
@@ -80,7 +84,7 @@ def watch(settings: Settings, options: WatchOptions) -> None:
         )
         spool.on_read = loader.on_read
         loader.meanwhile = watcher.take_files_beside
-        loader.heartbeat()
+        loader.heartbeat(spool=spool)
         while not stop.is_set:
             try:
                 has_moved = watcher.take_files()
@@ -143,11 +147,12 @@ class StoreLoader:
                 print_report(self._latest, self._options.as_json)
         return True
 
-    def report(self, files: int, quarantined: list[Path], *, loaded: FileSet | None) -> None:
+    def report(self, files: int, quarantined: list[OpenItem], *, loaded: FileSet | None) -> None:
         if loaded and self._latest:
             self._latest.quarantined = quarantined
             print_report(self._latest, self._options.as_json)
-        self.heartbeat(files, len(quarantined))
+            quarantined = [replace(item, load=self._latest.summary.load) for item in quarantined]
+        self.heartbeat(files, quarantined)
 
     def _load(self, files: FileSet, *, is_beside: bool) -> LoadReport:
         files.on_read = self.on_read
@@ -188,19 +193,32 @@ class StoreLoader:
         if self._is_report_due():
             self.heartbeat()
 
-    def heartbeat(self, files: int = 0, quarantined: int = 0, *, is_stopped: bool = False) -> None:
+    def heartbeat(
+        self,
+        files: int = 0,
+        quarantined: Sequence[OpenItem] = (),
+        *,
+        is_stopped: bool = False,
+        spool: Spool | None = None,
+    ) -> None:
         """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
 
+        With `spool`, also open items for files in its quarantine about which the store knows nothing, as after a crash.
         If the store is unavailable, retry until it is available or the watcher is asked to stop.
         """
 
         def call() -> None:
             with open_ledger(self._settings) as ledger:
-                self._report_to(ledger, files, quarantined, is_stopped=is_stopped)
+                known = ledger.item_paths(machine_name()) if spool else set()
+                found = [item for item in spool.quarantined() if item.path not in known] if spool else quarantined
+                if found:
+                    ledger.add_items(found)
+                self._report_to(ledger, files, len(quarantined), is_stopped=is_stopped)
 
         self._retried(call)
 
     def _report_to(self, ledger: Ledger, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        close_removed(self._settings, ledger)
         ledger.report_watched_folder(self._name, files, quarantined, is_stopped=is_stopped)
         self._reported = time.monotonic()
 

@@ -1,37 +1,83 @@
-"""`counterfoil loads`: list the latest loads, or the control totals and the rejected lines of one load."""
+"""`counterfoil loads`: list the latest loads, one load, or what waits for the operator; close what waits."""
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import click
 
 from counterfoil import bootstrap
+from counterfoil.checks.open_items import waiting
 from counterfoil.cli.options import existing_store, store_options
-from counterfoil.cli.terminal import print_json, print_list, print_note, print_rows
+from counterfoil.cli.store import record
+from counterfoil.cli.terminal import echo, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
+from counterfoil.domain.audit import Act
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import RejectedLine
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import LoadRow
+from counterfoil.operator_reads import LoadRow, OperatorReads
+from counterfoil.settings import Settings
 from counterfoil.text import counted
 from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
+NUMBER = click.IntRange(1)
+
 
 @click.command()
-@click.argument("number", type=click.IntRange(1), required=False)
+@click.argument("words", nargs=-1, metavar="[NUMBER | open | resolve NUMBER...]")
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
 @store_options
-def command(ctx: click.Context, number: int | None, limit: int, store: str | None, as_json: bool) -> None:
-    reads = bootstrap.operator_reads(existing_store(ctx, store))
-    if number is None:
-        _print_loads(reads.loads(limit), as_json)
+def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str | None, as_json: bool) -> None:
+    settings = existing_store(ctx, store)
+    reads = bootstrap.operator_reads(settings)
+    match words:
+        case ():
+            _print_loads(reads.loads(limit), as_json)
+        case ("open",):
+            _print_items(waiting(settings, reads.open_items()), as_json)
+        case ("resolve", first, *others):
+            _resolve(settings, [_number(ctx, word) for word in (first, *others)], as_json)
+        case (word,):
+            _print_one(reads, _number(ctx, word), as_json)
+        case _:
+            raise click.UsageError("Use `loads`, `loads NUMBER`, `loads open` or `loads resolve NUMBER`.")
+
+
+def _number(ctx: click.Context, word: str) -> int:
+    number: int = NUMBER(word, ctx=ctx)
+    return number
+
+
+def _print_one(reads: OperatorReads, number: int, as_json: bool) -> None:
+    load = views.find(reads, number)
+    if load is None:
+        raise click.ClickException(
+            f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
+        )
+    _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
+
+
+def _print_items(items: Sequence[OpenItem], as_json: bool) -> None:
+    nothing = "nothing is waiting: no rejected lines, and no quarantined or held files."
+    print_rows(views.items(SystemClock().now_ms()), items, as_json, nothing=nothing)
+
+
+def _resolve(settings: Settings, numbers: list[int], as_json: bool) -> None:
+    """Close items by hand. The audit entry is written first: without it, nothing is closed."""
+    known = {item.number for item in bootstrap.operator_reads(settings).open_items()}
+    if missing := [number for number in numbers if number not in known]:
+        raise click.ClickException(
+            f"item {missing[0]} is not open. Nothing was closed. Run `counterfoil loads open` to list the open items."
+        )
+    record(settings, Act.ITEMS_RESOLVED, ", ".join(f"item {number}" for number in numbers))
+    with closing(bootstrap.ledger(settings)) as ledger:
+        closed = [item.number for item in ledger.close_items(numbers, "resolved")]
+    if as_json:
+        print_json({"resolved": closed})
     else:
-        load = views.find(reads, number)
-        if load is None:
-            raise click.ClickException(
-                f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
-            )
-        _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
+        echo(f"Closed {counted(len(closed), 'item')}.")
 
 
 def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:

@@ -248,6 +248,27 @@ def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> Cons
     return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))
 
 
+# --- open items ----------------------------------------------------------------------
+
+
+def resolve_item(visit: Visit) -> ConsoleResponse:
+    """Close an open item by hand. The audit entry is written first: without it, nothing is closed."""
+    t, number = visit.t, int(visit.values["number"])
+    is_open = any(item.number == number for item in visit.store.reads.open_items())
+    if is_open:
+        _record(visit, Act.ITEMS_RESOLVED, f"item {number}")
+        with closing(bootstrap.ledger(visit.settings)) as ledger:
+            ledger.close_items([number], "resolved")
+    text = t("items.resolved" if is_open else "items.not_open", number=number)
+    content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if is_open else "warn"))
+    return ConsoleResponse(status=200 if is_open else 409, body=page(visit, "loads", content, "/loads.json"))
+
+
+def _record(visit: Visit, act: Act, detail: str) -> None:
+    with closing(bootstrap.audit(visit.settings)) as audit:
+        audit.record(AuditEntry(at=visit.now, act=act, actor=visit.session.actor, detail=detail))
+
+
 # --- rejected lines ------------------------------------------------------------------
 
 
@@ -276,10 +297,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
         content = loads_page.draw_one(visit, view, notice(t("load.not_found"), "warn"))
         return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
-    detail = f"load {view.load.number}, line {line}"
-    entry = AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail)
-    with closing(bootstrap.audit(visit.settings)) as audit:
-        audit.record(entry)
+    _record(visit, Act.REJECT_REVEALED, f"load {view.load.number}, line {line}")
     content = loads_page.draw_one(visit, view, _revealed(visit, line, found.text))
     return ConsoleResponse(body=page(visit, "loads", content, None))
 

@@ -201,6 +201,7 @@ LATEST_LOAD = "/loads/latest"
 # For each check, the name and the address of the page that shows the details of its findings.
 _PAGES_OF_CHECKS = {
     "load": ("loads", LATEST_LOAD),
+    "items": ("loads", "/loads"),
     "intake": ("loads", "/loads"),
     "shops": ("shops", "/shops"),
     "keys": ("keys", "/keys"),

@@ -49,6 +49,7 @@ ACTIONS: Final = {
     f"/keys/{_KEY}/rotate": actions.rotate,
     f"/keys/{_KEY}/revoke": actions.revoke,
     r"/loads/(?P<number>[0-9]{1,15})/reveal": actions.reveal_line,
+    r"/loads/items/(?P<number>[0-9]{1,15})/resolve": actions.resolve_item,
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
 _ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]

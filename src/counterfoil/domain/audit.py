@@ -54,6 +54,8 @@ class Act(StrEnum):
     CONSOLE_SIGNED_IN = "console_signed_in"
     # An operator looked at the text of a rejected line, which may contain personal data.
     REJECT_REVEALED = "reject_revealed"
+    # An operator closed open items, although their lines or files were not loaded.
+    ITEMS_RESOLVED = "items_resolved"
 
 
 class FieldChange(Struct, frozen=True):

@@ -8,15 +8,17 @@ MIN_AFFECTED records must be affected. A group that raises an alarm is not used 
 accepts it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field, json
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, astuple, replace
 
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.messages import Message, duration
+from counterfoil.domain.open_items import MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
 
@@ -39,6 +41,14 @@ class RejectedRows(Struct, frozen=True):
     reasons: Mapping[str, int] = {}
     first: Sequence[RejectedLine] = ()
 
+    def by_file(self) -> dict[str, int]:
+        """Return the number of rows of each file. Of many files, the first rows do not name all."""
+        files = Counter(row.source for row in self.first)
+        others = sum(self.reasons.values()) - len(self.first)
+        if others:
+            files[next(iter(files)) if len(files) == 1 else OTHER_FILES] += others
+        return dict(files)
+
 
 class LoadProgress(Struct):
     """The progress of a load, stored with every batch.
@@ -59,6 +69,34 @@ class LoadProgress(Struct):
     stored_rejects: int = 0
     totals: TotalsReport | None = None
     """Set when the load ends."""
+    files: dict[str, int] = field(default_factory=dict)
+    """The names of the files that were read, each with the number of lines in the rejects file."""
+    damaged: set[str] = field(default_factory=set)
+    """The files that could not be read completely. Set when the load ends."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """For each export, the number of rows that could not be converted. The rejects file does not have them."""
+    rejects_path: str = ""
+    rejects_place: str = ""
+
+    def loaded_files(self) -> LoadedFiles:
+        rejected = {name: count + self.rows.get(name, 0) for name, count in self.files.items()}
+        files: dict[str, int | None] = {**self.rows, **rejected, **dict.fromkeys(self.damaged)}
+        return dict(list(files.items())[:MAX_FILES])
+
+    def items(self, now: int) -> Iterator[OpenItem]:
+        """Yield the open items of this load: rejected lines in the rejects file, and rows of exports."""
+        lines = {name: count for name, count in self.files.items() if count}
+        if self.rejects_file and lines:
+            yield OpenItem(
+                kind="rejects",
+                load=self.number,
+                files=limited(lines),
+                path=self.rejects_path,
+                place=self.rejects_place,
+                opened_at=now,
+            )
+        if self.rows:
+            yield OpenItem(kind="rejects", load=self.number, files=limited(self.rows), opened_at=now)
 
     def add_reject(self, line: RejectedLine) -> None:
         if self.stored_rejects + len(self.new_rejects) < MAX_REMEMBERED:
@@ -69,18 +107,26 @@ class LoadProgress(Struct):
         self.stored_rejects += len(self.new_rejects)
         self.new_rejects.clear()
 
-    def values(self, now: int) -> tuple[Any, ...]:
+    def values(self, now: int) -> dict[str, Any]:
         """Return the parameters of the statement with which a ledger updates the load's row."""
-        finished_at = now if self.finished else None
-        reasons = json.encode(self.reasons).decode()
-        counts = (self.lines, self.changed, self.rejected)
-        totals = json.encode(self.totals).decode() if self.totals else None
-        return now, *counts, finished_at, reasons, self.rejects_file, totals, self.number
+        return {
+            "now": now,
+            "number": self.number,
+            "lines": self.lines,
+            "changed": self.changed,
+            "rejected": self.rejected,
+            "finished_at": now if self.finished else None,
+            "reasons": json.encode(self.reasons).decode(),
+            "rejects_file": self.rejects_file,
+            "totals": json.encode(self.totals).decode() if self.totals else None,
+            "files": json.encode(self.loaded_files()).decode(),
+        }
 
-    def reject_values(self) -> Iterator[tuple[Any, ...]]:
-        """Yield a database row for each rejected line that is not stored yet."""
+    def reject_values(self) -> Iterator[dict[str, Any]]:
+        """Yield the parameters for each rejected line that is not stored yet."""
         for place, line in enumerate(self.new_rejects, self.stored_rejects):
-            yield self.number, place, line.source, line.line, line.reason, json.encode(line.fields).decode()
+            fields = json.encode(line.fields).decode()
+            yield {**asdict(line), "load": self.number, "place": place, "fields": fields}
 
 
 class LatestLoad(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from counterfoil.domain.batch import prepared
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.open_items import Closing, LoadedFiles, OpenItem
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill, implausible
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -104,6 +105,21 @@ class CheckingLedger:
 
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         """Do nothing: a check does not watch a folder."""
+
+    def open_items(self) -> list[OpenItem]:
+        return []
+
+    def item_paths(self, place: str) -> set[str]:  # noqa: ARG002 - a check opens no items
+        return set()
+
+    def add_items(self, items: Iterable[OpenItem]) -> None:
+        """Do nothing: a check opens no items."""
+
+    def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:  # noqa: ARG002 - closes none
+        return []
+
+    def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:  # noqa: ARG002 - closes none
+        return []
 
     def advance_horizon(self) -> int:
         return 0

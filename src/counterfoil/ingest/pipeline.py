@@ -85,6 +85,8 @@ class Summary(Struct, kw_only=True):
     """The result of a load."""
 
     source: str
+    load: int = 0
+    """The number of the load, or 0 if it is only a check."""
     lines: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -162,8 +164,10 @@ class RejectsFile:
     In a store that is shared with a group, the group can read it, too.
     """
 
-    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+    def __init__(self, path: Path, *, place: str = "", is_shared: bool = False) -> None:
         self.path = path
+        self.place = place
+        """The name of this machine, unless the file is in the folder `rejects` of an embedded store."""
         self._mode = 0o640 if is_shared else 0o600
         self._file: IO[bytes] | None = None
 
@@ -222,6 +226,8 @@ class Pipeline:
         self._rejected_rows: Callable[[], RejectedRows] = RejectedRows
         self._source = Source("", None)
         self._rows_added = 0
+        # The files that were read, each with the number of rejected lines.
+        self._files: dict[str, int] = {}
 
     def load(self, source: Source) -> Summary:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
@@ -230,6 +236,7 @@ class Pipeline:
         self._rejected_rows = source.rejected_rows
         self._source = source
         self._progress = self._ledger.begin_load(source.name)
+        summary.load = self._progress.number
         try:
             self._load(source, summary)
         except BaseException:
@@ -246,11 +253,13 @@ class Pipeline:
             self._on_progress(summary)
         is_stopped = summary.guard.is_exceeded
         self._progress.finished = (self._damage is None or self._finishes_damaged) and not is_stopped
+        self._progress.damaged = {printable(path.name) for path in source.damage}
         self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
         self._apply([], summary)
         if is_stopped:
             self._ledger.stop_load(self._progress.number, summary.changed)
         else:
+            self._ledger.close_loaded(self._progress.number, self._progress.loaded_files())
             summary.alarms = self._compare(summary.counts())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
@@ -365,6 +374,7 @@ class Pipeline:
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
         """
+        self._files = dict.fromkeys({line.source for line in batch.lines}, 0) | self._files
         while batch.lines:
             outcomes = self._apply(batch.changes, summary)
             if summary.guard.is_exceeded:
@@ -419,6 +429,11 @@ class Pipeline:
         progress.rejected = reasons.total()
         progress.reasons = dict(reasons)
         progress.rejects_file = printable(self._rejects.path.name) if self._rejects.used else None
+        progress.rejects_path = str(self._rejects.path.absolute() if self._rejects.place else self._rejects.path.name)
+        progress.rejects_place = self._rejects.place
+        progress.files = self._files
+        # Rows of a file that is moved to quarantine are in that file.
+        progress.rows = {} if self._finishes_damaged else rows.by_file()
         outcomes = self._ledger.apply(changes, progress, summary.guard if self._is_guarded and changes else None)
         if not (changes and summary.guard.is_exceeded):
             progress.mark_stored()
@@ -438,6 +453,7 @@ class Pipeline:
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
         self._rejects.add(line, rejected)
         self._source.reject_score += 1
+        self._files[line.source] = self._files.get(line.source, 0) + 1
         summary.rejected[rejected.reason] += 1
         fields = [_storable(path) for path in rejected.fields[:MAX_FIELDS]]
         self._progress.add_reject(RejectedLine(line.source, line.number, rejected.reason, fields))

@@ -22,6 +22,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from counterfoil.domain.calendar import from_ms
+from counterfoil.domain.open_items import Kind, OpenItem
 from counterfoil.ingest.sources import (
     BUFFER_BYTES,
     LOCK,
@@ -32,10 +33,12 @@ from counterfoil.ingest.sources import (
     open_regular,
 )
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import machine_name
 from counterfoil.text import printable
 
 DONE, QUARANTINE = "done", "quarantine"
 REASON_SUFFIX = ".reason.txt"
+DELIVERED_AS, MAX_NOTE_BYTES = "It was delivered as ", 10_000
 # At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
 # be in an earlier file than its shop.
 MAX_FILES = 250
@@ -265,8 +268,8 @@ class Spool:
                     os.unlink(name, dir_fd=done)
                 return None
             # In the last moment, somebody put another file in the place of the one that was loaded, or changed it.
-            reason = f"{printable(delivery.name)} was replaced or changed after it was loaded. Deliver it again."
-            return self.quarantine(DeliveredFile(name, moved, delivery.owner), reason, done)
+            replaced = DeliveredFile(name, moved, delivery.owner)
+            return self.quarantine(replaced, changed_late(delivery.name), done)
 
     def quarantine(self, delivery: DeliveredFile, reason: str, folder: int | None = None) -> Path:
         """Quarantine an entry that cannot be loaded, write the reason to a file next to it, and return its path.
@@ -276,8 +279,23 @@ class Spool:
         with self._own(QUARANTINE) as quarantine:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, quarantine)
             with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=quarantine), "wb") as note:
-                note.write(f"{reason}\nIt was delivered as {printable(delivery.name)}\n".encode())
-        return (self._places[QUARANTINE] or self.folder / QUARANTINE) / name
+                note.write(f"{reason}\n{DELIVERED_AS}{printable(delivery.name)}\n".encode())
+        return self._path(QUARANTINE, name)
+
+    def quarantined(self) -> Iterator[OpenItem]:
+        """Yield an open item for each file in quarantine that has a file with the reason."""
+        with self._own(QUARANTINE) as quarantine:
+            names = sorted(entry.name for entry in os.scandir(quarantine))
+            for note in [name for name in names if name.endswith(REASON_SUFFIX)]:
+                with suppress(OSError), open_regular(note, quarantine) as file:
+                    reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
+                    moved = note.removesuffix(REASON_SUFFIX)
+                    os.stat(moved, dir_fd=quarantine, follow_symlinks=False)
+                    delivered = rest.partition(DELIVERED_AS)[2].strip() or moved
+                    yield moved_item("quarantined", self._path(QUARANTINE, moved), delivered, reason)
+
+    def _path(self, place: str, name: str) -> Path:
+        return (self._places[place] or self.folder / place).absolute() / name
 
     def _move(self, delivery: DeliveredFile, folder: int, target: int) -> tuple[str, bool]:
         """Move an entry to one of our folders, under a new name. Return the name, and whether it was copied."""
@@ -375,6 +393,14 @@ def moved_name(name: str) -> str:
     return f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}-{safe}"
 
 
+def changed_late(name: str) -> str:
+    return f"{printable(name)} was replaced or changed after it was loaded. Deliver it again."
+
+
+def moved_item(kind: Kind, path: Path, delivered: str, reason: str) -> OpenItem:
+    return OpenItem(kind=kind, files={printable(delivered): 0}, path=str(path), place=machine_name(), reason=reason)
+
+
 def _version(entry: os.stat_result) -> Version:
     return entry.st_dev, entry.st_ino, entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns
 
@@ -407,12 +433,12 @@ def _file_system(folder: Path) -> str | None:
     return None
 
 
-def quarantined(reasons: Mapping[Path, str], quarantine: Path) -> list[Path]:
-    """Move what could not be loaded to the quarantine, with the reasons, and return the new paths."""
+def quarantined(reasons: Mapping[Path, str], quarantine: Path) -> list[OpenItem]:
+    """Move what could not be loaded to the quarantine, with the reasons, and return the open items about it."""
     quarantine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     moved = []
     for path, reason in reasons.items():
         spool = Spool(path.parent, quarantine=quarantine)
         with suppress(FileNotFoundError), closing(spool), closing(spool.delivery(path.name)) as delivery:
-            moved.append(spool.quarantine(delivery, reason))
+            moved.append(moved_item("quarantined", spool.quarantine(delivery, reason), path.name, reason))
     return moved

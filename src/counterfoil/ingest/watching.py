@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles
-from counterfoil.ingest.spool import DeliveredFile, Spool, Version
+from counterfoil.ingest.spool import DeliveredFile, Spool, Version, changed_late, moved_item
 from counterfoil.text import printable
 
 # A file that was loaded but could not be moved is left alone for this long, unless it changes.
@@ -25,7 +26,7 @@ class Loader(Protocol):
     def load(self, files: FileSet, *, is_beside: bool) -> bool:
         """Load the files. Return False if the load was interrupted, so that the files are left where they are."""
 
-    def report(self, files: int, quarantined: list[Path], *, loaded: FileSet | None) -> None:
+    def report(self, files: int, quarantined: list[OpenItem], *, loaded: FileSet | None) -> None:
         """Report how many files were loaded, which ones were quarantined, and the summary if there was a load."""
 
 
@@ -106,14 +107,15 @@ class FolderWatch:
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
         moved = [self._move(delivery, problems) for delivery in unchanged]
-        quarantined = [path for path in moved if isinstance(path, Path)]
-        reasons = [
-            problems[one.name] for one, path in zip(unchanged, moved, strict=True) if path and one.name in problems
+        quarantined = [
+            moved_item("quarantined", path, delivery.name, problems.get(delivery.name) or changed_late(delivery.name))
+            for delivery, path in zip(unchanged, moved, strict=True)
+            if isinstance(path, Path)
         ]
-        for reason in reasons[:MAX_NAMED]:
-            self._say(f"quarantined: {reason}")
-        if len(reasons) > MAX_NAMED:
-            self._say(f"{len(reasons) - MAX_NAMED:,} more files were quarantined; each has a file with the reason.")
+        for item in quarantined[:MAX_NAMED]:
+            self._say(f"quarantined: {item.reason}")
+        if len(quarantined) > MAX_NAMED:
+            self._say(f"{len(quarantined) - MAX_NAMED:,} more files were quarantined; each has a file with the reason.")
         files_done = moved.count(True)
         if loaded or files_done or quarantined:
             self._loader.report(files_done, quarantined, loaded=loaded)

@@ -1,4 +1,4 @@
-"""Identifies the operator who runs a command, for the audit log."""
+"""Identifies the operator who runs a command, and the machine."""
 
 import os
 import pwd
@@ -16,7 +16,11 @@ def operator() -> Actor:
     """
     user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
     name = f"{caller} as {user}" if caller not in ("", user) else user
-    return Actor(printable(name), "cli", socket.gethostname())
+    return Actor(printable(name), "cli", machine_name())
+
+
+def machine_name() -> str:
+    return socket.gethostname()
 
 
 def _user_name(number: int) -> str:

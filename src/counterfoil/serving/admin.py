@@ -17,9 +17,11 @@ from prometheus_client.registry import Collector
 
 from counterfoil import API_VERSION, __version__
 from counterfoil.checks.local import MOVING_MS
+from counterfoil.checks.open_items import open_item_findings, waiting
 from counterfoil.checks.overview import Overview, horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, WatchedFolder, folder_warning
+from counterfoil.domain.open_items import KINDS, OpenItem, oldest
 from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
@@ -239,6 +241,11 @@ def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
     now = SystemClock().now_ms()
     warnings = [folder_warning(folder, now, settings.silent_folder_min) for folder in inspection.watched_folders(now)]
+    items: list[OpenItem] = []
+    with suppress(StoreUnavailable, StoreMismatch):
+        items = waiting(settings, inspection.open_items())
+    open_items = [str(found.message) for found in open_item_findings(items, now) if found.status != "ok"]
+    yield Readiness("items", None, " ".join(open_items) or None)
     yield Readiness("folders", None, " ".join(str(warning) for warning in warnings if warning) or None)
 
 
@@ -312,6 +319,10 @@ def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
 
 
 def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
+    with suppress(StoreUnavailable, StoreMismatch):
+        items = waiting(settings, inspection.open_items())
+        yield metric("open_items", {kind: sum(item.kind == kind for item in items) for kind in KINDS})
+        yield metric("open_items_oldest_seconds", max(0, now - (oldest(items) or now)) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)
     yield metric("load_alarms", {measure: alarms[measure] for measure in MEASURES})
     folders = {folder.name: folder for folder in inspection.watched_folders(now)}

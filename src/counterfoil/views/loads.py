@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from counterfoil.domain.calendar import THAI_TIME, from_ms
 from counterfoil.domain.intake import IntakeAlarm, RejectedLine
+from counterfoil.domain.messages import duration
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.operator_reads import LoadRow, OperatorReads, load_state
 from counterfoil.views.columns import ListColumn, json_row
 
@@ -51,6 +53,27 @@ _ALARMS: Sequence[ListColumn[IntakeAlarm]] = (
 def alarms_json(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
     """Return sudden changes as `--json` prints them."""
     return [json_row(_ALARMS, alarm) for alarm in alarms]
+
+
+def items(now: int) -> Sequence[ListColumn[OpenItem]]:
+    return (
+        ListColumn("number", kind="number", terminal="item"),
+        ListColumn("kind", terminal="kind", page="items.kind"),
+        ListColumn(
+            "openedAt",
+            kind="time",
+            terminal="waiting",
+            page="items.since",
+            text=lambda item: str(duration(now - item.opened_at)),
+        ),
+        ListColumn("load", kind="number", terminal="load"),
+        ListColumn("lines", kind="number", terminal="lines", page="load.lines"),
+        ListColumn("source", terminal="source", page="load.source"),
+        ListColumn("files", lambda item: dict(item.files), csv=""),
+        ListColumn("reason", terminal="reason", page="load.reason"),
+        ListColumn("path", terminal="file", page="items.file"),
+        ListColumn("machine", lambda item: item.place or None),
+    )
 
 
 def rejects(meanings: Mapping[str, object]) -> Sequence[ListColumn[RejectedLine]]:

@@ -8,6 +8,7 @@ from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.intake import Intake, LatestLoad, WatchedFolder
+from counterfoil.domain.open_items import KINDS, OpenItem, oldest
 from counterfoil.operator_reads import Backups, OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
 from counterfoil.views import shops
@@ -38,6 +39,7 @@ class StoreValues(Struct, frozen=True, kw_only=True):
     near_quota: Sequence[KeyToday] = ()
     intake: Intake = Intake()
     folders: Sequence[WatchedFolder] = ()
+    items: Sequence[OpenItem] = ()
     disk: DiskUse | None = None
     servers: Sequence[ServerState] = ()
     backups: Backups = Backups()
@@ -56,6 +58,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         near_quota=_near_quota(reads, keys, now),
         intake=reads.intake(),
         folders=reads.watched_folders(now),
+        items=reads.open_items(),
         disk=reads.disk_use(),
         servers=reads.servers(),
         backups=reads.backups(),
@@ -116,6 +119,15 @@ def _folders(now: int) -> Sequence[ListColumn[WatchedFolder]]:
     )
 
 
+def _items(items: Sequence[OpenItem], now: int) -> dict[str, object]:
+    since = oldest(items)
+    return {
+        **{kind: sum(item.kind == kind for item in items) for kind in KINDS},
+        "lines": sum(item.lines or 0 for item in items),
+        "oldestAgeMs": None if since is None else max(0, now - since),
+    }
+
+
 def values_json(store: StoreValues, now: int) -> dict[str, object]:
     """Return the values as `counterfoil status --json` prints them."""
     return {
@@ -123,6 +135,7 @@ def values_json(store: StoreValues, now: int) -> dict[str, object]:
         "servers": [json_row(SERVERS, server) for server in store.servers],
         "latestLoad": json_row(_LOAD, store.load) if store.load else None,
         "watchedFolders": [json_row(_folders(now), folder) for folder in store.folders],
+        "openItems": _items(store.items, now),
         "keysNearQuota": store.near_quota,
         "copiesBehind": store.copies_behind,
         "shops": len(store.shops),

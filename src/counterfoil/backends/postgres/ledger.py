@@ -12,10 +12,10 @@ from functools import partial
 from itertools import starmap
 from typing import Any
 
-from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
+from counterfoil.backends.load_book import LoadBook
 from counterfoil.backends.postgres import written_rows
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
@@ -38,12 +38,14 @@ from counterfoil.domain.changes import (
     ShopRow,
     account_values,
 )
-from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.intake import LoadProgress
 from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import StoreMismatch, wrong_secret
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
+_NOW = f"SELECT {CLOCK}"
 _SET_HORIZON = "UPDATE horizon SET at = %s"
 # If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
 _ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
@@ -169,46 +171,10 @@ _REMEMBER_REMOVALS = """
     ON CONFLICT (shop, kind, id) DO UPDATE SET rev = excluded.rev
 """
 
-_BEGIN_LOAD = """
-    INSERT INTO loads (number, source, started_at, seen_at)
-    SELECT coalesce(max(number), 0) + 1, %(source)s, %(now)s, %(now)s FROM loads RETURNING number
-"""
-_SAVE_LOAD = """
-    UPDATE loads SET seen_at = %s, lines = %s, changed = %s, rejected = %s, finished_at = %s, reasons = %s,
-        rejects_file = %s, totals = %s
-    WHERE number = %s
-"""
-# The negative sign marks the load as stopped: see `decode_seen_at`.
-_STOP_LOAD = f"""
-    UPDATE loads SET seen_at = -coalesce(%s, {CLOCK}), changed = %s WHERE number = %s AND finished_at IS NULL
-"""  # noqa: S608 - contains only a constant
-_REMEMBER_REJECT = """
-    INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (%s, %s, %s, %s, %s, %s)
-"""
-_FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
-_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= %s - 100"
-
-_INTAKE = "SELECT state FROM intake"
-_PUT_INTAKE = """
-    INSERT INTO intake (one, state) VALUES (1, %b) ON CONFLICT (one) DO UPDATE SET state = excluded.state
-"""
-_REPORT_WATCHED_FOLDER = """
-    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
-    VALUES (%(name)s, %(now)s, %(now)s, %(files)s, %(quarantined)s, %(stopped)s)
-    ON CONFLICT (name) DO UPDATE SET
-        seen_at = excluded.seen_at,
-        delivered_at = CASE
-            WHEN excluded.files + excluded.quarantined > 0 THEN excluded.delivered_at ELSE watched_folders.delivered_at
-        END,
-        files = watched_folders.files + excluded.files,
-        quarantined = watched_folders.quarantined + excluded.quarantined,
-        stopped = excluded.stopped
-"""
-
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
 
-class PostgresLedger:
+class PostgresLedger(LoadBook):
     """The write side of the books. It uses the server's clock unless `now_ms` is given."""
 
     _is_distributed = False
@@ -231,19 +197,6 @@ class PostgresLedger:
             row = self._line().execute(_FACTS, (shop_id,), binary=True).fetchone()
         return known_facts(*row) if row else None
 
-    def begin_load(self, source: str) -> LoadProgress:
-        with self._writing():
-            now = self._begin()
-            values = {"source": source.replace("\0", ""), "now": now}
-            (number,) = self._line().execute(_BEGIN_LOAD, values).fetchone() or (0,)
-            self._line().execute(_FORGET_LOADS, (number,))
-            self._line().execute(_FORGET_REJECTS, (number,))
-        return LoadProgress(number)
-
-    def stop_load(self, number: int, changed: int) -> None:
-        with translated(), self._line.within(STATEMENT_SEC) as connection:
-            connection.execute(_STOP_LOAD, (self._now_ms() if self._now_ms else None, changed, number))
-
     def apply(
         self,
         changes: Sequence[Change],
@@ -264,19 +217,6 @@ class PostgresLedger:
             if progress:
                 self._save(progress, now)
         return outcomes
-
-    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
-        with self._writing():
-            now = self._begin()
-            row = self._line().execute(_INTAKE, binary=True).fetchone()
-            intake = change(json.decode(row[0], type=Intake) if row else Intake(), now)
-            self._line().execute(_PUT_INTAKE, (json.encode(intake),))
-        return intake
-
-    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        with self._writing():
-            values = {"name": name, "now": self._begin(), "files": files, "quarantined": quarantined}
-            self._line().execute(_REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():
@@ -430,10 +370,18 @@ class PostgresLedger:
         if rows:
             self._line().execute(statement.encode(), columns(rows))
 
-    def _save(self, progress: LoadProgress, now: int) -> None:
-        self._line().execute(_SAVE_LOAD, progress.values(now))
-        if rejects := list(progress.reject_values()):
-            self._line().cursor().executemany(_REMEMBER_REJECT, rejects)
+    def _run(self, statement: str, **values: object) -> Cursor[Any]:
+        return self._line().execute(to_postgres(statement), values)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        with self._writing():
+            yield self._begin()
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[int]:
+        with translated(), self._line.within(STATEMENT_SEC) as connection, connection.transaction():
+            yield self._now_ms() if self._now_ms else only(connection.execute(_NOW))[0]
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated():

@@ -6,12 +6,12 @@ or a process dies.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, starmap
 from pathlib import Path
 
-from msgspec import json
-
+from counterfoil.backends.load_book import LoadBook
 from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.backends.sqlite.positions import PositionExchange
@@ -28,7 +28,7 @@ from counterfoil.domain.changes import (
     ShopRow,
     account_values,
 )
-from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.intake import LoadProgress
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.ports import Clock, wrong_secret
 
@@ -37,7 +37,7 @@ SHOP_SHIFT = 40
 # Number of rows that one statement looks up by key. One statement per row would take three times as long.
 KEYS_AT_ONCE = 100
 # A failed load waits this long for the write lock before it gives up recording that it has stopped.
-STOP_SEC = 5.0
+SHORT_SEC = 5.0
 
 _HORIZON = "SELECT at FROM horizon"
 _SET_HORIZON = "UPDATE horizon SET at = ?"
@@ -115,35 +115,11 @@ _REMOVALS = """
 """
 _REMEMBER_REMOVAL = "INSERT OR REPLACE INTO removals (shop, kind, id, rev) VALUES (?, ?, ?, ?)"
 
-_BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
-# The negative sign marks the load as stopped: see `decode_seen_at`.
-_STOP_LOAD = "UPDATE loads SET seen_at = -?, changed = ? WHERE number = ? AND finished_at IS NULL"
-_SAVE_LOAD = """
-    UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?,
-        totals = ?
-    WHERE number = ?
-"""
-_REMEMBER_REJECT = """
-    INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (?, ?, ?, ?, ?, ?)
-"""
-_FORGET_LOADS = "DELETE FROM loads WHERE number <= ? - 100"
-_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= ? - 100"
-
-_INTAKE = "SELECT state FROM intake"
-_PUT_INTAKE = "INSERT OR REPLACE INTO intake (one, state) VALUES (1, ?)"
-_REPORT_WATCHED_FOLDER = """
-    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
-    VALUES (:name, :now, :now, :files, :quarantined, :stopped)
-    ON CONFLICT (name) DO UPDATE SET
-        seen_at = :now, delivered_at = iif(:files + :quarantined > 0, :now, delivered_at),
-        files = files + :files, quarantined = quarantined + :quarantined, stopped = :stopped
-"""
-
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, ?)"
 
 
-class SqliteLedger:
+class SqliteLedger(LoadBook):
     """The write side of `books.sqlite3`."""
 
     def __init__(self, folder: Path, clock: Clock, fingerprint: str) -> None:
@@ -160,18 +136,6 @@ class SqliteLedger:
         with translated():
             row = self._connection.execute(_FACTS, (shop_id,)).fetchone()
         return known_facts(*row) if row else None
-
-    def begin_load(self, source: str) -> LoadProgress:
-        now = self._clock.now_ms()
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            number = self._connection.execute(_BEGIN_LOAD, (source, now, now)).lastrowid or 0
-            self._connection.execute(_FORGET_LOADS, (number,))
-            self._connection.execute(_FORGET_REJECTS, (number,))
-        return LoadProgress(number)
-
-    def stop_load(self, number: int, changed: int) -> None:
-        with translated(), writing(self._connection, STOP_SEC):
-            self._connection.execute(_STOP_LOAD, (self._clock.now_ms(), changed, number))
 
     def apply(
         self,
@@ -190,20 +154,8 @@ class SqliteLedger:
                 return outcomes
             self._write(batch)
             if progress:
-                self._save(progress)
+                self._save(progress, self._clock.now_ms())
         return outcomes
-
-    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            row = self._connection.execute(_INTAKE).fetchone()
-            intake = change(json.decode(row[0], type=Intake) if row else Intake(), self._clock.now_ms())
-            self._connection.execute(_PUT_INTAKE, (json.encode(intake),))
-        return intake
-
-    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        values = {"name": name, "now": self._clock.now_ms(), "files": files, "quarantined": quarantined}
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            self._connection.execute(_REPORT_WATCHED_FOLDER, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
@@ -270,10 +222,17 @@ class SqliteLedger:
         self._connection.execute(_SET_HORIZON, (stamp,))
         return stamp
 
-    def _save(self, progress: LoadProgress) -> None:
-        now = self._clock.now_ms()
-        self._connection.execute(_SAVE_LOAD, progress.values(now))
-        self._connection.executemany(_REMEMBER_REJECT, progress.reject_values())
+    def _run(self, statement: str, **values: object) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    @contextmanager
+    def _locked(self, wait_sec: float = WAIT_SEC["books"]) -> Iterator[int]:
+        with translated(), writing(self._connection, wait_sec):
+            yield self._clock.now_ms()
+
+    def _unlocked(self) -> AbstractContextManager[int]:
+        """Open a transaction. SQLite has only one lock, so it waits for other writers, but not long."""
+        return self._locked(SHORT_SEC)
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated(), writing(self._connection, WAIT_SEC["books"]):

@@ -3,12 +3,14 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from counterfoil.checks.open_items import waiting
 from counterfoil.console.display import (
     PageColumn,
+    ago,
     badge,
     command_line,
     duration,
@@ -19,7 +21,6 @@ from counterfoil.console.display import (
     number,
     section,
     table,
-    template,
     translated,
 )
 from counterfoil.console.forms import FORM_FIELD
@@ -28,11 +29,12 @@ from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, NotFound, PageContent, Visit
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.domain.messages import NOTHING
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.operator_reads import LoadRow, load_state
 from counterfoil.views.columns import ListColumn, console_json
-from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, find, rejects
+from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, find, items, rejects
 from counterfoil.web.html import Child, Html, element, markup
 
 # The page of a load shows this many of its rejected lines.
@@ -46,12 +48,21 @@ class OneLoadView(Struct, frozen=True, kw_only=True):
     rejects: list[RejectedLine]
 
 
-def read(visit: Visit) -> list[LoadRow]:
-    return visit.store.reads.loads(MOST_LOADS)
+class LoadsView(Struct, frozen=True, kw_only=True):
+    loads: list[LoadRow]
+    items: list[OpenItem]
 
 
-def as_json(visit: Visit, view: list[LoadRow]) -> dict[str, object]:
-    return {"loads": [console_json(columns(visit.now), load) for load in view]}
+def read(visit: Visit) -> LoadsView:
+    reads = visit.store.reads
+    return LoadsView(loads=reads.loads(MOST_LOADS), items=waiting(visit.settings, reads.open_items()))
+
+
+def as_json(visit: Visit, view: LoadsView) -> dict[str, object]:
+    return {
+        "loads": [console_json(columns(visit.now), load) for load in view.loads],
+        "openItems": [console_json(items(visit.now), item) for item in view.items],
+    }
 
 
 def read_one(visit: Visit) -> OneLoadView:
@@ -75,7 +86,8 @@ def latest_load_path(visit: Visit) -> str:
 # --- drawing -------------------------------------------------------------------------
 
 
-def draw(visit: Visit, view: list[LoadRow]) -> PageContent:
+def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageContent:
+    """Return the page, with the result of an action if there was one."""
     t = visit.t
     cells: dict[str, Callable[[LoadRow], Child]] = {
         "load.started": lambda load: element("a", moment(load.started_at), href=f"/loads/{load.number}"),
@@ -83,12 +95,39 @@ def draw(visit: Visit, view: list[LoadRow]) -> PageContent:
         "load.took": lambda load: duration(t, (load.finished_at or load.seen_at) - load.started_at),
         "load.rejected": _rejected,
     }
-    listed = list_table(t, t("loads.caption"), columns(visit.now), view, cells, empty=t("loads.none"))
+    listed = list_table(t, t("loads.caption"), columns(visit.now), view.loads, cells, empty=t("loads.none"))
     return PageContent(
         title=t("loads.title"),
-        main=markup(section(t("loads.latest"), listed), _reasons(visit, view)),
+        lead=result,
+        main=markup(_open_items(visit, view.items), section(t("loads.latest"), listed), _reasons(visit, view.loads)),
         command="counterfoil loads",
     )
+
+
+def _open_items(visit: Visit, found: list[OpenItem]) -> Html | None:
+    """Return the table of what waits for the operator, or None if nothing does."""
+    if not found:
+        return None
+    t = visit.t
+    cells: dict[str, Callable[[OpenItem], Child]] = {
+        "items.kind": lambda item: _kind(t, item),
+        "items.since": lambda item: ago(t, item.opened_at, visit.now),
+        "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
+        "items.close": lambda item: _button(
+            f"/loads/items/{item.number}/resolve",
+            {},
+            t("items.resolve"),
+            t("items.resolve_item", number=item.number),
+        ),
+    }
+    shown = (*items(visit.now), ListColumn("", lambda item: item.number, page="items.close"))
+    listed = list_table(t, t("items.caption"), shown, found, cells, first=["items.kind"])
+    return section(t("items.title"), listed, anchor="open")
+
+
+def _kind(t: Texts, item: OpenItem) -> Child:
+    text = t(f"items.{item.kind}")
+    return text if item.load is None else element("a", text, href=f"/loads/{item.load}")
 
 
 def _rejected(load: LoadRow) -> Html:
@@ -192,13 +231,19 @@ def _advice(visit: Visit, load: LoadRow) -> Html:
 def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine, form_token: str) -> Html:
     t = visit.t
     values = {FORM_FIELD: form_token, "source": reject.source, "line": str(reject.line)}
+    label = t("load.reveal_line", line=reject.line)
+    return _button(f"/loads/{load.number}/reveal", values, t("load.reveal"), label)
+
+
+def _button(action: str, values: Mapping[str, str], text: str, label: str) -> Html:
+    """Return a form with one button."""
     hidden = [element("input", type="hidden", name=name, value=value) for name, value in values.items()]
-    label, action = t("load.reveal_line", line=reject.line), f"/loads/{load.number}/reveal"
-    return template("reveal", t, action=action, hidden=hidden, label=label)
+    button = element("button", text, class_="plain", aria_label=label)
+    return element("form", hidden, button, method="post", action=action, class_="inline")
 
 
-def csv(visit: Visit, view: list[LoadRow]) -> CsvExport:
-    return CsvExport("loads", columns(visit.now), view)
+def csv(visit: Visit, view: LoadsView) -> CsvExport:
+    return CsvExport("loads", columns(visit.now), view.loads)
 
 
 def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:

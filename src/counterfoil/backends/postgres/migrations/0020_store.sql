@@ -108,7 +108,8 @@ CREATE TABLE loads (
     rejected bigint NOT NULL DEFAULT 0,
     reasons text NOT NULL DEFAULT '{}', -- JSON: the number of rejected lines by reason
     rejects_file text, -- the name of the rejects file, without its folder
-    totals text -- JSON of limited size: the control totals of its bills, set when it ends
+    totals text, -- JSON of limited size: the control totals of its bills, set when it ends
+    files text NOT NULL DEFAULT '{}' -- JSON of limited size: the names of its files, each with the rejected lines
 );
 
 -- The first rejected lines of each load, in the order of its rejects file.
@@ -121,6 +122,22 @@ CREATE TABLE rejected_lines (
     fields text NOT NULL, -- JSON: the names of the fields that are wrong
     PRIMARY KEY (load, place)
 );
+
+-- What waits for the operator: see domain/open_items.py.
+CREATE TABLE open_items (
+    number bigint PRIMARY KEY,
+    kind text NOT NULL, -- rejects, quarantined or held
+    load bigint, -- the load's number, if there was a load
+    files text NOT NULL, -- JSON of limited size: names of delivered files, each with the rejected lines
+    path text NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
+    place text NOT NULL, -- the machine on which `path` is; empty for the folder `rejects` of an embedded store
+    reason text NOT NULL,
+    opened_at bigint NOT NULL,
+    closed_at bigint,
+    closed_by text -- loaded, removed, resolved, accepted or discarded
+);
+CREATE UNIQUE INDEX open_items_by_load ON open_items (load, path);
+CREATE INDEX open_items_open ON open_items (number) WHERE closed_at IS NULL;
 
 -- Statistics of earlier loads, used to detect sudden changes: counts and field names, as JSON of limited size.
 CREATE TABLE intake (

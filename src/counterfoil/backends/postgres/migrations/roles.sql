@@ -2,11 +2,11 @@
 
 GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads,
-    shop_changes, departures, removed_bills, feed, day_totals, intake, watched_folders, rejected_lines
+    shop_changes, departures, removed_bills, feed, day_totals, intake, watched_folders, rejected_lines, open_items
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
 -- Serving reads the books and the keys, advances the horizon while nothing is loaded, deletes old removals, computes
--- totals, and writes usage.
+-- totals, closes open items whose files are gone, and writes usage.
 GRANT SELECT ON keys, generation TO counterfoil_serving;
 -- The service reports the age of the latest backup. It cannot read who did what.
 GRANT SELECT (at, act) ON audit TO counterfoil_serving;
@@ -14,6 +14,7 @@ GRANT UPDATE ON horizon TO counterfoil_serving;
 GRANT DELETE ON removed_bills TO counterfoil_serving;
 GRANT INSERT, UPDATE ON feed TO counterfoil_serving;
 GRANT UPDATE, DELETE ON day_totals TO counterfoil_serving;
+GRANT UPDATE ON open_items TO counterfoil_serving, counterfoil_administration;
 GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, cursors, floors TO counterfoil_serving;
 GRANT SELECT, INSERT, UPDATE, DELETE ON daily_errors, passes TO counterfoil_serving;
 GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
@@ -22,7 +23,7 @@ GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 GRANT INSERT ON deployment TO counterfoil_loading;
 GRANT UPDATE ON horizon TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads, rejected_lines, intake,
-    watched_folders TO counterfoil_loading;
+    watched_folders, open_items TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shop_changes, departures, removed_bills, feed, day_totals TO counterfoil_loading;
 
 -- Administration issues keys, and reads and prunes usage.

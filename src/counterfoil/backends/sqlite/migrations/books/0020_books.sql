@@ -106,7 +106,8 @@ CREATE TABLE loads (
     rejected INTEGER NOT NULL DEFAULT 0,
     reasons TEXT NOT NULL DEFAULT '{}', -- JSON: the number of rejected lines by reason
     rejects_file TEXT, -- the name of the rejects file, without its folder
-    totals TEXT -- JSON of limited size: the control totals of its bills, set when it ends
+    totals TEXT, -- JSON of limited size: the control totals of its bills, set when it ends
+    files TEXT NOT NULL DEFAULT '{}' -- JSON of limited size: the names of its files, each with the rejected lines
 );
 
 -- The first rejected lines of each load, in the order of its rejects file.
@@ -119,6 +120,22 @@ CREATE TABLE rejected_lines (
     fields TEXT NOT NULL, -- JSON: the names of the fields that are wrong
     PRIMARY KEY (load, place)
 ) WITHOUT ROWID;
+
+-- What waits for the operator: see domain/open_items.py.
+CREATE TABLE open_items (
+    number INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL, -- rejects, quarantined or held
+    load INTEGER, -- the load's number, if there was a load
+    files TEXT NOT NULL, -- JSON of limited size: names of delivered files, each with the rejected lines
+    path TEXT NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
+    place TEXT NOT NULL, -- the machine on which `path` is; empty for the folder `rejects` of an embedded store
+    reason TEXT NOT NULL,
+    opened_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    closed_by TEXT -- loaded, removed, resolved, accepted or discarded
+);
+CREATE UNIQUE INDEX open_items_by_load ON open_items (load, path);
+CREATE INDEX open_items_open ON open_items (number) WHERE closed_at IS NULL;
 
 -- Statistics of earlier loads, used to detect sudden changes: counts and field names, as JSON of limited size.
 CREATE TABLE intake (

@@ -1,0 +1,126 @@
+"""Open items on the command line: what was delivered and not loaded is a warning until somebody deals with it."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import SHOPS, Command
+
+BILL = json.dumps({"kind": "bill", "id": "b_1", "shopId": "sh_1"}).encode()
+
+
+@pytest.fixture
+def rejected(counterfoil: Command, tmp_path: Path) -> Path:
+    """A delivery whose bill is rejected, because its shop is not loaded yet."""
+    delivery = tmp_path / "bills-16.ndjson"
+    delivery.write_bytes(BILL)
+    counterfoil("load", delivery, status=3)
+    return delivery
+
+
+def waiting(counterfoil: Command) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = counterfoil.json("loads", "open")
+    return found
+
+
+def codes(counterfoil: Command) -> list[str]:
+    """Return the codes of the findings about open items."""
+    found = json.loads(counterfoil("doctor", "--json").stdout)
+    return [check["code"] for check in found["checks"] if check["check"] == "items"]
+
+
+def rejects_file(counterfoil: Command) -> Path:
+    (file,) = (counterfoil.store / "rejects").iterdir()
+    return file
+
+
+def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(counterfoil: Command, rejected: Path) -> None:
+    assert rejected.exists()
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    assert codes(counterfoil) == ["items_rejects"]
+    (item,) = waiting(counterfoil)
+    assert (item["kind"], item["lines"], item["load"], item["source"]) == ("rejects", 1, 1, "bills-16.ndjson")
+    counterfoil("load", rejects_file(counterfoil))
+    assert (waiting(counterfoil), codes(counterfoil)) == ([], ["nothing_waiting"])
+
+
+def test_rejected_lines_are_closed_by_a_new_delivery_of_the_same_name(counterfoil: Command, rejected: Path) -> None:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("load", rejected)
+    assert waiting(counterfoil) == []
+
+
+def test_rejected_lines_are_closed_when_their_rejects_file_is_removed(counterfoil: Command, rejected: Path) -> None:
+    assert rejected.exists()
+    rejects_file(counterfoil).unlink()
+    assert codes(counterfoil) == ["nothing_waiting"]
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    assert waiting(counterfoil) == []
+
+
+def test_rejected_lines_stay_open_if_nobody_can_look_into_the_folder(counterfoil: Command, rejected: Path) -> None:
+    assert rejected.exists()
+    (counterfoil.store / "rejects").rename(counterfoil.store / "elsewhere")
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    assert codes(counterfoil) == ["items_rejects"]
+
+
+def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, rejected: Path) -> None:
+    assert rejected.exists()
+    (item,) = waiting(counterfoil)
+    assert counterfoil.json("loads", "resolve", item["number"]) == {"resolved": [item["number"]]}
+    assert waiting(counterfoil) == []
+    assert "is not open" in counterfoil("loads", "resolve", item["number"], status=1).stderr
+    assert next(entry["act"] for entry in counterfoil.json("audit")) == "items_resolved"
+
+
+def test_a_quarantined_file_is_open_until_a_repaired_one_is_loaded(counterfoil: Command, tmp_path: Path) -> None:
+    delivery = tmp_path / "spool"
+    delivery.mkdir()
+    whole = gzip.compress(b"\n".join(SHOPS))
+    (delivery / "shops.ndjson.gz").write_bytes(whole[:-9])
+    counterfoil("load", delivery, "--quarantine", tmp_path / "quarantine", status=3)
+    (item,) = waiting(counterfoil)
+    assert (item["kind"], item["source"], item["load"], item["lines"]) == ("quarantined", "shops.ndjson.gz", 1, None)
+    assert Path(item["path"]).exists()
+    assert codes(counterfoil) == ["items_quarantined"]
+    (delivery / "shops.ndjson.gz").write_bytes(whole)
+    counterfoil("load", delivery)
+    assert waiting(counterfoil) == []
+
+
+def test_rows_that_an_import_rejects_are_open_until_the_export_is_imported_again(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    export, mapping = tmp_path / "export.csv", tmp_path / "mapping.toml"
+    mapping.write_text(MAPPING, "utf-8")
+    export.write_text("No,Closed,Net\n1,2026-11-14 12:00,100\n2,yesterday,50\n", "utf-8")
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("import", "--mapping", mapping, export, "--load", status=3)
+    (item,) = waiting(counterfoil)
+    assert (item["kind"], item["lines"], item["source"], item["path"]) == ("rejects", 1, "export.csv", "")
+    export.write_text("No,Closed,Net\n1,2026-11-14 12:00,100\n2,2026-11-14 12:05,50\n", "utf-8")
+    counterfoil("import", "--mapping", mapping, export, "--load")
+    assert waiting(counterfoil) == []
+
+
+MAPPING = """
+[dates]
+order = "ymd"
+timezone = "Asia/Bangkok"
+[shop]
+id = "sh_1"
+[bill]
+id = "No"
+closedAt = "Closed"
+amounts.net = "Net"
+"""
+
+
+def test_the_list_says_when_nothing_waits(counterfoil: Command) -> None:
+    counterfoil("init")
+    assert "nothing is waiting" in counterfoil("loads", "open").stderr
+    assert counterfoil("loads", "reopen", status=2).exit_code == 2
