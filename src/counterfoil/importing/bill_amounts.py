@@ -72,7 +72,10 @@ class BillAmounts:
         lines = self._lines or (sheet if self._sample.is_flat else None)
         if lines and lines.with_role("qty") and lines.with_role("unitPrice"):
             factors = [lines.with_role(role)[0].name for role in ("qty", "unitPrice")]
-            found.append(self._series(lines, factors, LINES_ROLE, LINE, is_product=True))
+            grows, stays = _price_changes(lines, *(lines.columns[name] for name in factors))
+            is_of_line = bool(grows and not stays)
+            names = factors[1:] if is_of_line else factors
+            found.append(self._series(lines, names, LINES_ROLE, LINE, is_product=not is_of_line))
         return found + self.payments()
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
@@ -108,8 +111,6 @@ class BillAmounts:
         if stays and not grows:
             return finding
         of_lines = self._series(sheet, [price], LINES_ROLE, LINE)
-        if grows and not stays and not self._lines and self._sample.cancelled is None:
-            return TotalFinding(chosen=of_lines, evidence=[f"{price} grows with {quantity}"])
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
         return TotalFinding(choices=[product, of_lines], question=text)
 
@@ -187,6 +188,9 @@ class BillAmounts:
         """Return what the payments of a bill add up to, as far as the export states payments."""
         sheet = self._sample.sheet
         ways = [column for column in sheet.with_role("wayOfPaying") if any(map(column.number, range(len(sheet.rows))))]
+        if {column.name.casefold() for column in ways} <= {"debit", "credit"}:
+            # Two sides of an account, and not two cards.
+            ways = []
         given = [column.name for column in ways or sheet.with_role("tendered")[:1]]
         change = [f"-{column.name}" for column in sheet.with_role("change")[:1]]
         found = [self._series(sheet, given, PAYMENTS_ROLE, BILL)] if given else []
