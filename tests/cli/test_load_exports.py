@@ -245,3 +245,10 @@ def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
     assert take(mapping) == []
     assert attempts == [True, True]
     assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])
+
+
+def test_what_exports_do_not_show_is_said_once(counterfoil: Command, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("first.csv", "second.csv")]
+    for file in files:
+        file.write_bytes((EXAMPLES / "foodstory-orders.csv").read_bytes())
+    assert counterfoil("load", "--exports", "--with-shops", *files).stderr.count("does not show") == 1

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from counterfoil.cli.import_output import facts_for_import
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
+from counterfoil.cli.terminal import print_note
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedRows
 from counterfoil.importing.formats import open_export
@@ -48,6 +50,12 @@ class ExportConversion(Struct, frozen=True):
     facts: Callable[[str], KnownFacts | None]
     folder: Path
     """A folder of this process for copies and converted records."""
+
+
+@cache
+def _say(note: str) -> None:
+    """Say once what exports of a format do not show, and not for each file that arrives."""
+    print_note(note)
 
 
 @contextmanager
@@ -164,6 +172,8 @@ class ExportFile(File):
         conversion, tally = self._conversion, ImportTally()
         options = replace(conversion.options, on_read=self.on_read)
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
+        if export.note:
+            _say(export.note.strip())
         totals = RecordTotals(conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out:
             self._records = Path(out.name)
