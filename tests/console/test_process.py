@@ -15,9 +15,10 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 from console.running_console import signed_in
-from counterfoil.machine.addresses import free_port
+from counterfoil.machine.addresses import free_port, is_listening
 from records import branch
 from running_service import SECRET, RunningService
+from waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -63,6 +64,18 @@ def test_the_printed_link_signs_in_and_a_second_link_can_be_made(store: Path) ->
             assert client.get("/shops.json").json()["counts"]["empty"] == 2
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+def test_a_console_whose_output_is_kept_prints_no_link_and_accepts_one_that_is_made_later(store: Path) -> None:
+    port = free_port("127.0.0.1")
+    with console(store, port, "--no-link") as process:
+        until(lambda: is_listening("127.0.0.1", port), "the console listens")
+        made = Command(store).json("console", "link", "--console-port", port)["console"]
+        with signed_in(made) as client:
+            assert client.get("/keys.json").status_code == 200
+        process.terminate()
+        assert process.stdout
+        assert process.stdout.read() == b""
 
 
 def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> None:

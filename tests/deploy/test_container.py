@@ -1,15 +1,23 @@
 """The Dockerfile passes hadolint, the Compose files are valid and hardened, and all are consistent with the package."""
 
+import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from cli.command import PYTHON, SHOPS, Command
+from console.running_console import signed_in
 from counterfoil import __version__
+from counterfoil.machine.addresses import is_listening
 from counterfoil.settings import TABLE
 from deploy.programs import DEPLOY, ROOT, needs_script, output_of, script
+from running_service import free_port
+from waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -64,6 +72,58 @@ def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_enviro
         assert not [value for value in service["environment"].values() if "$" in value]
         volumes = dict(reversed(volume.split(":")) for volume in service["volumes"])
         assert volumes["/var/spool/counterfoil/incoming"] != volumes[service["environment"]["COUNTERFOIL_KEPT"]]
+
+
+@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+def test_the_console_of_compose_prints_no_link_and_a_link_made_in_its_container_signs_in_on_this_machine(
+    file: Path, tmp_path: Path
+) -> None:
+    console = services(file)["console"]
+    assert console["ports"] == ["127.0.0.1:8002:8002"]
+    assert console["command"] == ["console", "--no-link"]
+    Command(tmp_path / "store")("load", "-", stdin=SHOPS[0])
+    settings = {name: value for name, value in console["environment"].items() if "$" not in value}
+    port = free_port()
+    environment = {**os.environ, **settings, "COUNTERFOIL_CONSOLE_PORT": str(port)}
+    environment["COUNTERFOIL_STORE"] = str(tmp_path / "store")
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*PYTHON, *console["command"]], env=environment, stdout=log, stderr=log)
+    try:
+        until(lambda: is_listening("127.0.0.1", port), "the console listens")
+        words = [*PYTHON, "console", "link", "--json"]
+        made = subprocess.run(words, env=environment, capture_output=True, check=True)
+        with signed_in(json.loads(made.stdout)["console"]) as client:
+            assert client.get("/shops.json").json()["counts"]["empty"] == 1
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    assert not re.search(r"\.localhost|sign-in#", (tmp_path / "log").read_text("utf-8"))
+
+
+def test_the_backup_of_compose_waits_until_the_night_then_backs_up_again_and_again(tmp_path: Path) -> None:
+    backup = services(CONTAINER / "compose.yaml")["backup"]
+    (script,) = backup["command"]
+    volumes = dict(reversed(volume.split(":")) for volume in backup["volumes"])
+    assert volumes["/var/lib/counterfoil-backups"] != volumes["/var/lib/counterfoil"]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # `sleep` notes how long it would wait, and ends the loop at the third call.
+    for name, body in {
+        "sleep": 'echo "$1" >>waits; [ $(wc -l <waits) -lt 3 ]',
+        "date": "echo 1794945600",  # 2026-11-17T20:00:00Z
+        "counterfoil": f'echo "$*" >>commands; exec {" ".join(PYTHON)} "$@"',
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    store, backups = tmp_path / "store", tmp_path / "backups"
+    Command(store)("load", "-", stdin=SHOPS[0])
+    script = script.replace("$$", "$").replace("/var/lib/counterfoil-backups", str(backups))
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "COUNTERFOIL_STORE": str(store)}
+    subprocess.run([*backup["entrypoint"], script], env=environment, cwd=tmp_path, check=False)
+    assert (tmp_path / "waits").read_text().split() == ["86400"] * 3
+    assert (tmp_path / "commands").read_text().splitlines() == [f"backup --keep 14 {backups}"] * 2
+    # The second one fails if both are made in the same second, and the loop goes on.
+    assert [path for path in backups.iterdir() if (path / "backup.json").exists()]
 
 
 def test_pip_installs_only_files_whose_hashes_are_known() -> None:

@@ -31,6 +31,8 @@ def pods() -> Iterator[dict[str, Any]]:
     """Yield the specification of every pod that the manifests create."""
     for one in objects("StatefulSet", "Deployment", "Job"):
         yield one["spec"]["template"]["spec"]
+    for one in objects("CronJob"):
+        yield one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 @needs_script("kubernetes-validate")
@@ -69,7 +71,7 @@ def test_the_manifests_set_only_settings_that_exist_and_take_secrets_from_the_se
     (example,) = objects("Secret")
     for pod in pods():
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
-            for variable in container["env"]:
+            for variable in container.get("env", []):
                 assert variable["name"] in known
                 if "valueFrom" in variable:
                     assert variable["valueFrom"]["secretKeyRef"]["key"] in example["stringData"]
@@ -112,3 +114,26 @@ def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_enviro
             if len(volume) == 2 and "persistentVolumeClaim" in volume
         ]
         assert len(set(claims)) == len(claims)
+
+
+def container_of(component: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(pod, pod["containers"][0]) for pod in pods() if pod["containers"][0]["name"] == component]
+
+
+def test_a_console_can_be_reached_only_through_a_forwarded_port_and_its_log_has_no_link() -> None:
+    consoles = container_of("console")
+    assert len(consoles) == 2
+    for _, container in consoles:
+        assert container["args"] == ["console", "--no-link"]
+        # Without a host, it listens on loopback.
+        assert "COUNTERFOIL_CONSOLE_HOST" not in [variable["name"] for variable in container["env"]]
+
+
+def test_the_backup_is_on_a_volume_of_its_own_and_runs_once_at_a_time() -> None:
+    ((pod, container),) = container_of("backup")
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert container["args"] == ["backup", "--keep", "14", "--without-secret", mounts["backups"]]
+    claims = {volume["name"]: volume.get("persistentVolumeClaim") for volume in pod["volumes"]}
+    assert claims["backups"] != claims["store"]
+    (job,) = objects("CronJob")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"

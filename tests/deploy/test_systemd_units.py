@@ -1,4 +1,4 @@
-"""systemd reports no problems in our units, and the load unit's command works."""
+"""systemd reports no problems in our units, and their commands work."""
 
 import json
 import os
@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import Command
+from console.running_console import signed_in
+from counterfoil.machine.addresses import free_port, is_listening
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -61,9 +64,9 @@ def test_the_exposure_of_the_services_is_low(unit: Path) -> None:
     analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit)
 
 
-def command() -> list[str]:
-    """Return the command of the load unit, changed to run with this interpreter."""
-    text = (UNITS / "counterfoil-load.service").read_text("utf-8")
+def command(unit: str = "counterfoil-load.service") -> list[str]:
+    """Return the command of a unit, changed to run with this interpreter."""
+    text = (UNITS / unit).read_text("utf-8")
     (found,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
     program, *words = found.split()
     assert program == INSTALLED
@@ -77,6 +80,12 @@ def value_of(name: str, unit: str = "counterfoil-load.service") -> list[str]:
     return found[0].split()
 
 
+def environment(store: Path, **settings: str) -> dict[str, str]:
+    """Return the environment of a command of a unit: nothing but the path and settings."""
+    path = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {**path, "COUNTERFOIL_STORE": str(store), **settings}
+
+
 def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) -> None:
     spool, store = tmp_path / "incoming", tmp_path / "store"
     spool.mkdir()
@@ -85,12 +94,7 @@ def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) ->
     set_here = dict(word.split("=") for word in value_of("Environment"))
     assert set_here == {"COUNTERFOIL_STORE": "/var/lib/counterfoil", "COUNTERFOIL_KEPT": "/var/spool/counterfoil"}
     words = [word.replace("/var/spool/counterfoil", str(tmp_path)) for word in command()]
-    here = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "COUNTERFOIL_STORE": str(store),
-        "COUNTERFOIL_KEPT": str(tmp_path),
-    }
+    here = environment(store, COUNTERFOIL_KEPT=str(tmp_path))
     process = subprocess.Popen(words, env=here, stdout=subprocess.PIPE)
     try:
         (spool / ".b.ndjson").write_bytes(SHOP)
@@ -103,6 +107,59 @@ def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) ->
     assert process.returncode == 0
     assert sum(json.loads(line)["added"] for line in output.splitlines()) == 1
     assert [path.name for path in spool.iterdir()] == [".half.ndjson"]
+
+
+def test_the_console_of_the_unit_keeps_links_out_of_the_journal_and_a_link_of_the_same_user_signs_in(
+    tmp_path: Path,
+) -> None:
+    unit, store = "counterfoil-console.service", tmp_path / "store"
+    assert value_of("User", unit) == value_of("User", "counterfoil.service")
+    assert value_of("Environment", unit) == ["COUNTERFOIL_STORE=/var/lib/counterfoil"]
+    Command(store)("load", "-", stdin=SHOP)
+    port = free_port("127.0.0.1")
+    # Its administrator sets the port in console.env.
+    here = environment(store, COUNTERFOIL_CONSOLE_PORT=str(port))
+    with (tmp_path / "journal").open("wb") as journal:
+        process = subprocess.Popen(command(unit), env=here, cwd=store, stdout=journal, stderr=journal)
+    try:
+        until(lambda: is_listening("127.0.0.1", port), "the console listens")
+        words = [*command(unit)[:4], "link", "--json"]
+        made = subprocess.run(words, env=here, cwd=store, capture_output=True, check=True)
+        link = json.loads(made.stdout)["console"]
+        with signed_in(link) as client:
+            assert client.get("/shops.json").json()["counts"]["empty"] == 1
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    printed = (tmp_path / "journal").read_text("utf-8")
+    assert "console link" in printed
+    assert not re.search(r"\.localhost|sign-in#", printed)
+
+
+def test_the_backup_of_the_unit_makes_a_backup_keeps_the_newest_14_and_its_age_is_known(tmp_path: Path) -> None:
+    unit, store, backups = "counterfoil-backup.service", tmp_path / "store", tmp_path / "backups"
+    (folder,) = value_of("StateDirectory", unit)
+    words = [word.replace(f"/var/lib/{folder}", str(backups)) for word in command(unit)]
+    assert str(backups) in words
+    counterfoil = Command(store)
+    counterfoil("load", "-", stdin=SHOP)
+    counterfoil("backup", backups / "2026-01-01T200000Z")
+    for day in range(2, 16):
+        shutil.copytree(backups / "2026-01-01T200000Z", backups / f"2026-01-{day:02}T200000Z")
+    subprocess.run(words, env=environment(store), cwd=store, check=True, stdout=subprocess.PIPE)
+    kept = sorted(path.name for path in backups.iterdir())
+    assert len(kept) == 14
+    assert kept[0] == "2026-01-03T200000Z"
+    Command(tmp_path / "elsewhere")("restore", backups / kept[-1])
+    assert counterfoil.json("status", status=1)["lastBackupAt"] > "2026-01-16"
+
+
+def test_the_timer_runs_the_backup_every_night_and_makes_up_for_a_missed_one() -> None:
+    timer = "counterfoil-backup.timer"
+    assert (UNITS / timer).with_suffix(".service").exists()
+    assert value_of("Persistent", timer) == ["yes"]
+    assert value_of("OnCalendar", timer) == ["*-*-*", "03:00:00", "Asia/Bangkok"]
+    assert value_of("Type", "counterfoil-backup.service") == ["oneshot"]
 
 
 def test_the_watcher_has_a_user_of_its_own_and_nobody_else_writes_to_its_folders() -> None:

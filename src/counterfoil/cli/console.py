@@ -39,10 +39,11 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION")
 @setting_option("console_port")
 @setting_option("console_names")
 @valid_for
+@click.option("--no-link", is_flag=True)
 @click.option("--until-end-of-input", is_flag=True, hidden=True)
 @store_options
 def command(
-    ctx: click.Context, valid_for: int | None, until_end_of_input: bool, as_json: bool, **flags: object
+    ctx: click.Context, valid_for: int | None, no_link: bool, until_end_of_input: bool, as_json: bool, **flags: object
 ) -> None:
     if ctx.invoked_subcommand:
         return
@@ -56,7 +57,7 @@ def command(
     stop = SignalSafeEvent()
     if until_end_of_input:
         threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
-    serve(settings, lambda: _print_link(settings, valid_for, as_json), stop)
+    serve(settings, lambda: _print_address(settings) if no_link else _print_link(settings, valid_for, as_json), stop)
 
 
 @command.command()
@@ -87,6 +88,11 @@ def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_u
         echo(made)
         print_note(f"open this link in your browser. It works once; run `{link_command(settings)}` to get another one.")
     sys.stdout.flush()
+
+
+def _print_address(settings: Settings) -> None:
+    """Say that the console is ready, without its own name and without a link, because a log may keep this."""
+    print_note(f"the console is ready. For a sign-in link, run `{link_command(settings)}` as the same user.")
 
 
 def _require_free_port(settings: Settings) -> None:
