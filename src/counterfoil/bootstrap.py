@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from counterfoil.backends.sqlite.schema import Name
     from counterfoil.backends.sqlite.store import SqliteStore
     from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
+    from counterfoil.devices import DeviceStore
     from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.wire import StaticPage
@@ -76,6 +77,10 @@ def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore 
 
 def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
     return store(settings).audit()
+
+
+def devices(settings: Settings) -> DeviceStore:
+    return store(settings).devices()
 
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:

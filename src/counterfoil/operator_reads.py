@@ -27,6 +27,7 @@ from counterfoil.domain.batch import known_facts
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.control_totals import TotalsReport
+from counterfoil.domain.devices import Device
 from counterfoil.domain.intake import (
     FORGET_FOLDER_MS,
     Intake,
@@ -257,6 +258,8 @@ def to_postgres(statement: str) -> bytes:
 
 
 _KEYS = "SELECT body FROM keys"
+_DEVICES = "SELECT body FROM console_devices"
+_DEVICE = "SELECT body FROM console_devices WHERE token_digest = :digest"
 _LATEST_ENTRIES = f"""
     SELECT {", ".join(COLUMNS)} FROM audit
     WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
@@ -410,6 +413,18 @@ class OperatorReads(ABC):
         if moved_at is None:
             return Backups(latest_at, first_at)
         return Backups(latest_at if latest_at and latest_at > moved_at else None, moved_at)
+
+    def devices(self) -> list[Device]:
+        """Return the devices that signed in to the console and the links for others, newest first."""
+        with self._limited("keys") as ask:
+            found = [json.decode(body, type=Device) for (body,) in ask(_DEVICES)]
+        return sorted(found, key=lambda device: (-device.made_at, device.device_id))
+
+    def device(self, token_digest: bytes) -> Device | None:
+        """Return the device whose token has this hash."""
+        with self._limited("keys") as ask:
+            rows = ask(_DEVICE, digest=token_digest)
+        return json.decode(rows[0][0], type=Device) if rows else None
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         """Return a page of up to `limit` request records, newest first."""

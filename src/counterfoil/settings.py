@@ -82,6 +82,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     console_names: str
     console_proxy: str
     console_proxy_header: str
+    console_idle_min: int
+    console_max_hours: int
+    console_idle_days: int
+    console_max_days: int
     log: str
     log_format: str
     notify_url: str

@@ -1,7 +1,6 @@
 """A console on a real port in front of a real store, with a clock that tests control."""
 
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
@@ -11,11 +10,12 @@ from urllib.parse import urlencode
 
 import httpx
 
-from counterfoil import bootstrap
-from counterfoil.console.app import ConsoleApp, audience, listener_of
-from counterfoil.console.sessions import DEFAULT_VALIDITY_MS, link_key, make_token, own_name
+from counterfoil import bootstrap, devices
+from counterfoil.console.app import ConsoleApp, listener_of
+from counterfoil.console.sign_in import DEFAULT_VALIDITY_MS, audience, link_key, link_token, new_device, own_name
 from counterfoil.console.visit import FORM
 from counterfoil.domain.audit import Actor
+from counterfoil.domain.devices import Role
 from running_service import RunningService, free_port
 from web.strict_html import StrictPage
 
@@ -42,7 +42,7 @@ class RunningConsole:
         self._listener.start()
 
     def restart(self) -> None:
-        """Replace the console with a new console on the same port, which ends all sessions."""
+        """Replace the console with a new console on the same port."""
         self._listener.stop()
         self._start()
 
@@ -51,10 +51,23 @@ class RunningConsole:
         return f"http://{own_name(self.key, audience(self.settings))}:{self.settings.console_port}"
 
     def token(self, name: str = "alice", validity_ms: int = DEFAULT_VALIDITY_MS, **changes: Any) -> str:
-        """Return the token of a new sign-in link."""
-        terms = {"key": self.key, "audience": audience(self.settings), "now_ms": self.clock.now_ms(), **changes}
-        actor = Actor(name, "cli", "back-office")
-        return make_token(terms["key"], actor, terms["audience"], terms["now_ms"], validity_ms, secrets.token_bytes)
+        """Return the token of a sign-in link that was made while the store could not be written."""
+        device = new_device(Actor(name, "cli", "back-office"), self.clock.now_ms(), validity_ms)
+        return link_token(changes.get("key", self.key), device, changes.get("audience", audience(self.settings)))
+
+    def linked(self, name: str, role: Role = "operator", days: int | None = None) -> tuple[str, str]:
+        """Make a link like `counterfoil console link`; return the ID of its device, and its token."""
+        maker = Actor("alice", "cli", "back-office")
+        device = new_device(maker, self.clock.now_ms(), DEFAULT_VALIDITY_MS, name, role, days)
+        devices.record_link(bootstrap.devices(self.settings), device, maker)
+        return device.device_id, link_token(self.key, device, audience(self.settings))
+
+    def device(self, name: str, role: Role = "operator", days: int | None = None) -> "Operator":
+        """Return a browser that was signed in with a link for a named device."""
+        browser = Operator(self)
+        browser.device_id, token = self.linked(name, role, days)
+        assert browser.sign_in(token).status_code == 303
+        return browser
 
     def stranger(self) -> "Operator":
         return Operator(self)
@@ -90,6 +103,8 @@ def signed_in(link: str) -> Iterator[httpx.Client]:
 
 class Operator:
     """An operator's browser, which does not run scripts."""
+
+    device_id = ""
 
     def __init__(self, console: RunningConsole, **headers: str) -> None:
         self._console = console

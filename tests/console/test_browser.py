@@ -31,7 +31,19 @@ pytestmark = [
     ),
     pytest.mark.browser,
 ]
-PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
+PAGES = (
+    "/",
+    "/keys",
+    "/keys/new",
+    "/requests",
+    "/shops",
+    "/loads",
+    "/personal-data",
+    "/store",
+    "/devices",
+    "/audit",
+    "/reference",
+)
 LANGUAGES = ("en", "th")
 WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
 # Returns whether any table extends beyond the content column of the page.

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from console.running_console import SAME_ORIGIN, Operator, RunningConsole
-from counterfoil.console.sessions import own_name
+from counterfoil.console.sign_in import own_name
 from records import branch
 
 PATHS = ("/", "/sign-in", "/console.css", "/keys.json", "/nowhere", "/reference")

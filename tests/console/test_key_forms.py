@@ -37,7 +37,8 @@ def test_a_new_key_works_and_is_audited(console: RunningConsole, alice: Operator
     assert (stored.label, stored.per_day, stored.personal_data) == ("ERP of head office", 1000, True)
     entry = alice.json("/audit.json")["entries"][0]
     shown = [entry[name] for name in ("act", "actor", "host", "via", "keyId")]
-    assert shown == ["key_issued", "alice", "back-office", "console", stored.key_id]
+    (device,) = alice.json("/devices.json")["devices"]
+    assert shown == ["key_issued", "alice", f"device {device['deviceId']}", "console", stored.key_id]
 
 
 def test_a_new_key_is_shown_only_once(console: RunningConsole, alice: Operator, shop: str) -> None:

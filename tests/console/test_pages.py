@@ -17,7 +17,7 @@ from counterfoil.domain.intake import RejectedLine
 from counterfoil.text import csv_text
 from records import bill, branch
 
-PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
+PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/devices", "/audit")
 COMMANDS = {
     "/": "counterfoil status",
     "/keys": "counterfoil keys list --active",

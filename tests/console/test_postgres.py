@@ -11,7 +11,19 @@ from counterfoil import bootstrap
 from records import NEW_YEAR, base, bills, branch, member
 from running_service import backend_settings
 
-PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/loads/1", "/personal-data", "/store", "/audit")
+PAGES = (
+    "/",
+    "/keys",
+    "/keys/new",
+    "/requests",
+    "/shops",
+    "/loads",
+    "/loads/1",
+    "/personal-data",
+    "/store",
+    "/devices",
+    "/audit",
+)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
-from console.running_console import signed_in
+from console.running_console import SAME_ORIGIN, console_client, signed_in
 from counterfoil.machine.addresses import free_port, is_listening
 from records import branch
 from running_service import SECRET, RunningService
@@ -76,6 +76,41 @@ def test_a_console_whose_output_is_kept_prints_no_link_and_accepts_one_that_is_m
         process.terminate()
         assert process.stdout
         assert process.stdout.read() == b""
+
+
+def test_a_device_survives_a_restart_of_the_console_and_ends_when_it_is_revoked(store: Path) -> None:
+    port, run = free_port("127.0.0.1"), Command(store)
+    words = ("link", "--for", "kitchen phone", "--role", "reader", "--days", 30, "--console-port", port)
+    with console(store, port) as process:
+        printed_link(process)
+        made = run.json("console", *words)
+        address, _, token = made["console"].partition("/sign-in#")
+        with signed_in(made["console"]) as client:
+            cookies = dict(client.cookies)
+        with console_client(address) as another:
+            assert another.post("/sign-in", data={"link": token}, headers=SAME_ORIGIN).status_code == 403
+    with console(store, port) as process, console_client(address) as phone:
+        printed_link(process)
+        phone.cookies.update(cookies)
+        assert phone.get("/shops.json").status_code == 200
+        assert phone.post("/keys/new", data={"label": "ERP"}, headers=SAME_ORIGIN).status_code == 403
+        listed = {row["deviceId"]: row for row in run.json("console", "devices")}
+        assert listed[made["deviceId"]]["state"] == "signed_in"
+        run("console", "revoke", made["deviceId"])
+        assert phone.get("/shops.json").status_code == 401
+        assert made["deviceId"] not in {row["deviceId"] for row in run.json("console", "devices")}
+        (revoked,) = [row for row in run.json("console", "devices", "--all") if row["deviceId"] == made["deviceId"]]
+        assert revoked["state"] == "revoked"
+        run("console", "revoke", "--all")
+        assert run.json("console", "devices") == []
+
+
+def test_commands_about_devices_refuse_what_they_cannot_do(store: Path) -> None:
+    run = Command(store)
+    assert "console_max_days" in run("console", "link", "--days", 91, status=2).stderr
+    assert "0123456789" in run("console", "revoke", "0123456789", status=1).stderr
+    for words in ((), ("0123456789", "--all")):
+        run("console", "revoke", *words, status=2)
 
 
 def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> None:

@@ -1,4 +1,4 @@
-"""`counterfoil console`: run the operator's console, or make a sign-in link for a running console."""
+"""`counterfoil console`: run the operator's console, make sign-in links, and list and revoke devices."""
 
 import errno
 import os
@@ -8,19 +8,32 @@ from urllib.parse import urlsplit
 
 import click
 
-from counterfoil import bootstrap
+from counterfoil import bootstrap, devices
 from counterfoil.cli.keys import duration
-from counterfoil.cli.options import existing_store, setting_option, settings_from, store_options
-from counterfoil.cli.terminal import echo, print_json, print_note
-from counterfoil.console.app import serve, sign_in_link
-from counterfoil.console.sessions import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS, link_command
+from counterfoil.cli.options import existing_store, setting_option, settings_from, store_option, store_options
+from counterfoil.cli.terminal import echo, print_json, print_note, print_rows
+from counterfoil.console.app import serve
+from counterfoil.console.sign_in import (
+    DEFAULT_VALIDITY_MS,
+    MAX_VALIDITY_MS,
+    lifetimes,
+    link_command,
+    new_device,
+    sign_in_link,
+)
+from counterfoil.domain.devices import ROLES, Device, Role, state_of
 from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.machine.process import SignalSafeEvent
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
+from counterfoil.text import counted
+from counterfoil.views.devices import columns
 
 # The addresses that browsers try for a name below `localhost`.
 BROWSERS_FIND = ("127.0.0.1", "localhost", "::1")
+MAX_NAME = 100
 
 
 def validity(value: str) -> int:
@@ -31,7 +44,14 @@ def validity(value: str) -> int:
     return found
 
 
-valid_for = click.option("--valid-for", type=validity, metavar="DURATION")
+def device_name(value: str) -> str:
+    name = value.strip()
+    if not name or len(name) > MAX_NAME or not name.isprintable():
+        raise click.BadParameter(f"a name has 1 to {MAX_NAME} characters, without line breaks.")
+    return name
+
+
+valid_for = click.option("--valid-for", type=validity, metavar="DURATION", default=None)
 
 
 @click.group(invoke_without_command=True)
@@ -57,42 +77,110 @@ def command(
     stop = SignalSafeEvent()
     if until_end_of_input:
         threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
-    serve(settings, lambda: _print_address(settings) if no_link else _print_link(settings, valid_for, as_json), stop)
+
+    def announce() -> None:
+        if no_link:
+            _print_address(settings)
+        else:
+            _print_link(settings, _new_device(valid_for), as_json)
+
+    serve(settings, announce, stop)
 
 
 @command.command()
+@click.option("--for", "name", type=device_name, metavar="NAME")
+@click.option("--role", type=click.Choice(ROLES), default="operator")
+@click.option("--days", type=click.IntRange(1))
 @setting_option("console_host")
 @setting_option("console_port")
 @click.option("--url", "base_url", metavar="URL")
 @valid_for
 @store_options
 def link(
-    ctx: click.Context, base_url: str | None, valid_for: int | None, store: str | None, as_json: bool, **flags: object
+    ctx: click.Context,
+    name: str | None,
+    role: Role,
+    days: int | None,
+    base_url: str | None,
+    valid_for: int | None,
+    store: str | None,
+    as_json: bool,
+    **flags: object,
 ) -> None:
     settings = existing_store(ctx, store, **flags)
+    if days and days > settings.console_max_days:
+        raise click.BadParameter(
+            f"a device can be signed in for at most {settings.console_max_days} days (console_max_days).",
+            param_hint="--days",
+        )
     if not is_listening(settings.console_host, settings.console_port):
         address = url(settings.console_host, settings.console_port)
         raise click.ClickException(f"no console is running at {address}. Run `counterfoil console` to start one.")
-    _print_link(settings, valid_for, as_json, base_url)
+    _print_link(settings, _new_device(valid_for, name or "", role, days), as_json, base_url)
 
 
-def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_url: str | None = None) -> None:
-    made = sign_in_link(settings, operator(), valid_for or DEFAULT_VALIDITY_MS, base_url)
+def _new_device(valid_for: int | None, name: str = "", role: Role = "operator", days: int | None = None) -> Device:
+    return new_device(operator(), SystemClock().now_ms(), valid_for or DEFAULT_VALIDITY_MS, name, role, days)
+
+
+def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str | None = None) -> None:
+    try:
+        devices.record_link(bootstrap.devices(settings), device, operator())
+    except (StoreUnavailable, StoreMismatch) as error:
+        print_note(f"the store cannot be written, so this link is not in the audit log: {error}")
+    made = sign_in_link(settings, device, base_url)
     host = settings.console_host
     if not base_url and is_loopback(host) and host not in BROWSERS_FIND:
-        name = urlsplit(made).hostname
-        print_note(f"browsers look for the console at 127.0.0.1. Add this line to /etc/hosts: {host} {name}")
+        print_note(
+            f"browsers look for the console at 127.0.0.1. Add this line to /etc/hosts: {host} {urlsplit(made).hostname}"
+        )
     if as_json:
-        print_json({"console": made})
+        print_json({"console": made, "deviceId": device.device_id})
     else:
         echo(made)
-        print_note(f"open this link in your browser. It works once; run `{link_command(settings)}` to get another one.")
+        print_note(
+            f"open this link in the browser of the device. It works once, as device {device.device_id} with the role "
+            f"{device.role}; run `{link_command(settings)}` to get another one."
+        )
     sys.stdout.flush()
 
 
 def _print_address(settings: Settings) -> None:
     """Say that the console is ready, without its own name and without a link, because a log may keep this."""
     print_note(f"the console is ready. For a sign-in link, run `{link_command(settings)}` as the same user.")
+
+
+@command.command("devices")
+@click.option("--all", "with_ended", is_flag=True)
+@store_options
+def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_json: bool) -> None:
+    settings = existing_store(ctx, store)
+    now, lasting = SystemClock().now_ms(), lifetimes(settings)
+    found = bootstrap.operator_reads(settings).devices()
+    shown = [device for device in found if with_ended or state_of(device, lasting, now) in ("signed_in", "link")]
+    nothing = "no device is signed in. Run `counterfoil console link` to sign one in."
+    print_rows(columns(lasting, now), shown, as_json, nothing=nothing)
+
+
+@command.command()
+@click.argument("device_id", metavar="DEVICEID", required=False)
+@click.option("--all", "is_all", is_flag=True)
+@store_option
+@click.pass_context
+def revoke(ctx: click.Context, device_id: str | None, is_all: bool, store: str | None) -> None:
+    if bool(device_id) == is_all:
+        raise click.UsageError("give the ID of a device, or --all.")
+    settings = existing_store(ctx, store)
+    now = SystemClock().now_ms()
+    found = [
+        device.device_id
+        for device in bootstrap.operator_reads(settings).devices()
+        if state_of(device, lifetimes(settings), now) in ("signed_in", "link")
+    ]
+    chosen = found if device_id is None else [device_id]
+    for each in chosen:
+        devices.revoke(bootstrap.devices(settings), each, now, operator())
+    print_note(f"{counted(len(chosen), 'device is', 'devices are')} signed out.")
 
 
 def _require_free_port(settings: Settings) -> None:

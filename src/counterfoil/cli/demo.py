@@ -19,7 +19,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.terminal import echo, print_fields, print_json, print_note, progress, style
-from counterfoil.console.sessions import link_command
+from counterfoil.console.sign_in import link_command
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import HOST as CLUSTER_HOST
 from counterfoil.demo.cluster import LocalCluster

@@ -70,6 +70,7 @@ EXPECTED_ERRORS = {
     "SourceError": "",
     "ImportFailed": "",
     "KeyIssuingError": "",
+    "UnknownDevice": "",
     "MoveRefused": "",
     "BackupRefused": "",
     "ClusterProblem": "",

@@ -1,4 +1,4 @@
-"""Changes keys through the same functions as the command line, shows rejected lines, and records both in the audit log.
+"""Changes keys and devices like the command line, shows rejected lines, and records all of this in the audit log.
 
 Every audit entry names the signed-in operator, and `console` as the program that made the change. The secret of a new
 key appears only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
@@ -14,16 +14,17 @@ from pathlib import Path
 
 from msgspec import DecodeError, Struct, convert, field, json
 
-from counterfoil import bootstrap, key_issuing
+from counterfoil import bootstrap, devices, key_issuing
 from counterfoil.console.display import translated
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
+from counterfoil.console.pages import devices as devices_page
 from counterfoil.console.pages import key as key_page
 from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
-from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
+from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.key_issuing import (
@@ -88,7 +89,7 @@ def _use_form(visit: Visit) -> None:
     raise AlreadyAnswered(ConsoleResponse(status=409, body=page(visit, "keys", content, None)))
 
 
-def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
+def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
     """Record a sign-in in the audit log. If the store is not writable, the sign-in succeeds without a record.
 
     The operator must be able to see what is wrong with such a store. Keys cannot be changed in that state.
@@ -267,6 +268,29 @@ def resolve_item(visit: Visit) -> ConsoleResponse:
 def _record(visit: Visit, act: Act, detail: str) -> None:
     with closing(bootstrap.audit(visit.settings)) as audit:
         audit.record(AuditEntry(at=visit.now, act=act, actor=visit.session.actor, detail=detail))
+
+
+# --- devices -------------------------------------------------------------------------
+
+
+def revoke_device(visit: Visit) -> ConsoleResponse:
+    return _revoke_devices(visit, [visit.values["device_id"]])
+
+
+def revoke_all_devices(visit: Visit) -> ConsoleResponse:
+    """Revoke all devices and unused links except the operator's own device."""
+    others = [device.device_id for device in visit.store.reads.devices() if device.device_id != visit.session.device_id]
+    return _revoke_devices(visit, others)
+
+
+def _revoke_devices(visit: Visit, device_ids: list[str]) -> ConsoleResponse:
+    try:
+        for device_id in device_ids:
+            devices.revoke(bootstrap.devices(visit.settings), device_id, visit.now, visit.session.actor)
+    except devices.UnknownDevice as error:
+        raise NotFound(visit.t.message(error.message)) from error
+    content = devices_page.draw(visit, devices_page.read(visit), notice(visit.t("devices.revoked"), "good"))
+    return ConsoleResponse(body=page(visit, "devices", content, "/devices.json"))
 
 
 # --- rejected lines ------------------------------------------------------------------

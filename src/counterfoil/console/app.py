@@ -1,30 +1,28 @@
 """The console: the steps of a request (checks, files, sign-in, session, then a page or an action), and its process."""
 
-import secrets
 import signal
 import sys
 from collections.abc import Callable
 
 from counterfoil import bootstrap
 from counterfoil.console import routes
-from counterfoil.console.actions import record_sign_in
+from counterfoil.console.actions import record_proxy_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, Guard, RefusalReason, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_page
-from counterfoil.console.sessions import (
-    LONGEST_SEC,
+from counterfoil.console.sessions import Session, Sessions
+from counterfoil.console.sign_in import (
     SIGN_IN_PATH,
-    Session,
-    Sessions,
-    SignInLinks,
+    SignedInDevices,
+    audience,
+    lifetimes,
     link_command,
     link_key,
-    make_token,
     own_name,
 )
 from counterfoil.console.texts import Texts, language_named, preferred
 from counterfoil.console.visit import JSON, ConsoleResponse, ConsoleStore, Visit, redirect
 from counterfoil.domain.audit import Actor
-from counterfoil.machine.addresses import HostNames, is_loopback, reachable_host, url
+from counterfoil.machine.addresses import HostNames, is_loopback
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
 from counterfoil.machine.process import SignalSafeEvent
@@ -35,8 +33,10 @@ from counterfoil.web.html import shared_style_sheet, style_sheet, text_file
 MAX_NAME = 200
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.
 REFRESH_HEADER = "x-background-refresh"
+# In this header, a proxy says whether the browser used HTTPS.
+PROTOCOL_HEADER = "x-forwarded-proto"
 # Headers that proxies add to the requests that they pass on.
-PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", PROTOCOL_HEADER, "x-real-ip")
 
 
 class ConsoleApp:
@@ -47,8 +47,8 @@ class ConsoleApp:
         self._clock = clock
         name = own_name(link_key, audience(settings))
         self._guard = Guard(HostNames(settings.console_host, settings.console_names, name))
-        self._links = SignInLinks(link_key, audience(settings), clock)
-        self._sessions = Sessions(clock)
+        self._devices = SignedInDevices(settings, link_key, clock)
+        self._sessions = Sessions(clock, lifetimes(settings))
         self._store = ConsoleStore(settings, clock)
         package = "counterfoil.console"
         self._files = {
@@ -94,11 +94,20 @@ class ConsoleApp:
         if proxied:
             of_proxy, is_new = self._sessions.of_proxy(proxied, is_use=is_use)
             if is_new:
-                record_sign_in(self._settings, proxied, self._clock.now_ms())
+                record_proxy_sign_in(self._settings, proxied, self._clock.now_ms())
             return of_proxy
-        cookies = request.cookies
-        tokens = (cookies[name] for name in self._cookie_names() if name in cookies)
-        return next((session for token in tokens if (session := self._sessions.find(token, is_use=is_use))), None)
+        tokens = self._tokens(request)
+        device = next((device for token in tokens if (device := self._devices.find(token, is_use=is_use))), None)
+        return self._sessions.of_device(device) if device else None
+
+    def _tokens(self, request: ListenerRequest) -> list[str]:
+        """Return the tokens in the request's cookies.
+
+        Over HTTPS, the cookie without the prefix is ignored, because others can set it over plain HTTP.
+        """
+        over_https, over_http = self._cookie_names()
+        names = (over_https,) if _is_https(request) else (over_https, over_http)
+        return [request.cookies[name] for name in names if name in request.cookies]
 
     def _proxied_operator(self, request: ListenerRequest) -> Actor | None:
         """Return the operator whom the trusted proxy names.
@@ -123,23 +132,22 @@ class ConsoleApp:
         return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
 
     def _sign_in(self, request: ListenerRequest, session: Session | None) -> ConsoleResponse:
-        """Show the form, or begin a session, which replaces an earlier session of the same browser.
+        """Show the form, or sign the device in. Another sign-in of the same browser ends.
 
         An operator who is already signed in with a link gets the form too, so that opening a second link uses it up.
         If this method redirected instead, the second link would remain valid.
         """
-        if session and session.is_proxied:
+        if session and not session.device_id:
             return redirect("/#")
         language = language_named(request.query.get("lang")) or preferred(request.header("accept-language"))
         t = Texts(language)
         if request.method != "POST":
             return self._sign_in_page(t, request, 200, session=session)
-        actor = self._links.accept(request.form.get("link", ""))
-        if actor is None:
+        signed_in = self._devices.sign_in(request.form.get("link", ""))
+        if signed_in is None:
             return redirect("/") if session else self._sign_in_page(t, request, 403, t("sign_in.refused"))
-        self._end_sessions(request)
-        record_sign_in(self._settings, actor, self._clock.now_ms())
-        return redirect("/", ("set-cookie", self._cookie(request, self._sessions.begin(actor), LONGEST_SEC)))
+        self._sign_out_devices(request)
+        return redirect("/", ("set-cookie", self._cookie(request, *signed_in)))
 
     def _sign_in_page(
         self,
@@ -175,19 +183,16 @@ class ConsoleApp:
         return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
 
     def _sign_out(self, request: ListenerRequest) -> ConsoleResponse:
-        if request.form.get("everywhere") == "on":
-            self._sessions.end_all()
-        self._end_sessions(request)
+        self._sign_out_devices(request)
         return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
 
-    def _end_sessions(self, request: ListenerRequest) -> None:
-        for name in self._cookie_names():
-            self._sessions.end(request.cookies.get(name, ""))
+    def _sign_out_devices(self, request: ListenerRequest) -> None:
+        for token in self._tokens(request):
+            self._devices.sign_out(token)
 
     def _cookie(self, request: ListenerRequest, token: str, age_sec: int) -> str:
         over_https, over_http = self._cookie_names()
-        is_secure = request.header("origin").lower().startswith("https:")
-        name, secure = (over_https, "; Secure") if is_secure else (over_http, "")
+        name, secure = (over_https, "; Secure") if _is_https(request) else (over_http, "")
         return f"{name}={token}; Path=/; Max-Age={age_sec}; HttpOnly; SameSite=Strict{secure}"
 
     def _set_language(self, request: ListenerRequest, session: Session) -> ConsoleResponse:
@@ -198,27 +203,17 @@ class ConsoleApp:
         return redirect(back if _is_local(back) else "/")
 
 
+def _is_https(request: ListenerRequest) -> bool:
+    """Return whether the browser is known to use HTTPS. A false claim only makes the rules for cookies stricter."""
+    return request.header("origin").lower().startswith("https:") or request.header(PROTOCOL_HEADER).lower() == "https"
+
+
 def _is_local(address: str) -> bool:
     """Return whether an address is a path of the console. To a browser, `//` and `/\\` begin a host name."""
     return address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
 
 
-def audience(settings: Settings) -> str:
-    """Return this console's address, which its sign-in links contain."""
-    return f"{settings.console_host}:{settings.console_port}"
-
-
 # --- the process ----------------------------------------------------------------------
-
-
-def sign_in_link(settings: Settings, by: Actor, validity_ms: int, base_url: str | None = None) -> str:
-    """Return a new link that signs this operator in once. Only a console that is already running accepts it."""
-    key = link_key(bootstrap.deployment_secret(settings))
-    token = make_token(key, by, audience(settings), SystemClock().now_ms(), validity_ms, secrets.token_bytes)
-    is_local = is_loopback(reachable_host(settings.console_host))
-    host = own_name(key, audience(settings)) if is_local else settings.console_host
-    base = (base_url or url(host, settings.console_port)).rstrip("/")
-    return f"{base}{SIGN_IN_PATH}#{token}"
 
 
 def serve(settings: Settings, on_ready: Callable[[], None], stop: SignalSafeEvent) -> None:

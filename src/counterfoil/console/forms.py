@@ -27,8 +27,10 @@ def token_field(visit: Visit) -> Html:
     return element("input", type="hidden", name=FORM_FIELD, value=visit.new_form())
 
 
-def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str) -> Html:
-    """Return a form that can be sent only once."""
+def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str) -> Html | None:
+    """Return a form that can be sent only once, or None if the visitor may not change anything."""
+    if not visit.is_operator:
+        return None
     return element(
         "form",
         token_field(visit),
@@ -38,6 +40,25 @@ def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous:
         action=action,
         class_="stack card",
         id=id_,
+    )
+
+
+def button_form(
+    visit: Visit, action: str, button: str, label: str, values: Mapping[str, str] = {}, *, is_dangerous: bool = False
+) -> Html | None:
+    """Return a button that sends these values, or None if the visitor may not change anything.
+
+    Its action may be repeated without harm, so it has no token. `label` is for those who do not see what it is beside.
+    """
+    if not visit.is_operator:
+        return None
+    return element(
+        "form",
+        [element("input", type="hidden", name=name, value=value) for name, value in values.items()],
+        element("button", button, class_="danger" if is_dangerous else "plain", aria_label=label),
+        method="post",
+        action=action,
+        class_="inline",
     )
 
 

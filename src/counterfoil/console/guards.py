@@ -10,7 +10,7 @@ from counterfoil.machine.private_listener import ListenerRequest
 SAFE_METHODS = ("GET", "HEAD")
 METHODS = (*SAFE_METHODS, "POST")
 # The headers that these checks read. The listener refuses a request that repeats one of them.
-SINGLE_HEADERS = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "content-type")
+SINGLE_HEADERS = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "content-type", "x-forwarded-proto")
 OWN_SITES = ("same-origin", "none")
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
-from counterfoil.console.display import command_line, finding_text, template
-from counterfoil.console.sessions import SIGN_IN_PATH
+from counterfoil.console.display import command_line, finding_text, name_of, template
+from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import PageContent, Visit
 from counterfoil.settings import display_value
@@ -21,6 +21,7 @@ NAVIGATION: Final = {
     "loads": "/loads",
     "personal": "/personal-data",
     "store": "/store",
+    "devices": "/devices",
     "audit": "/audit",
     "reference": "/reference",
 }
@@ -37,9 +38,9 @@ def page(
         "page",
         t,
         store=display_value(visit.settings, "store"),
-        operator=t("signed_in_as", name=visit.session.actor.name),
+        operator=_operator(visit),
         languages=_languages(t, lambda language: f"/language?{urlencode({'to': language, 'back': back})}"),
-        sign_out=None if visit.session.is_proxied else sign_out_form(t("sign_out")),
+        sign_out=sign_out_form(t("sign_out")) if visit.session.device_id else None,
         navigation=_navigation(t, name),
         current=f": {t(f'nav.{name}')}" if name in NAVIGATION else None,
         service=_service(visit, content),
@@ -47,6 +48,13 @@ def page(
         same_data=_same_data(t, content, json_address, csv_address),
     )
     return _document(t, content.title, body)
+
+
+def _operator(visit: Visit) -> str:
+    """Return who is signed in, with the role unless it is the usual one."""
+    t, session = visit.t, visit.session
+    name = name_of(session.actor.name)
+    return t("signed_in_as", name=name if session.role == "operator" else f"{name} ({t(f'role.{session.role}')})")
 
 
 def _service(visit: Visit, content: PageContent) -> Html:
@@ -96,9 +104,9 @@ def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
     ]
 
 
-def sign_out_form(button: str, *children: Child) -> Html:
+def sign_out_form(button: str) -> Html:
     button_element = element("button", button, class_="plain")
-    return element("form", *children, button_element, method="post", action="/sign-out", class_="inline")
+    return element("form", button_element, method="post", action="/sign-out", class_="inline")
 
 
 def _document(t: Texts, title: str, body: Html) -> bytes:

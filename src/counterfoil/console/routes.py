@@ -1,15 +1,16 @@
 """Maps each path of the console to a page or an action."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
-from counterfoil.console.pages import audit, key, keys, loads, reference, requests, shops, store, today
+from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import (
     CSV,
     JSON,
@@ -23,6 +24,7 @@ from counterfoil.console.visit import (
 )
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.domain.devices import Role, allows
 from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import csv_text
@@ -41,15 +43,28 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     r"/loads/(?P<number>[0-9]{1,15})": loads.ONE_LOAD,
     "/personal-data": requests.PERSONAL,
     "/store": store.PAGE,
+    "/devices": devices.PAGE,
     "/audit": audit.PAGE,
 }
+
+
+class ConsoleAction(Struct, frozen=True):
+    """What a form does, and the role that a device needs to send it."""
+
+    role: Role
+    act: Callable[[Visit], ConsoleResponse]
+
+
+# The only place where actions get their roles. `forms.form` and `forms.button_form` show nothing to readers.
 ACTIONS: Final = {
-    "/keys/new": actions.issue,
-    f"/keys/{_KEY}/change": actions.change,
-    f"/keys/{_KEY}/rotate": actions.rotate,
-    f"/keys/{_KEY}/revoke": actions.revoke,
-    r"/loads/(?P<number>[0-9]{1,15})/reveal": actions.reveal_line,
-    r"/loads/items/(?P<number>[0-9]{1,15})/resolve": actions.resolve_item,
+    "/keys/new": ConsoleAction("operator", actions.issue),
+    f"/keys/{_KEY}/change": ConsoleAction("operator", actions.change),
+    f"/keys/{_KEY}/rotate": ConsoleAction("operator", actions.rotate),
+    f"/keys/{_KEY}/revoke": ConsoleAction("operator", actions.revoke),
+    r"/loads/(?P<number>[0-9]{1,15})/reveal": ConsoleAction("operator", actions.reveal_line),
+    r"/loads/items/(?P<number>[0-9]{1,15})/resolve": ConsoleAction("operator", actions.resolve_item),
+    r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": ConsoleAction("operator", actions.revoke_device),
+    "/devices/revoke-all": ConsoleAction("operator", actions.revoke_all_devices),
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
 _ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]
@@ -72,8 +87,15 @@ def _act(visit: Visit) -> ConsoleResponse:
     for pattern, action in _ACTIONS:
         found = pattern.fullmatch(visit.request.path)
         if found:
-            return action(replace(visit, values=found.groupdict()))
+            return _not_allowed(visit, action.role) or action.act(replace(visit, values=found.groupdict()))
     raise NotFound(visit.t("missing.text"))
+
+
+def _not_allowed(visit: Visit, needed: Role) -> ConsoleResponse | None:
+    """Return the refusal of a device whose role does not include the one that is needed."""
+    if allows(visit.session.role, needed):
+        return None
+    return problem(visit, 403, visit.t("role.refused"), visit.t("role.needs", role=visit.t(f"role.{needed}")))
 
 
 def _show(visit: Visit) -> ConsoleResponse:
@@ -89,7 +111,8 @@ def _show(visit: Visit) -> ConsoleResponse:
     for pattern, shown in _PAGES:
         found = pattern.fullmatch(path)
         if found and (kind != "csv" or shown.csv):
-            return _draw(replace(visit, values=found.groupdict()), shown, path, kind)
+            refusal = _not_allowed(visit, shown.role)
+            return refusal or _draw(replace(visit, values=found.groupdict()), shown, path, kind)
     raise NotFound(visit.t("missing.text"))
 
 

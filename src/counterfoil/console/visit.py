@@ -12,6 +12,7 @@ from counterfoil.checks.findings import Finding
 from counterfoil.checks.overview import Overview, overview, service_finding
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts
+from counterfoil.domain.devices import Role, allows
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
@@ -129,6 +130,11 @@ class Visit(Struct, frozen=True, kw_only=True):
     values: dict[str, str]
 
     @property
+    def is_operator(self) -> bool:
+        """Return whether the visitor may change anything. Pages show no forms to others."""
+        return allows(self.session.role, "operator")
+
+    @property
     def query(self) -> dict[str, str]:
         return self.request.query
 
@@ -170,9 +176,11 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     """A page. `read` returns its data, and `draw` renders the data as HTML. `as_json` returns what is served as JSON.
 
     `name` is the page's name in the navigation. A page that is not listed there has the name of its parent page.
+    `role` is the role that a device needs to open it.
     """
 
     name: str
+    role: Role = "reader"
     read: Callable[[Visit], View]
     draw: Callable[[Visit, View], PageContent]
     as_json: Callable[[Visit, View], object] = lambda _, view: view

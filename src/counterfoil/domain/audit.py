@@ -20,7 +20,8 @@ FieldValue = int | str | list[str] | None
 class Actor(Struct, frozen=True):
     """The system user, console operator or automatic process that performed an action.
 
-    `host` is the name of the machine, or the address of the proxy that identified a console operator.
+    `host` is the name of the machine, the ID of a device that is signed in to the console, or the address of the proxy
+    that identified a console operator.
     """
 
     name: str
@@ -51,7 +52,10 @@ class Act(StrEnum):
     SCHEMA_MIGRATED = "schema_migrated"
     TABLES_DISTRIBUTED = "tables_distributed"
     ROLES_GRANTED = "roles_granted"
+    CONSOLE_LINK_MADE = "console_link_made"
     CONSOLE_SIGNED_IN = "console_signed_in"
+    CONSOLE_SIGNED_OUT = "console_signed_out"
+    DEVICE_REVOKED = "device_revoked"
     # An operator looked at the text of a rejected line, which may contain personal data.
     REJECT_REVEALED = "reject_revealed"
     # An operator closed open items, although their lines or files were not loaded.

@@ -4,7 +4,8 @@ Triggers keep even the owner of the tables from changing or deleting audit entri
 `counterfoil copy` is filling the store, and only if they came from the source of that copy.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import LiteralString
 
 from msgspec import json
@@ -20,10 +21,12 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.schema import DATABASE_BEFORE_RELEASE, MIGRATIONS, oldest_for, scripts
+from counterfoil.devices import DeviceStore, DeviceTransaction
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
 from counterfoil.domain.paging import RESERVED_MS
+from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import Clock, DescribeChange, KeyRotation, RotateKey, StoredKey, StoreMismatch
 
 # --- the audit log ------------------------------------------------------------------
@@ -131,6 +134,28 @@ class PostgresKeyStore:
             connection.execute(NEXT_GENERATION)
             append(connection, rotation.entries)
             return rotation
+
+
+# --- the devices of the console -----------------------------------------------------
+
+_LOCK_DEVICES = "SELECT pg_advisory_xact_lock(hashtext('counterfoil devices'))"
+
+
+class PostgresDevices(DeviceStore):
+    """The devices that are signed in to the console of a store on PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @contextmanager
+    def _changing(self) -> Iterator[DeviceTransaction]:
+        with checked_connection(self._url) as connection, connection.transaction():
+            fingerprint_of(connection)
+            connection.execute(_LOCK_DEVICES)
+            yield (
+                lambda statement, **values: connection.execute(to_postgres(statement), values).fetchall(),
+                lambda entries: append(connection, entries),
+            )
 
 
 # --- expired data -------------------------------------------------------------------

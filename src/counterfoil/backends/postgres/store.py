@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from counterfoil.backends.postgres.administration import (
         PostgresAudit,
         PostgresCursorAdmin,
+        PostgresDevices,
         PostgresKeyStore,
         PostgresUsageAdmin,
     )
@@ -68,6 +69,11 @@ class PostgresStore:
         from counterfoil.backends.postgres.administration import PostgresKeyStore
 
         return PostgresKeyStore(self._url)
+
+    def devices(self) -> PostgresDevices:
+        from counterfoil.backends.postgres.administration import PostgresDevices
+
+        return PostgresDevices(self._url)
 
     def audit(self) -> PostgresAudit:
         from counterfoil.backends.postgres.administration import PostgresAudit

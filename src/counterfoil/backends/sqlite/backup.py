@@ -330,7 +330,7 @@ def _reason(error: Exception) -> str:
 # - Keys that were revoked in the replaced store stay revoked, and scheduled
 #   revocations stay scheduled, if the files of that store can be read. If it is
 #   the store that was backed up, the audit entries that it wrote after the backup
-#   are kept too.
+#   are kept too. All devices are signed out of the console.
 
 
 # In practice, random IDs of this length are never generated twice.
@@ -341,6 +341,7 @@ UNKNOWN_MS = 300_000
 _RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
+_SIGN_OUT_DEVICES = "DELETE FROM console_devices"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
 # Clients may still hold cursors that were created after the backup, so the IDs of these cursors must not be used again.
 # Most cursors have the ID of their row. When such a cursor is first inserted, the trigger stores its ID as expired
@@ -466,7 +467,7 @@ def _restore_files(
         if replaced.store_id == manifest.store_id:
             _keep_audit(draft, replaced)
         horizon = _apply_replaced(draft, replaced, now_ms)
-        _record(draft, manifest, now_ms, by)
+        _record(draft, now_ms, by, f"the backup taken at {iso_utc(manifest.created_at)}", with_keys=True)
         sync(draft)
         kept_in = _move_away(folder, now_ms) if present else None
         for name in NAMES:
@@ -589,15 +590,16 @@ def settle_older_files(folder: Path, now_ms: int) -> list[Name]:
     if older != ["keys"]:
         reached = _refuse_marks_and_cursors(folder, reached, now_ms)
     detail = f"an older copy of {' and '.join(f'{name}.sqlite3' for name in older)}"
-    with closing(read_write(folder, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
-        append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=AUTOMATIC, detail=detail)])
+    _record(folder, now_ms, AUTOMATIC, detail, with_keys="keys" in older)
     positions.agree(folder, list(known), reached)
     return older
 
 
-def _record(draft: Path, manifest: BackupManifest, now_ms: int, by: Actor) -> None:
-    detail = f"the backup taken at {iso_utc(manifest.created_at)}"
-    with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+def _record(folder: Path, now_ms: int, by: Actor, detail: str, *, with_keys: bool) -> None:
+    """Record a restore. If the keys were restored, sign all devices out, because some may have been revoked since."""
+    with closing(read_write(folder, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+        if with_keys:
+            keys.execute(_SIGN_OUT_DEVICES)
         append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=by, detail=detail)])
 
 

@@ -11,8 +11,8 @@ restored.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from counterfoil.backends.sqlite.files import (
     translated,
     writing,
 )
+from counterfoil.devices import DeviceStore, DeviceTransaction
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, successors_of
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, AuditEntry, field_changes, to_row
 from counterfoil.domain.messages import Message
@@ -361,6 +362,25 @@ _APPEND = f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # n
 def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
     """Write entries within the open transaction."""
     connection.executemany(_APPEND, map(to_row, entries))
+
+
+class SqliteDevices(DeviceStore):
+    """The devices that are signed in to the console of an embedded store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def _changing(self) -> Iterator[DeviceTransaction]:
+        with (
+            closing(read_write(self._folder, "keys")) as connection,
+            translated(),
+            writing(connection, WAIT_SEC["keys"]),
+        ):
+            yield (
+                lambda statement, **values: connection.execute(statement, values).fetchall(),
+                lambda entries: append(connection, entries),
+            )
 
 
 class SqliteAudit:

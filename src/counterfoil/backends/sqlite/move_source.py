@@ -70,6 +70,8 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
     ("usage", "INSERT ON admissions"),
     ("keys", "INSERT ON keys"),
     ("keys", "UPDATE ON keys"),
+    ("keys", "INSERT ON console_devices"),
+    ("keys", "UPDATE ON console_devices"),
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from counterfoil.backends.sqlite import backup, files, positions
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import OpenFiles
-from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteDevices, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.schema import Name
@@ -34,6 +34,9 @@ class SqliteStore:
 
     def key_store(self) -> SqliteKeyStore:
         return SqliteKeyStore(self._folder, self._clock.now_ms)
+
+    def devices(self) -> SqliteDevices:
+        return SqliteDevices(self._folder)
 
     def audit(self) -> SqliteAudit:
         return SqliteAudit(self._folder)

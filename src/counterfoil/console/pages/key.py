@@ -146,7 +146,7 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageCon
             _errors(visit, view),
             _disclosures(visit, view),
             section(t("audit.title"), audit_table(visit, view.audit, with_key=False)),
-            None if key.is_revoked(visit.now) else _forms(visit, view),
+            _forms(visit, view) if visit.is_operator and not key.is_revoked(visit.now) else None,
         ),
         command=f"counterfoil keys show {key.key_id}",
         more_commands=(

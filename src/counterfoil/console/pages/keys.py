@@ -83,7 +83,7 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
     t = visit.t
     return PageContent(
         title=t("keys.title"),
-        lead=button_row(button_link(t("keys.issue"), "/keys/new")),
+        lead=button_row(button_link(t("keys.issue"), "/keys/new") if visit.is_operator else None),
         main=markup(_cards(visit, view), _table(visit, view)),
         command=f"counterfoil keys list{' --active' if view.show == 'active' else ''}",
         more_commands=("counterfoil usage",),
@@ -269,4 +269,4 @@ def _first_call(visit: Visit) -> str:
     return f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops'
 
 
-ISSUE = ConsolePage(name="keys", read=read_scopes, draw=draw_form)
+ISSUE = ConsolePage(name="keys", role="operator", read=read_scopes, draw=draw_form)

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from counterfoil.console.display import (
     table,
     translated,
 )
-from counterfoil.console.forms import FORM_FIELD
+from counterfoil.console.forms import button_form
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, NotFound, PageContent, Visit
@@ -113,11 +113,14 @@ def _open_items(visit: Visit, found: list[OpenItem]) -> Html | None:
         "items.kind": lambda item: _kind(t, item),
         "items.since": lambda item: ago(t, item.opened_at, visit.now),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
-        "items.close": lambda item: _button(
-            f"/loads/items/{item.number}/resolve",
-            {},
-            t("items.resolve"),
-            t("items.resolve_item", number=item.number),
+        "items.close": lambda item: (
+            button_form(
+                visit,
+                f"/loads/items/{item.number}/resolve",
+                t("items.resolve"),
+                t("items.resolve_item", number=item.number),
+            )
+            or "–"
         ),
     }
     shown = (*items(visit.now), ListColumn("", lambda item: item.number, page="items.close"))
@@ -178,14 +181,13 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
         (t("load.rejected"), number(load.rejected)),
         (t("load.rejects_file"), element("code", name_of(load.rejects_file)) if load.rejects_file else "–"),
     ]
-    form_token = visit.new_form() if view.rejects else ""
     cells: dict[str, Callable[[RejectedLine], Child]] = {
         "load.reason": lambda reject: markup(
             element("code", reject.reason), " ", element("small", _meaning(t, reject.reason))
         ),
         "load.fields": lambda reject: markup([[element("code", name_of(name)), " "] for name in reject.fields]) or "–",
         "load.value": lambda reject: (
-            "–" if _is_of_import(reject.reason) else _reveal_button(visit, load, reject, form_token)
+            (None if _is_of_import(reject.reason) else _reveal_button(visit, load, reject)) or "–"
         ),
     }
     with_text = (*REJECTS, ListColumn("", lambda reject: reject.line, page="load.value"))
@@ -228,18 +230,11 @@ def _advice(visit: Visit, load: LoadRow) -> Html:
     return markup(element("p", t("load.fix"), class_="muted"), command)
 
 
-def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine, form_token: str) -> Html:
+def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine) -> Html | None:
     t = visit.t
-    values = {FORM_FIELD: form_token, "source": reject.source, "line": str(reject.line)}
+    values = {"source": reject.source, "line": str(reject.line)}
     label = t("load.reveal_line", line=reject.line)
-    return _button(f"/loads/{load.number}/reveal", values, t("load.reveal"), label)
-
-
-def _button(action: str, values: Mapping[str, str], text: str, label: str) -> Html:
-    """Return a form with one button."""
-    hidden = [element("input", type="hidden", name=name, value=value) for name, value in values.items()]
-    button = element("button", text, class_="plain", aria_label=label)
-    return element("form", hidden, button, method="post", action=action, class_="inline")
+    return button_form(visit, f"/loads/{load.number}/reveal", t("load.reveal"), label, values)
 
 
 def csv(visit: Visit, view: LoadsView) -> CsvExport:

@@ -1,4 +1,4 @@
-"""Store: the findings of `status --deep`, sizes, servers, database user, meter, and open console sessions."""
+"""Store: the findings of `status --deep`, sizes, servers, database user and meter."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,12 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from counterfoil.checks.findings import Finding, worst_first
-from counterfoil.console.display import badge, fields, finding_list, list_table, moment, number, section
-from counterfoil.console.layout import notice, sign_out_form
+from counterfoil.console.display import badge, fields, finding_list, list_table, moment, section
+from counterfoil.console.layout import notice
+from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
-from counterfoil.ports import ServerState
+from counterfoil.domain.devices import state_of
+from counterfoil.ports import ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import display_value
 from counterfoil.text import size
 from counterfoil.views.columns import console_json
@@ -23,7 +25,7 @@ class StoreView(Struct, frozen=True, kw_only=True):
     checks: list[Finding]
     store: StoreValues
     login: str | None
-    sessions: int
+    sessions: int | None
 
 
 def read(visit: Visit) -> StoreView:
@@ -34,8 +36,17 @@ def read(visit: Visit) -> StoreView:
         checks=worst_first(visit.store.findings()),
         store=visit.store.overview().store,
         login=permissions.login if permissions else None,
-        sessions=visit.sessions.count(),
+        sessions=_signed_in(visit),
     )
+
+
+def _signed_in(visit: Visit) -> int | None:
+    """Return the number of devices that are signed in, or None if the keys cannot be read."""
+    try:
+        found = visit.store.reads.devices()
+    except (StoreUnavailable, StoreMismatch):
+        return None
+    return sum(state_of(device, lifetimes(visit.settings), visit.now) == "signed_in" for device in found)
 
 
 def as_json(_: Visit, view: StoreView) -> dict[str, object]:
@@ -55,7 +66,6 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
             section(t("store.facts"), fields(_facts(visit, view))),
             section(t("store.checks"), finding_list(t, view.checks)),
             _servers(visit, view),
-            _sessions(visit, view),
         ),
         command="counterfoil status --deep --json",
         shows_service=True,
@@ -97,13 +107,6 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
         "store.role": lambda server: badge(server.role.value, kinds.get(server.role.value, ""))
     }
     return section(t("store.servers"), list_table(t, t("store.servers"), SERVERS, view.store.servers, cells))
-
-
-def _sessions(visit: Visit, view: StoreView) -> Html:
-    t = visit.t
-    hidden = element("input", type="hidden", name="everywhere", value="on")
-    everywhere = sign_out_form(t("store.sign_out_all"), hidden)
-    return section(t("store.sessions"), element("p", t("store.sessions_text", count=number(view.sessions))), everywhere)
 
 
 PAGE = ConsolePage(name="store", read=read, draw=draw, as_json=as_json)

@@ -224,6 +224,13 @@ CREATE TABLE generation (
 );
 INSERT INTO generation VALUES (1, 0, clock_timestamp());
 
+-- Devices that are signed in to the console, and sign-in links: see domain/devices.py. Only the hash of a token is stored.
+CREATE TABLE console_devices (
+    device_id text COLLATE "C" PRIMARY KEY,
+    token_digest bytea,
+    body bytea NOT NULL
+);
+
 -- The actions of the operator: see domain/audit.py. Entries can only be added. roles.sql grants no permission to change
 -- or delete them, and the triggers prevent it even for the owner.
 CREATE TABLE audit (

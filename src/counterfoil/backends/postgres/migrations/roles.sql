@@ -26,8 +26,9 @@ GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals
     watched_folders, open_items TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shop_changes, departures, removed_bills, feed, day_totals TO counterfoil_loading;
 
--- Administration issues keys, and reads and prunes usage.
+-- Administration issues keys, signs devices in to the console, and reads and prunes usage.
 GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;
+GRANT SELECT, INSERT, UPDATE, DELETE ON console_devices TO counterfoil_administration;
 GRANT SELECT, UPDATE ON generation TO counterfoil_administration;
 GRANT SELECT, DELETE ON meters, admissions, daily_totals, daily_errors, passes, cursors, floors, requests
     TO counterfoil_administration;

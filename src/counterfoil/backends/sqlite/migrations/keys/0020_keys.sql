@@ -13,6 +13,13 @@ CREATE TABLE generation (
 );
 INSERT INTO generation VALUES (1, 0);
 
+-- Devices that are signed in to the console, and sign-in links: see domain/devices.py. Only the hash of a token is stored.
+CREATE TABLE console_devices (
+    device_id TEXT PRIMARY KEY,
+    token_digest BLOB,
+    body BLOB NOT NULL
+) WITHOUT ROWID;
+
 -- The actions of the operator: see domain/audit.py. Entries can only be added. The triggers stop every statement that
 -- would change or delete an entry. SQLite fires no delete trigger for INSERT OR REPLACE, so it has its own trigger.
 

@@ -1,0 +1,316 @@
+"""A link signs one device in. It stays signed in over restarts until it is revoked or expires, within its role."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.running_console import Operator, RunningConsole
+from counterfoil import bootstrap, devices
+from counterfoil.console.routes import ACTIONS, PAGES
+from counterfoil.domain.audit import Actor
+from records import base, branch, member
+from running_service import backend_settings
+
+DAY_SEC = 86_400
+SOMEBODY = Actor("bob", "cli", "back-office")
+# Personal data that a rejected line contains.
+TELEPHONE = "0800000000"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def console(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningConsole]:
+    with backend_settings(request.param) as settings:
+        running = RunningConsole(tmp_path, **settings)
+        yield running
+        running.close()
+
+
+def revoke(console: RunningConsole, device_id: str) -> None:
+    devices.revoke(bootstrap.devices(console.settings), device_id, console.clock.now_ms(), SOMEBODY)
+
+
+def is_signed_in(browser: Operator) -> bool:
+    return browser.get("/audit").status_code == 200
+
+
+# --- signing in and out -----------------------------------------------------------
+
+
+def test_a_link_signs_one_device_in_and_is_then_used(console: RunningConsole) -> None:
+    device_id, token = console.linked("kitchen phone", "reader", 90)
+    phone = console.stranger()
+    assert phone.sign_in(token).status_code == 303
+    assert console.stranger().sign_in(token).status_code == 403
+    (row,) = phone.json("/devices.json")["devices"]
+    assert (row["deviceId"], row["name"], row["role"], row["state"]) == (
+        device_id,
+        "kitchen phone",
+        "reader",
+        "signed_in",
+    )
+
+
+def test_a_device_stays_signed_in_and_its_link_used_when_the_console_is_restarted(console: RunningConsole) -> None:
+    _, token = console.linked("kitchen phone", "reader", 90)
+    phone = console.stranger()
+    phone.sign_in(token)
+    console.restart()
+    assert is_signed_in(phone)
+    assert console.stranger().sign_in(token).status_code == 403
+
+
+def test_a_link_that_was_made_before_a_restart_works(console: RunningConsole) -> None:
+    _, token = console.linked("kitchen phone")
+    console.clock.advance(60)
+    console.restart()
+    assert console.stranger().sign_in(token).status_code == 303
+
+
+def test_a_revoked_device_is_refused_at_its_next_request(console: RunningConsole) -> None:
+    phone, laptop = console.device("kitchen phone", "reader", 90), console.device("laptop")
+    assert is_signed_in(phone)
+    revoke(console, phone.device_id)
+    assert not is_signed_in(phone)
+    assert is_signed_in(laptop)
+
+
+def test_an_operator_revokes_a_device_or_all_others_in_the_console(console: RunningConsole) -> None:
+    phone, laptop = console.device("kitchen phone", "reader", 90), console.device("laptop")
+    path = f"/devices/{phone.device_id}/revoke"
+    assert path in laptop.page("/devices")
+    assert laptop.send(path, {}).status_code == 200
+    assert not is_signed_in(phone)
+    tablet, (_, unused) = console.device("tablet"), console.linked("watch")
+    assert laptop.send("/devices/revoke-all", {}).status_code == 200
+    assert not is_signed_in(tablet)
+    assert console.stranger().sign_in(unused).status_code == 403
+    assert is_signed_in(laptop)
+    assert laptop.send("/devices/0123456789/revoke", {}).status_code == 404
+
+
+def test_a_revoked_link_does_not_sign_in(console: RunningConsole) -> None:
+    device_id, token = console.linked("kitchen phone")
+    revoke(console, device_id)
+    assert console.stranger().sign_in(token).status_code == 403
+
+
+def test_a_device_with_days_stays_signed_in_until_they_are_over(console: RunningConsole) -> None:
+    phone = console.device("kitchen phone", "reader", 30)
+    for _ in range(3):
+        console.clock.advance(10 * DAY_SEC - 1)
+        assert is_signed_in(phone)
+    console.clock.advance(3)
+    assert not is_signed_in(phone)
+
+
+def test_a_device_with_days_is_signed_out_if_it_is_not_used(console: RunningConsole) -> None:
+    phone = console.device("kitchen phone", "reader", 90)
+    console.clock.advance(13 * DAY_SEC)
+    assert is_signed_in(phone)
+    console.restart()
+    console.clock.advance(14 * DAY_SEC)
+    assert not is_signed_in(phone)
+
+
+def test_the_lifetimes_are_settings(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, console_idle_min=5, console_max_hours=1, console_max_days=2)
+    phone, laptop = console.device("kitchen phone", "reader", 90), console.device("laptop")
+    for _ in range(15):
+        console.clock.advance(4 * 60)
+        laptop.get("/audit")
+    assert not is_signed_in(laptop)
+    tablet = console.device("tablet")
+    console.clock.advance(5 * 60)
+    assert not is_signed_in(tablet)
+    console.clock.advance(DAY_SEC)
+    assert is_signed_in(phone)
+    console.clock.advance(DAY_SEC)
+    assert not is_signed_in(phone)
+    console.close()
+
+
+def test_the_last_use_is_stored_once_a_minute_at_most(console: RunningConsole) -> None:
+    phone = console.device("kitchen phone", "reader", 90)
+    started = console.clock.now_ms()
+
+    def stored() -> int | None:
+        (device,) = bootstrap.operator_reads(console.settings).devices()
+        return device.last_used_at and device.last_used_at - started
+
+    console.clock.advance(59)
+    phone.get("/audit")
+    assert stored() == 0
+    console.clock.advance(1)
+    phone.get("/audit", **{"x-background-refresh": "1"})
+    assert stored() == 0
+    phone.get("/audit")
+    assert stored() == 60_000
+
+
+def test_links_sign_ins_sign_outs_and_revocations_are_audited(console: RunningConsole) -> None:
+    phone, laptop = console.device("kitchen phone", "reader", 90), console.device("laptop")
+    revoke(console, phone.device_id)
+    laptop.send("/sign-out", {})
+    entries = bootstrap.operator_reads(console.settings).audit(10)
+    assert [(entry.act, entry.actor.name, entry.actor.host) for entry in reversed(entries)] == [
+        ("console_link_made", "alice", "back-office"),
+        ("console_signed_in", "kitchen phone", f"device {phone.device_id}"),
+        ("console_link_made", "alice", "back-office"),
+        ("console_signed_in", "laptop", f"device {laptop.device_id}"),
+        ("device_revoked", "bob", "back-office"),
+        ("console_signed_out", "laptop", f"device {laptop.device_id}"),
+    ]
+
+
+def test_the_store_contains_no_token(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path)
+    _, link = console.linked("kitchen phone")
+    phone = console.stranger()
+    phone.sign_in(link)
+    cookie = next(iter(phone.client.cookies.values()))
+    console.close()
+    stored = b"".join(file.read_bytes() for file in console.settings.store.rglob("*") if file.is_file())
+    assert cookie.encode() not in stored
+    assert link.encode() not in stored
+
+
+def test_devices_that_ended_long_ago_are_forgotten(console: RunningConsole) -> None:
+    console.device("old phone", "reader", 30)
+    console.clock.advance(91 * DAY_SEC)
+    phone = console.device("new phone")
+    assert [row["name"] for row in phone.json("/devices.json")["devices"]] == ["new phone"]
+
+
+# --- while the store cannot be used -----------------------------------------------
+
+
+def test_a_device_can_sign_in_while_the_store_is_down_and_is_recorded_later(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path)
+    laptop, (_, older) = console.device("laptop"), console.linked("older")
+    console.clock.advance(60)
+    console.restart()
+    assert is_signed_in(laptop)
+    keys = console.settings.store / "keys.sqlite3"
+    away = keys.rename(keys.with_name("away"))
+    token = console.token("tablet")
+    tablet = console.stranger()
+    assert tablet.sign_in(token).status_code == 303
+    assert console.stranger().sign_in(token).status_code == 403
+    # The store might know that this link was used before the console was restarted.
+    assert console.stranger().sign_in(older).status_code == 403
+    assert tablet.get("/store").status_code == 200
+    assert laptop.get("/store").status_code == 200
+    away.rename(keys)
+    assert is_signed_in(tablet)
+    assert {row["name"] for row in laptop.json("/devices.json")["devices"]} == {"laptop", "tablet", "older"}
+    assert console.stranger().sign_in(token).status_code == 403
+    console.close()
+
+
+# --- roles ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def example(console: RunningConsole) -> dict[str, str]:
+    """Load a member and a rejected line that contains a telephone number, issue a key; return values for addresses."""
+    shop = branch(name="Riverside")
+    console.service.load(shop, base(shop), member(shop), b'{"kind":"bill","tel":"%s"}' % TELEPHONE.encode())
+    key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)
+    return {"key_id": key.split("_")[2], "number": "1", "device_id": console.linked("watch")[0]}
+
+
+def address(pattern: str, values: dict[str, str]) -> str:
+    """Return an address that matches the pattern of a route."""
+    found = re.sub(r"\(\?P<(\w+)>[^)]*\)", lambda group: values[group[1]], pattern)
+    assert re.fullmatch(pattern, found)
+    return found
+
+
+def content(console: RunningConsole) -> list[object]:
+    reads = bootstrap.operator_reads(console.settings)
+    return [reads.keys(), reads.devices(), reads.audit(100), reads.loads(10), reads.rejects(1, 10)]
+
+
+def test_a_reader_can_send_none_of_the_actions(console: RunningConsole, example: dict[str, str]) -> None:
+    reader = console.device("kitchen phone", "reader", 90)
+    before = content(console)
+    statuses = {pattern: reader.send(address(pattern, example), {}).status_code for pattern in ACTIONS}
+    assert statuses == dict.fromkeys(ACTIONS, 403)
+    assert content(console) == before
+
+
+def test_an_action_is_refused_to_a_reader_even_with_a_complete_form(
+    console: RunningConsole, example: dict[str, str]
+) -> None:
+    reader, operator = console.device("kitchen phone", "reader", 90), console.device("laptop")
+    entered = {"label": "ERP", "scope": "shop:s", "per_min": "60", "per_day": "1000"}
+    filled = operator.fill_in("/keys/new", "/keys/new", **entered)
+    assert reader.send("/keys/new", filled).status_code == 403
+    assert operator.send("/keys/new", filled).status_code == 200
+    shown = {"source": "test", "line": "4"}
+    assert reader.send("/loads/1/reveal", shown).status_code == 403
+
+
+def test_a_reader_sees_every_page_without_forms_and_personal_data(
+    console: RunningConsole, example: dict[str, str]
+) -> None:
+    reader = console.device("kitchen phone", "reader", 90)
+    refused = []
+    for pattern, page in PAGES.items():
+        path = address(pattern, example)
+        formats = ["", ".json", *([".csv"] if page.csv else [])]
+        answers = [reader.get(f"{path}{suffix}") for suffix in formats]
+        assert {answer.status_code for answer in answers} == {403 if page.role == "operator" else 200}
+        refused += [pattern] if page.role == "operator" else []
+        for answer in answers:
+            assert TELEPHONE not in answer.text
+            assert "cf_live_" not in answer.text
+            forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', answer.text)
+            assert set(forms) <= {"/sign-out"}
+    assert refused == ["/keys/new"]
+
+
+def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConsole, example: dict[str, str]) -> None:
+    operator = console.device("laptop")
+    drawn = "".join(
+        operator.page(path)
+        for path in ("/keys", "/keys/new", f"/keys/{example['key_id']}", "/loads", "/loads/1", "/devices")
+    )
+    assert [pattern for pattern in ACTIONS if f'action="{address(pattern, example)}"' not in drawn] == []
+
+
+# --- HTTPS ------------------------------------------------------------------------
+
+
+def test_behind_a_tls_proxy_only_the_cookie_with_the_prefix_counts(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path)
+    https = {"x-forwarded-proto": "https"}
+    browser = console.stranger()
+    answer = browser.client.post(
+        "/sign-in", data={"link": console.token()}, headers={"sec-fetch-site": "same-origin", **https}
+    )
+    cookie = answer.headers["set-cookie"]
+    name, _, value = cookie.partition(";")[0].partition("=")
+    assert name == f"__Host-counterfoil-console-{console.settings.console_port}"
+    assert cookie.endswith("; Secure")
+    assert browser.get("/audit", **https, cookie=f"{name}={value}").status_code == 200
+    # A plain cookie could have been set by whoever controls the network.
+    plain = name.removeprefix("__Host-")
+    assert browser.get("/audit", **https, cookie=f"{plain}={value}").status_code == 303
+    console.close()
+
+
+def test_restored_keys_sign_every_device_out(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path)
+    phone = console.device("kitchen phone", "reader", 90)
+    bootstrap.back_up(console.settings, tmp_path / "backup", with_secret=False)
+    console.service.close()
+    bootstrap.restore(console.settings, tmp_path / "backup", SOMEBODY, replace=True)
+    assert not is_signed_in(phone)
+    connection = sqlite3.connect(console.settings.store / "keys.sqlite3")
+    assert connection.execute("SELECT count(*) FROM console_devices").fetchone() == (0,)
+    connection.close()
+    console.close()
