@@ -89,13 +89,33 @@ def test_a_few_bills_of_a_till_may_move_to_another_day_and_are_named(counterfoil
     assert [one["billId"] for one in found["replacements"]["first"]] == ["28", "29"]
 
 
+def test_a_source_record_with_other_lines_replaces_the_bill_and_is_named(counterfoil: Command, tmp_path: Path) -> None:
+    """The IDs of source records are unique, and the latest record counts."""
+    counterfoil("load", delivery(tmp_path, bill(1)))
+    found = counterfoil.json("load", delivery(tmp_path, bill(1, dish="Soup", net=50)))
+    assert (found["changed"], found["replacements"]["otherBills"], found["replacements"]["stopped"]) == (1, 1, False)
+    assert "other lines and another total" in counterfoil("load", delivery(tmp_path, bill(1))).stdout
+
+
+def exported(folder: Path, bills: int, *more: str) -> list[object]:
+    """Return the command that imports an export with so many bills, and further rows."""
+    mapping, export = folder / "lines.toml", folder / "lines.csv"
+    mapping.write_text(
+        '[dates]\norder = "ymd"\n[shop]\nid = "sh_1"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n'
+        '[line]\nname = "Item"\nqty = "Qty"\ntotal = "Total"\n',
+        "utf-8",
+    )
+    rows = [f"{number},2026-11-14 12:{number:02},Latte,1,65" for number in range(bills)]
+    export.write_text("\n".join(["No,Date,Item,Qty,Total", *rows, *more, ""]), "utf-8")
+    return ["import", "--format", "csv", "--mapping", mapping, export, "--load"]
+
+
 def test_the_second_half_of_a_bill_is_rejected_and_can_be_accepted(counterfoil: Command, tmp_path: Path) -> None:
-    bills = day_of_bills(14)
-    counterfoil("load", delivery(tmp_path, *bills))
-    half = bills[-1] | {"lines": [{"name": "Soup", "qty": 1, "total": 50}], "amounts": {"net": 50}}
-    found = counterfoil.json("load", delivery(tmp_path, *bills[:-1], half), status=3)
+    counterfoil(*exported(tmp_path, 30))
+    half = exported(tmp_path, 29, "29,2026-11-14 12:29,Soup,1,50")
+    found = counterfoil.json(*half, status=3)
     assert (found["changed"], found["reasons"]) == (0, {"other_bill": 1})
-    assert counterfoil.json("load", found["rejectsFile"], "--accept-change")["changed"] == 1
+    assert counterfoil.json(*half, "--accept-change")["changed"] == 1
 
 
 def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
@@ -112,49 +132,33 @@ def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
     assert stored_net(counterfoil) == sum(150 + number for number in range(6))
 
 
-@pytest.mark.parametrize("command", ["load", "import"])
-def test_a_load_that_would_miss_the_expected_net_because_of_another_bill_writes_nothing(
-    counterfoil: Command, tmp_path: Path, command: str
+def test_an_import_that_would_miss_the_expected_net_because_of_another_bill_writes_nothing(
+    counterfoil: Command, tmp_path: Path
 ) -> None:
-    mapping = tmp_path / "mapping.toml"
-    mapping.write_text(
-        '[dates]\norder = "ymd"\n[shop]\nid = "sh_1"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n',
-        "utf-8",
-    )
-    export, records = tmp_path / "day.csv", tmp_path / "day.ndjson"
-
-    def arguments(price: int, last_minute: int) -> list[object]:
-        rows = [f"{number},2026-11-14 12:{number:02},{price}" for number in range(29)]
-        export.write_text("\n".join(["No,Date,Total", *rows, f"29,2026-11-14 12:{last_minute},{price}\n"]), "utf-8")
-        convert = ["import", "--format", "csv", "--mapping", mapping, export]
-        counterfoil(*convert, "--output", records)
-        return [*convert, "--load"] if command == "import" else ["load", records]
-
-    counterfoil(*arguments(10, 29))
-    failed = counterfoil(*arguments(20, 50), "--expect-net", "600", status=1)
-    assert "580.00" in failed.stderr
+    counterfoil(*exported(tmp_path, 30))
+    other = exported(tmp_path, 29, "29,2026-11-14 12:50,Soup,1,50")
+    failed = counterfoil(*other, "--expect-net", "1935", status=1)
+    assert "1,885.00" in failed.stderr
     assert "without --check" not in failed.stdout
-    assert stored_net(counterfoil) == 30 * 10
-    counterfoil(*arguments(20, 50), "--expect-net", "600", "--accept-change")
-    assert stored_net(counterfoil) == 30 * 20
+    assert stored_net(counterfoil) == 30 * 65
+    counterfoil(*other, "--expect-net", "1935", "--accept-change")
+    assert stored_net(counterfoil) == 29 * 65 + 50
 
 
 def test_a_check_finds_what_a_load_would_replace(counterfoil: Command, tmp_path: Path) -> None:
     """Two tills that sell the same for the same price, and count alike."""
-    bills = [bill(number) for number in range(30)]
-    counterfoil("load", delivery(tmp_path, *bills))
-    others = [record | {"closedAt": "2026-11-14T19:30"} for record in bills[:2]]
-    new = [bill(number) for number in range(100, 130)]
-    found = counterfoil.json("load", delivery(tmp_path, *others, *new), "--check", status=3)
+    counterfoil(*exported(tmp_path, 30))
+    others = [f"{number},2026-11-14 19:30,Latte,1,65" for number in range(2)]
+    new = [f"{number},2026-11-14 20:00,Latte,1,65" for number in range(100, 130)]
+    found = counterfoil.json(*exported(tmp_path, 0, *others, *new), "--check", status=3)
     assert (found["replacements"]["otherBills"], found["totals"]["bills"]) == (2, 30)
-    found = counterfoil.json("load", delivery(tmp_path, *others), "--check", status=6)
+    found = counterfoil.json(*exported(tmp_path, 0, *others), "--check", status=6)
     assert found["replacements"]["stopped"]
 
 
 def test_a_check_compares_the_bills_of_a_delivery_with_each_other(counterfoil: Command, tmp_path: Path) -> None:
-    bills = [bill(number) for number in range(30)]
-    twice = [*bills, bills[0] | {"closedAt": "2026-11-14T19:30"}]
-    assert counterfoil.json("load", delivery(tmp_path, *twice), "--check", status=3)["reasons"] == {"other_bill": 1}
+    found = counterfoil.json("load", delivery(tmp_path, *day_of_bills(14), *day_of_bills(15)), "--check", status=6)
+    assert found["replacements"]["otherBills"] == 30
 
 
 def test_a_check_without_a_load_says_that_it_could_not_compare_with_a_broken_store(

@@ -7,7 +7,7 @@ import pytest
 from counterfoil.domain.batch import encoded_bill
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.changes import EncodedBill, KnownFacts, PutBill
-from counterfoil.domain.replacements import ReplacedBill, ReplacementGuard, implausible
+from counterfoil.domain.replacements import ReplacementGuard, implausible
 from counterfoil.domain.shops import shop_from
 
 KNOWN = KnownFacts(1, shop_from({"id": "sh"})[1])
@@ -20,7 +20,7 @@ def encoded(day: str = "14", time: str = "18:05", **record: Any) -> EncodedBill:
 
 
 def reason(stored: EncodedBill, new: EncodedBill) -> str | None:
-    found = implausible(stored.body, new)
+    found = implausible(stored.body, new, is_export=True)
     return found.reason if found else None
 
 
@@ -117,21 +117,48 @@ def test_a_bill_that_had_no_day_may_get_one() -> None:
     assert reason(encoded("xx", lines=[LATTE]), encoded(lines=[LATTE])) is None
 
 
-@pytest.mark.parametrize(
-    ("found", "bills", "may_write"), [(0, 1, True), (1, 10, True), (1, 9, False), (5, 500, True), (6, 500, False)]
-)
-def test_a_load_may_have_five_such_bills_and_a_tenth(found: int, bills: int, may_write: bool) -> None:
+NATIVE = [
+    ("it was closed later", None, encoded(time="23:00", lines=[LATTE, TEA], amounts={"net": 105})),
+    ("the lines are corrected", None, encoded(lines=[LATTE, SOUP], amounts={"net": 105})),
+    ("the total is corrected", None, encoded(lines=[LATTE, TEA], amounts={"net": 90})),
+    ("it is refunded", None, encoded(lines=[LATTE, TEA], amounts={"net": -105})),
+    ("it moves to another day", "moved", encoded("15", lines=[LATTE, TEA], amounts={"net": 105})),
+    ("it has other lines and another total", "other_bill", encoded(lines=[SOUP], amounts={"net": 120})),
+]
+
+
+@pytest.mark.parametrize(("expected", "new"), [case[1:] for case in NATIVE], ids=[case[0] for case in NATIVE])
+def test_a_source_record_replaces_the_stored_bill_and_only_the_implausible_is_named(
+    expected: str | None, new: EncodedBill
+) -> None:
     guard = ReplacementGuard()
-    for number in range(found):
-        guard.add(ReplacedBill("sh", str(number), "moved", "2026-11-14", "2026-11-15"))
-    assert guard.may_write(bills) is may_write
+    assert not guard.rejects(STORED.body, new)
+    assert [bill.reason for bill in guard.first] == ([expected] if expected else [])
+
+
+MOVED = encoded("15", lines=[LATTE, TEA], amounts={"net": 105}, deviceId="till 1")
+ON_TILL = encoded(lines=[LATTE, TEA], amounts={"net": 105}, deviceId="till 1")
+
+
+@pytest.mark.parametrize(
+    ("found", "bills", "export_may_write", "may_write"),
+    [(0, 1, True, True), (1, 10, True, True), (1, 9, False, True), (5, 500, True, True), (6, 500, False, True)],
+)
+def test_a_load_may_have_five_such_bills_and_a_tenth(
+    found: int, bills: int, export_may_write: bool, may_write: bool
+) -> None:
+    for is_export in (True, False):
+        guard = ReplacementGuard(is_export=is_export)
+        for _ in range(found):
+            assert not guard.rejects(ON_TILL.body, MOVED)
+        assert guard.may_write(bills) is (export_may_write if is_export else may_write)
+    assert not ReplacementGuard(moved=6).may_write(59)
 
 
 def test_bills_that_moved_before_there_were_too_many_are_counted_as_written() -> None:
-    guard = ReplacementGuard()
-    moved = ReplacedBill("sh", "1", "moved", "2026-11-14", "2026-11-15")
-    guard.add(moved)
+    guard = ReplacementGuard(is_export=True)
+    guard.rejects(ON_TILL.body, MOVED)
     guard.may_write(100)
     for _ in range(5):
-        guard.add(moved)
+        guard.rejects(ON_TILL.body, MOVED)
     assert (guard.may_write(100), guard.written, guard.moved) == (False, 1, 6)

@@ -146,7 +146,7 @@ def soup(net: int, **fields: Any) -> dict[str, Any]:
 
 def guarded(open_store: OpenStore, *records: dict[str, Any], bills: int) -> tuple[list[Outcome], ReplacementGuard]:
     """Write the records as a part of a load that has had this many other bills; return the outcomes and the guard."""
-    guard = ReplacementGuard(bills=bills)
+    guard = ReplacementGuard(is_export=True, bills=bills)
     return open_store.ledger.apply([open_store.change(record) for record in records], None, guard), guard
 
 

@@ -34,6 +34,8 @@ _encode = json.Encoder().encode
 class ImportedSource(Source):
     """Passes imported records to a load. Each line keeps the file name and line number that it has in the export."""
 
+    is_export = True
+
     def __init__(self, name: str, records: Iterable[ImportedRecord], tally: ImportTally) -> None:
         super().__init__(name, None)
         self._records = records

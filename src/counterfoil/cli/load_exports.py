@@ -80,11 +80,13 @@ class ExportFiles(SourceFiles):
 
     def file(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> File:
         file = ExportFile(path, size, opened, self._conversion)
-        return file if file.is_export() else super().file(path, size, opened)
+        return file if file.is_no_source_record() else super().file(path, size, opened)
 
 
 class ExportFile(File):
     """A file that is converted when it is first read."""
+
+    is_export = True
 
     def __init__(
         self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None, conversion: ExportConversion
@@ -95,7 +97,7 @@ class ExportFile(File):
         self._records: Path | None = None
         self._problem: str | None = None
 
-    def is_export(self) -> bool:
+    def is_no_source_record(self) -> bool:
         """Return whether the file is an export. A file `.json` may also contain source records."""
         name = self.path.name.lower()
         if name.endswith(TABLES):

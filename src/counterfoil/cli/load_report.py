@@ -25,8 +25,8 @@ UNKNOWN = "unknown field"
 WOULD_REPLACE = Message(
     "would_replace",
     "{count} of {total:bill} would replace a stored bill by another one, so a load is stopped. Other bills, with other "
-    "lines, or closed far apart or at another till: {others}. Only moved to another day: {moved}, of which {written} "
-    "were written. If the POS begins again with the same numbers every day, in every shop or at every till, join the "
+    "lines, or closed far apart or at another till: {others}. Only moved to another day: {moved}. Already written: "
+    "{written}. If the POS begins again with the same numbers every day, in every shop or at every till, join the "
     "day, the shop or the till to bill.id in the mapping.",
 )
 OTHER_BILLS = Message(
@@ -35,6 +35,11 @@ OTHER_BILLS = Message(
     "another till. If a bill is split over two exports, import both files together.",
 )
 HAS_MOVED = Message("has_moved", "Warning: {count:stored bill} moved to another day:")
+HAS_REPLACED = Message(
+    "has_replaced",
+    "Warning: {count:stored bill} got other lines and another total, or moved to another day. If the IDs of bills "
+    "begin again, make them unique:",
+)
 # How to go on if stored bills are to be replaced, depending on what has compared them.
 LOADED = Message("accept_again", "If the change is intended, repeat the command with --accept-change.")
 CHECKED = Message("accept_load", "If the change is intended, load the bills with --accept-change.")
@@ -109,14 +114,15 @@ def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]
         counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
         yield str(WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts))
     elif guard.others:
-        yield str(OTHER_BILLS(count=guard.others))
+        kind = OTHER_BILLS(count=guard.others) if guard.is_export else HAS_REPLACED(count=guard.moved + guard.others)
+        yield str(kind)
     else:
         yield str(HAS_MOVED(count=guard.moved))
     for bill in guard.first:
         stored, delivered = bill.stored_at or bill.stored_day or "no day", bill.closed_at or bill.day or "no day"
         times = f"stored with {stored}, in this delivery with {delivered}"
         yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {times}"
-    if guard.others or guard.is_exceeded:
+    if guard.is_exceeded or (guard.others and guard.is_export):
         yield str(advice())
 
 

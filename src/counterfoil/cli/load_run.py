@@ -44,6 +44,7 @@ class SourceList(Source):
         total = None if None in sizes else sum(size for size in sizes if size is not None)
         super().__init__(", ".join(part.name for part in parts), total)
         self._parts = parts
+        self.is_export = any(part.is_export for part in parts)
         self.ignored = [path for part in parts for path in part.ignored]
         self.refused = {path: kind for part in parts for path, kind in part.refused.items()}
         self.unfinished = [path for part in parts for path in part.unfinished]

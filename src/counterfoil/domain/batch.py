@@ -37,7 +37,7 @@ from counterfoil.domain.changes import (
 )
 from counterfoil.domain.control_totals import lines_amount
 from counterfoil.domain.members import template_of
-from counterfoil.domain.replacements import ReplacementGuard, implausible
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
 
@@ -314,21 +314,18 @@ class Batch:
             known.settled = known.settled or settled != (known.trading_day, known.rev, known.withheld)
             known.trading_day, known.rev, known.withheld = settled
             return Outcome.UNCHANGED
-        if self._guard and self._is_other_bill(self._guard, known, change):
+        if self._guard and self._is_rejected(self._guard, known, change):
             return Outcome.OTHER_BILL
         self.bills[key] = _written(shop.number, change, self.stamp)
         return Outcome.CHANGED
 
-    def _is_other_bill(self, guard: ReplacementGuard, known: BillRow, change: EncodedBill) -> bool:
-        """Tell the guard if the bill would be replaced implausibly; return whether the change is another bill."""
+    def _is_rejected(self, guard: ReplacementGuard, known: BillRow, change: EncodedBill) -> bool:
+        """Let the guard compare the stored bill with the change; return whether the change is rejected."""
         if not _is_replaced(known, change):
             return False
         # A bill that an earlier line of the batch has written has its body in memory.
         body = self._bodies.get((known.shop, known.bill_id)) if known.body is None else known.body
-        replaced = None if body is None else implausible(body, change)
-        if replaced:
-            guard.add(replaced)
-        return replaced is not None and replaced.reason == "other_bill"
+        return body is not None and guard.rejects(body, change)
 
     def _remove_bill(self, ready: PreparedChange, change: RemoveBill) -> Outcome:
         shop = self.shops.get(change.shop_id)

@@ -1,8 +1,11 @@
 """Notices that a load would replace stored bills by other ones, because bill numbers start again or an export is cut.
 
 A stored bill normally keeps its day and most of its lines or its total. If a record changes them, the bill either
-moved to another day, or the record is another bill with the same ID. A few bills may move in a load, and are named;
-another bill is rejected. If there are more than a few, the load writes nothing more.
+moved to another day, or the record is another bill with the same ID. A few such bills may be in a load, and are named.
+If there are more, the load writes nothing more.
+
+The numbers of bills in an export are often those of a till, which begin again. So another bill of an export is
+rejected, and more shows that it is another one. In source records, IDs are unique, and the latest record counts.
 """
 
 import re
@@ -14,7 +17,8 @@ from msgspec import Struct, json
 
 from counterfoil.domain.changes import EncodedBill
 
-# A load may have this many such bills, but not more than this share of its bills.
+# A load may have this many such bills, and source records this share of their bills. An export may not have more than
+# either.
 MAX_REPLACED, MAX_SHARE = 5, 10
 # At most this many bills are named.
 MAX_NAMED = 5
@@ -77,10 +81,13 @@ class ReplacedBill(Struct, frozen=True, rename="camel"):
     closed_at: str | None = None
 
 
-def implausible(stored: bytes, change: EncodedBill) -> ReplacedBill | None:
+def implausible(stored: bytes, change: EncodedBill, *, is_export: bool) -> ReplacedBill | None:
     """Return the bill if the change would replace it implausibly, or None if it is a correction of the stored bill."""
     old, new = _decode(stored), _decode(change.body)
-    is_other = _is_of_other_till(old, new, change.bill_id) or _has_other_content(old, new, change)
+    if is_export:
+        is_other = _is_of_other_till(old, new, change.bill_id) or _has_other_content(old, new, change)
+    else:
+        is_other = old.amounts.net != new.amounts.net and bool(new.items) and _has_other_lines(old, new)
     is_moved = old.bill_date is not None and old.bill_date != new.bill_date
     if not (is_other or is_moved):
         return None
@@ -174,27 +181,34 @@ def _is_same_time(old: _StoredBill, new: _StoredBill) -> bool:
 class ReplacementGuard(Struct):
     """Counts the bills of a load, and those that would be replaced implausibly."""
 
+    is_export: bool = False
     bills: int = 0
     moved: int = 0
     others: int = 0
     first: list[ReplacedBill] = []
     is_exceeded: bool = False
     written: int = 0
-    """The number of bills that moved and were written, before there were too many."""
+    """The number of such bills that were written, before there were too many."""
 
-    def add(self, bill: ReplacedBill) -> None:
+    def rejects(self, stored: bytes, change: EncodedBill) -> bool:
+        """Count the bill if the change would replace it implausibly; return whether the change is rejected."""
+        bill = implausible(stored, change, is_export=self.is_export)
+        if bill is None:
+            return False
         if bill.reason == "moved":
             self.moved += 1
         else:
             self.others += 1
         if len(self.first) < MAX_NAMED:
             self.first.append(bill)
+        return self.is_export and bill.reason == "other_bill"
 
     def may_write(self, bills: int) -> bool:
         """Count the bills of a batch after they were compared; return whether the batch may be written."""
         self.bills += bills
         found = self.moved + self.others
-        self.is_exceeded = self.is_exceeded or found > MAX_REPLACED or found * MAX_SHARE > self.bills
+        exceeds = (found > MAX_REPLACED, found * MAX_SHARE > self.bills)
+        self.is_exceeded = self.is_exceeded or (any(exceeds) if self.is_export else all(exceeds))
         if not self.is_exceeded:
-            self.written = self.moved
+            self.written = self.moved if self.is_export else found
         return not self.is_exceeded

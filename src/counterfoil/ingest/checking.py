@@ -10,7 +10,7 @@ from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome,
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.open_items import Closing, LoadedFiles, OpenItem
-from counterfoil.domain.replacements import ReplacementGuard, StoredBill, implausible
+from counterfoil.domain.replacements import ReplacementGuard, StoredBill
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.conversion import BillConverter
@@ -40,10 +40,7 @@ class ComparedBills:
         for position, bill in enumerate(bills):
             key = (bill.shop_id, bill.bill_id)
             known = self._delivered.get(key) or stored.get(key)
-            replaced = implausible(known.body, bill) if known and known.may_be_replaced_by(bill) else None
-            if replaced:
-                guard.add(replaced)
-            if replaced and replaced.reason == "other_bill":
+            if known and known.may_be_replaced_by(bill) and guard.rejects(known.body, bill):
                 others.add(position)
                 continue
             self._delivered[key] = StoredBill(bill.rev, bill.digest, bill.body)
@@ -136,7 +133,7 @@ class RecordTotals:
         self._delivered: dict[str, KnownFacts] = {}
         self._bills = bills
         self._waiting: list[EncodedBill] = []
-        self.guard = ReplacementGuard()
+        self.guard = ReplacementGuard(is_export=True)
         # No token is shown, so any secret will do.
         self._convert = BillConverter(Pseudonyms(bytes(MIN_SECRET_BYTES)), self._facts).convert
         self.totals = ControlTotals()

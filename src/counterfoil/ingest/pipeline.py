@@ -231,7 +231,7 @@ class Pipeline:
 
     def load(self, source: Source) -> Summary:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
-        summary = Summary(source=source.name)
+        summary = Summary(source=source.name, guard=ReplacementGuard(is_export=source.is_export))
         self._rewrite_bills()
         self._rejected_rows = source.rejected_rows
         self._source = source

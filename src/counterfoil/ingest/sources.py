@@ -77,6 +77,9 @@ class _KindOnly(Struct):
 class Source:
     """A source of lines. `position` returns the number of bytes read so far, out of `total` if that is known."""
 
+    is_export = False
+    """Whether the records were converted from an export of a POS."""
+
     def __init__(self, name: str, total: int | None) -> None:
         self.name = name
         self.total = total
@@ -235,6 +238,7 @@ class FileSet(Source):
 
     def __init__(self, name: str, files: Sequence[File], max_reject_score: int = 0) -> None:
         self.files = files
+        self.is_export = any(file.is_export for file in files)
         self.max_reject_score = max_reject_score
         super().__init__(name, 2 * sum(file.total or 0 for file in files))
 
