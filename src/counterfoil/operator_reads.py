@@ -266,7 +266,8 @@ _LATEST_ENTRIES = f"""
     ORDER BY at DESC, {{origin}} number DESC LIMIT :most
 """  # noqa: S608 - names of our own columns
 _BACKUPS = """
-    SELECT max(CASE WHEN act = 'store_backed_up' THEN at END), max(CASE WHEN act = 'store_moved' THEN at END), min(at)
+    SELECT max(CASE WHEN act = 'store_backed_up' THEN at END),
+        coalesce(max(CASE WHEN act IN ('store_created', 'store_moved') THEN at END), min(at))
     FROM audit
 """
 _SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
@@ -409,10 +410,8 @@ class OperatorReads(ABC):
     def backups(self) -> Backups:
         """Return what the audit log says about backups. A backup of the store that this one was moved from is none."""
         with self._limited("keys") as ask:
-            ((latest_at, moved_at, first_at),) = ask(_BACKUPS)
-        if moved_at is None:
-            return Backups(latest_at, first_at)
-        return Backups(latest_at if latest_at and latest_at > moved_at else None, moved_at)
+            ((latest_at, since),) = ask(_BACKUPS)
+        return Backups(latest_at if latest_at is not None and latest_at >= since else None, since)
 
     def devices(self) -> list[Device]:
         """Return the devices that signed in to the console and the links for others, newest first."""

@@ -149,8 +149,9 @@ def test_the_latest_backup_of_a_store_is_known_and_one_of_the_store_it_was_moved
         return store.operator_reads().backups()
 
     assert store.operator_reads().backups() == Backups(None, None)
-    assert record(1, Act.STORE_CREATED) == Backups(None, 1)
+    assert record(1, Act.KEY_ISSUED) == Backups(None, 1)
+    assert record(2, Act.STORE_CREATED) == Backups(None, 2)
     record(5, Act.STORE_BACKED_UP)
-    assert record(4, Act.STORE_BACKED_UP) == Backups(5, 1)
+    assert record(4, Act.STORE_BACKED_UP) == Backups(5, 2)
     assert record(7, Act.STORE_MOVED) == Backups(None, 7)
     assert record(9, Act.STORE_BACKED_UP) == Backups(9, 7)

@@ -20,6 +20,7 @@ from counterfoil.demo.worldgen.records import dirty_lines
 from counterfoil.demo.worldgen.world import demo_world
 from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
+from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import compact, iso_utc
 from counterfoil.http.reference import PATH, served_pages
 from counterfoil.http.reference import build as build_reference
@@ -115,7 +116,9 @@ def build(
     """Load the world, issue its keys, and return a summary. Existing records and keys do not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
-    with closing(bootstrap.key_store(settings)) as key_store:
+    with closing(bootstrap.key_store(settings)) as key_store, closing(bootstrap.audit(settings)) as audit:
+        if not bootstrap.operator_reads(settings).keys():
+            audit.record(AuditEntry(at=SystemClock().now_ms(), act=Act.STORE_CREATED, actor=operator()))
         issued_at = midnight_ms(plan.trading_days[0])
         keys = [_issue_key(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
     return Showcase(
