@@ -2,17 +2,20 @@
 
 import asyncio
 import inspect
+import re
 import ssl
-from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import records as r
 from client.pulled_copy import PLENTY
-from client.scripted_service import newer_service, scripted_service
+from client.scripted_service import Answer, newer_service, scripted_service
+from counterfoil import __version__
 from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import Environment, tls_context
 from running_service import RunningService
@@ -108,6 +111,64 @@ def test_bills_by_day_are_read_over_all_pages_in_order(call: Caller, key: str, s
     assert [bill["timestamp"][17:19] for bill in bills] == ["00", "01", "02", "03", "04"]
 
 
+@pytest.mark.parametrize(("days", "windows"), [(31, 1), (32, 2), (62, 2), (63, 3)])
+def test_a_long_range_of_days_is_read_in_windows_that_the_service_accepts(
+    call: Caller, key: str, shop: r.Record, service: RunningService, days: int, windows: int
+) -> None:
+    sold = [date(2027, 1, 1) + timedelta(days=number) for number in range(64)]
+    service.load(*(r.bill(shop, id=str(day), closedAt=f"{day}T12:00:00+07:00") for day in sold))
+    bills = call(key, "bills", shop["id"], first=sold[0], last=sold[days - 1])
+    assert [bill["id"] for bill in bills] == [str(day) for day in sold[:days]]
+    assert routes(service).count("transactions") == windows
+
+
+def test_a_long_range_with_a_cursor_is_refused(call: Caller, key: str, shop: r.Record) -> None:
+    with pytest.raises(Refusal) as refused:
+        call(key, "bills", shop["id"], first=date(2026, 1, 1), last=date(2026, 3, 1), cursor="any")
+    assert refused.value.code == "bad_query"
+
+
+def routes(service: RunningService) -> list[str]:
+    return [event.route for event in service.events if hasattr(event, "route")]
+
+
+def test_a_client_sends_nothing_before_the_first_call(call: Caller, key: str, service: RunningService) -> None:
+    call(key, "shops")
+    assert routes(service) == ["shops"]
+
+
+@pytest.mark.parametrize("path", ["", "/", "/ext/v1", "/ext/v1/"])
+def test_the_api_is_found_if_the_url_has_no_path(call: Caller, key: str, service: RunningService, path: str) -> None:
+    assert call(key, "shops", url=service.url + path)
+
+
+def test_requests_carry_the_version_of_the_package(call: Caller, key: str) -> None:
+    agents: list[str | None] = []
+
+    def answer(_path: str, headers: Mapping[str, str]) -> Answer:
+        agents.append({name.lower(): value for name, value in headers.items()}.get("user-agent"))
+        return 200, {}, b'{"data":[],"serverTime":"2026-01-01T00:00:00Z"}'
+
+    with scripted_service(answer) as url:
+        call(key, "shops", url=url)
+    assert agents == [f"counterfoil-client/{__version__}"]
+
+
+def test_the_asynchronous_example_in_the_documents_works(
+    key: str,
+    shop: r.Record,
+    service: RunningService,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "pull.md").read_text("utf-8")
+    [example] = (code for code in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "asyncio" in code)
+    monkeypatch.setenv("COUNTERFOIL_URL", service.url)
+    monkeypatch.setenv("COUNTERFOIL_KEY", key)
+    exec(compile(example, "pull.md", "exec"), {})  # noqa: S102 - this runs the example under test
+    assert capsys.readouterr().out == f"{shop['id']} 5\n"
+
+
 def test_changed_bills_are_read_from_an_instant_on(
     call: Caller, key: str, shop: r.Record, service: RunningService
 ) -> None:
@@ -126,7 +187,11 @@ def test_an_instant_without_a_zone_is_refused_before_it_is_sent(call: Caller, ke
 def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, shop: r.Record) -> None:
     pages = call(key, "bill_pages", shop["id"], updated_since=r.EVER, limit=2)
     assert [len(page.data) for page in pages] == [2, 2, 1]
-    assert [page.remaining for page in pages] == [999_998, 999_997, 999_996]
+    assert [page.remaining for page in pages] == [
+        999_999,
+        999_997,
+        999_996,
+    ]  # the second page is preceded by a request for the rate limit
 
 
 def test_the_feed_of_changes_ends_with_a_mark_that_continues_it(
@@ -268,8 +333,7 @@ def test_tasks_that_share_a_client_learn_the_limit_only_once(
             await asyncio.gather(*(client.shops() for _ in range(20)))
 
     runner.run(ask_together())
-    routes = [event.route for event in service.events if hasattr(event, "route")]
-    assert (routes.count("usage"), routes.count("shops")) == (1, 20)
+    assert (routes(service).count("usage"), routes(service).count("shops")) == (1, 20)
 
 
 def test_a_closed_client_ends_the_waits_of_others(service: RunningService, shop: r.Record) -> None:

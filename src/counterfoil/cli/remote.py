@@ -10,7 +10,6 @@ from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
@@ -28,7 +27,6 @@ from counterfoil.machine.process import signals_handled
 from counterfoil.text import parse_duration
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
-API_PATH = "/ext/v1"
 # A run with at most this many requests does not ask the service for the rate limit.
 UNPACED_REQUESTS = 6
 
@@ -86,17 +84,12 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _remote(url: str, key: str, target_name: str) -> Remote:
     try:
-        base_url = checked_url(_with_api_path(url))
+        base_url = checked_url(url)
         request_headers(key)  # This raises ValueError for an invalid key.
         return Remote(base_url, key, parse_destination(target_name))
     except ValueError as error:
         message = str(error)
         raise click.UsageError(message if message.endswith(".") else f"{message}.") from error
-
-
-def _with_api_path(url: str) -> str:
-    """Add the default API path to a URL without a path."""
-    return url if urlsplit(url).path.strip("/") else url.rstrip("/") + API_PATH
 
 
 def _key(file: Path | None, bare: str | None) -> str:

@@ -1,6 +1,6 @@
 """The blocking client and the client for asyncio. Both perform the steps that `conversation` yields.
 
-with Client("http://127.0.0.1:8000/ext/v1", key) as api:
+with Client("http://127.0.0.1:8000", key) as api:
     for shop in api.shops():
         for bill in api.bills(shop["shopId"], updated_since=mark):
             ...
@@ -50,6 +50,7 @@ class Client:
     """The blocking client. Threads may share it. If `per_min` is None, the client asks the service for the rate limit.
 
     The client asks only after `unpaced` requests, so that a short run does not need an extra request.
+    If `base_url` has no path, `/ext/v1` is added.
     `on_wait` is called before the client waits, with the reason and the seconds, and after the wait with "" and 0.
     """
 
@@ -59,7 +60,7 @@ class Client:
         key: str,
         *,
         per_min: int | None = None,
-        unpaced: int = 0,
+        unpaced: int = 1,
         timeout_sec: float = TIMEOUT_SEC,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] | None = None,
@@ -101,8 +102,13 @@ class Client:
             yield from page.data
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
-        """Yield the pages of a list of bills. Pass either `first` and `last` (dates), or `updated_since`."""
-        return self._pages(calls.bills(shop_id, **selection), calls.to_bill)
+        """Yield the pages of a list of bills. Pass either `first` and `last` (dates), or `updated_since`.
+
+        A range of more than 31 days is read in windows of at most 31 days, and every window ends with a page without
+        a `next_cursor`.
+        """
+        for call in calls.bill_windows(shop_id, **selection):
+            yield from self._pages(call, calls.to_bill)
 
     def bill(self, bill_id: str) -> Bill:
         return calls.parse_object(self.send(calls.bill(bill_id)), calls.to_bill)
@@ -191,6 +197,7 @@ class AsyncClient:
         self._limit_lock = asyncio.Lock()
         self._sleep = sleep
         self._environment = environment
+        self.requests = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,8 +221,10 @@ class AsyncClient:
             for bill in page.data:
                 yield bill
 
-    def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
-        return self._pages(calls.bills(shop_id, **selection), calls.to_bill)
+    async def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
+        for call in calls.bill_windows(shop_id, **selection):
+            async for page in self._pages(call, calls.to_bill):
+                yield page
 
     async def bill(self, bill_id: str) -> Bill:
         return calls.parse_object(await self.send(calls.bill(bill_id)), calls.to_bill)
@@ -246,7 +255,7 @@ class AsyncClient:
         return usage
 
     async def send(self, call: Call) -> HttpResponse:
-        if not self._pace.has_limit:
+        if not self._pace.has_limit and self.requests:
             async with self._limit_lock:
                 if not self._pace.has_limit:
                     await self.usage()
@@ -272,6 +281,7 @@ class AsyncClient:
             if isinstance(step, Sleep):
                 await self._sleep(step.seconds)
             else:
+                self.requests += 1
                 outcome = await self._send(step)
 
     async def _send(self, call: Call) -> Outcome:

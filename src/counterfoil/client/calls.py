@@ -1,7 +1,7 @@
 """Builds calls and parses responses for both clients."""
 
-from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -16,6 +16,8 @@ from counterfoil.domain import resources
 
 MAX_LIMIT = 200
 MAX_FEED_LIMIT = 1_000
+# The longest range of days that the list of bills accepts.
+WINDOW_DAYS = 31
 # Give up on a list or the feed after this many attempts, so that a pull or a comparison cannot go on forever.
 MAX_ATTEMPTS = 100
 # Amounts and totals of the service have fewer digits than this, before and after the decimal point.
@@ -74,6 +76,21 @@ _PARAMETERS = {
 def bills(shop_id: str, **selection: Unpack[Selection]) -> Call:
     """Return the call for a list of bills: by day with `first` and `last`, or by change with `updated_since`."""
     return _list("transactions", {"limit": MAX_LIMIT, "shop_id": shop_id, **selection})
+
+
+def bill_windows(shop_id: str, **selection: Unpack[Selection]) -> Iterator[Call]:
+    """Yield the calls for a list of bills: one, or several if `first` and `last` span more than WINDOW_DAYS.
+
+    A cursor belongs to one window, so with a cursor the service gets the range as it is.
+    """
+    first, last = selection.get("first"), selection.get("last")
+    if first and last and not selection.get("cursor"):
+        while (last - first).days >= WINDOW_DAYS:
+            selection["first"], selection["last"] = first, first + timedelta(days=WINDOW_DAYS - 1)
+            yield bills(shop_id, **selection)
+            first += timedelta(days=WINDOW_DAYS)
+        selection["first"], selection["last"] = first, last
+    yield bills(shop_id, **selection)
 
 
 def changes(**paging: Unpack[FeedPaging]) -> Call:

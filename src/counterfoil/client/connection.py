@@ -18,7 +18,7 @@ import msgspec
 from backports import zstd
 from msgspec import Struct
 
-from counterfoil import API_VERSION
+from counterfoil import __version__
 from counterfoil.client.errors import (
     CounterfoilError,
     NotThisService,
@@ -242,8 +242,12 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 _ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 
 
+# Where the API is on a host, unless the service has another prefix.
+API_PATH = "/ext/v1"
+
+
 def checked_url(base_url: str) -> str:
-    """Return the base URL without trailing slashes. Raise `ValueError` if it is not valid."""
+    """Return the base URL, with API_PATH if it has no path. Raise `ValueError` if it is not valid."""
     try:
         url = urlsplit(base_url)
         is_usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
@@ -258,7 +262,7 @@ def checked_url(base_url: str) -> str:
     if not is_usable or has_more or len(base_url.split()) != 1 or not base_url.isprintable():
         masked = without_password(base_url)
         raise ValueError(f"{masked!r} is not a valid base URL. Use a URL such as https://example.com/ext/v1")
-    return base_url.rstrip("/")
+    return base_url.rstrip("/") + ("" if url.path.strip("/") else API_PATH)
 
 
 def request_headers(key: str) -> dict[str, str]:
@@ -268,7 +272,7 @@ def request_headers(key: str) -> dict[str, str]:
         "authorization": f"Bearer {key}",
         "accept": "application/json",
         "accept-encoding": "zstd, gzip",
-        "user-agent": f"counterfoil-client/{API_VERSION}",
+        "user-agent": f"counterfoil-client/{__version__}",
     }
 
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
-from counterfoil.client.calls import MAX_ATTEMPTS, RawPage, decode_raw_page
+from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, RawPage, decode_raw_page
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
@@ -101,8 +101,6 @@ class _Digests(Struct, rename="camel"):
 
 _decode_fields = msgspec.json.Decoder(_ComparedFields).decode
 _decode_digests = msgspec.json.Decoder(_Digests).decode
-# The longest window that the list of bills accepts, in days.
-WINDOW_DAYS = 31
 
 _Bills = dict[str, CopiedBill]
 Page = TypeVar("Page", ChangePage, RawPage, _Digests)
