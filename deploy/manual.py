@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import click
 
 from counterfoil import API_VERSION, __version__
-from counterfoil.cli.main import COMMANDS, describe, program
+from counterfoil.cli.main import describe, program, summary
 from counterfoil.settings import TABLE
 
 INSTALLED_IN = "share/man/man1"
@@ -105,7 +105,7 @@ def _page(ctx: click.Context) -> str:
 def _brief(ctx: click.Context) -> str:
     if ctx.parent is None:
         return "read-only API for a restaurant group's shops, bills and members"
-    return COMMANDS.get(ctx.info_name or "", "") if ctx.parent.parent is None else ctx.command.get_short_help_str(200)
+    return summary(ctx.info_name or "") if ctx.parent.parent is None else ctx.command.get_short_help_str(200)
 
 
 def _options(ctx: click.Context) -> list[str]:
@@ -118,7 +118,7 @@ def _subcommands(ctx: click.Context, group: click.Group) -> list[str]:
     for name in group.list_commands(ctx):
         if child := group.get_command(ctx, name):
             path = f"{ctx.command_path}-{name}".replace(" ", "-")
-            named[f"{path}(1)"] = COMMANDS[name] if ctx.parent is None else child.get_short_help_str(200)
+            named[f"{path}(1)"] = summary(name) if ctx.parent is None else child.get_short_help_str(200)
     return [".SH COMMANDS", *_terms(named)]
 
 

@@ -93,6 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     notify_template: str
     notify_every_sec: int
     heartbeat_url: str
+    timezone: str
     batch: int
     silent_folder_min: int
     backup_max_hours: int
@@ -262,8 +263,23 @@ def _check(values: Mapping[str, Any]) -> None:
         raise SettingsError(
             f"api_url must be a URL such as https://api.example.com/ext/v1, not {values['api_url']!r}.", "api_url"
         )
+    for name in ("host", "admin_host", "console_host"):
+        if not values[name].strip():
+            raise SettingsError(
+                f"{name} is blank. Set it to an address, such as 127.0.0.1, or 0.0.0.0 for all IPv4 interfaces.", name
+            )
+    _check_timezone(values["timezone"])
     _check_notices(values)
     _check_servers(values)
+
+
+def _check_timezone(name: str) -> None:
+    if name == BY_NAME["timezone"].default:
+        return
+    from counterfoil.domain.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
+
+    if zone_named(name) is None:
+        raise SettingsError(f"timezone must be an IANA name such as Asia/Bangkok or UTC, not {name!r}.", "timezone")
 
 
 def _check_notices(values: Mapping[str, Any]) -> None:

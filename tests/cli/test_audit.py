@@ -60,9 +60,11 @@ def test_a_pipe_gets_one_line_per_entry(counterfoil: Command) -> None:
     key_id = issue(counterfoil, "--label", "ERP")
     counterfoil("keys", "update", key_id, "--per-day", "20000", "--messaging-lookup")
     heading, latest, first, created = counterfoil("audit").stdout.splitlines()
-    assert heading.split() == ["time", "act", "key", "ID", "actor", "via", "host", "changes"]
+    assert heading.split() == ["time", "act", "key", "ID", "label", "actor", "via", "host", "changes"]
     assert latest.endswith("perDay 10,000 -> 20,000; permissions none -> messaging-lookup")
-    assert re.search(rf"Z  key_issued +{key_id} .* scope shop sh_1; label ERP; perMin 60; perDay 10,000$", first)
+    assert re.search(
+        rf"\+07  key_issued +{key_id}  ERP .* scope shop sh_1; label ERP; perMin 60; perDay 10,000$", first
+    )
     assert "store_created" in created
 
 

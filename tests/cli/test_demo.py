@@ -71,7 +71,7 @@ def printing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subpro
 
     The process is shared, because a demo starts slowly.
     """
-    with demo(*SMALL, scratch=tmp_path_factory.mktemp("scratch"), log=subprocess.STDOUT) as process:
+    with demo(*SMALL, "--all", scratch=tmp_path_factory.mktemp("scratch"), log=subprocess.STDOUT) as process:
         yield process, read_page(process)
 
 
@@ -134,11 +134,35 @@ def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> Non
     assert found == {"memberId": ids["memberId"]}
 
 
+def test_the_demo_prints_three_things_to_do_and_one_key_and_they_work_when_pasted(tmp_path: Path) -> None:
+    with demo(*SMALL, scratch=tmp_path) as process:
+        assert process.stdout
+        page = []
+        for line in process.stdout:
+            page.append(line.rstrip("\n"))
+            if line.startswith("Press Ctrl-C"):
+                break
+        assert [line[:3] for line in page if line[:1].isdigit()] == ["1. ", "2. ", "3. "]
+        (key,) = (line.removeprefix("KEY=") for line in page if line.startswith("KEY="))
+        assert "\n".join(page).count("cf_live_") == 1
+        (console,) = (line for line in page if "/sign-in#" in line)
+        with signed_in(console):
+            pass
+        (request,) = (shlex.split(line) for line in page if line.startswith("curl "))
+        assert request[3] == "Authorization: Bearer $KEY"
+        assert ask(request[-1], key).json()["data"]
+        (pull,) = (shlex.split(line) for line in page if " pull " in line)
+        assert pull[:2] == ["COUNTERFOIL_KEY=$KEY", "counterfoil"]
+        environment = {**os.environ, "COUNTERFOIL_KEY": key}
+        subprocess.run([*PYTHON, *pull[2:]], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert (tmp_path / "copy.sqlite").exists()
+
+
 def test_every_curl_line_of_the_page_works_when_pasted(printing: tuple["subprocess.Popen[str]", list[str]]) -> None:
     _, page = printing
     (address,) = (line.split()[-1] for line in page if line.startswith("API reference"))
     assert httpx.get(address).status_code == 200
-    lines = [shlex.split(line) for line in page if line.startswith("curl ")]
+    lines = [shlex.split(line) for line in page if line.startswith("curl ") and "$KEY" not in line]
     assert len(lines) == 11
     for words in lines:
         headers = dict([words[3].split(": ", 1)]) if "-H" in words else {}

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, RequestRecord
 from counterfoil.machine.clock import SystemClock
+from counterfoil.views.times import minute
 
 HOUR_MS = 3_600_000
 
@@ -64,7 +64,7 @@ def test_a_first_pass_from_a_mark_is_shown_with_its_start(counterfoil: Command, 
     read_changes(store, key_id, "sh_1", (now - HOUR_MS, now))
     assert copy_of(counterfoil, key_id, "sh_1")["state"] == "fresh"
     text = counterfoil("keys", "show", key_id).stdout
-    start = f"{datetime.fromtimestamp((now - HOUR_MS) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    start = minute(now - HOUR_MS)
     assert f"up to date for changes since {start}" in text
     assert f"Riverside (sh_1): Changes before {start} were not read from the list of changes." in text
 

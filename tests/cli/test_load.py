@@ -202,6 +202,20 @@ def test_ctrl_c_keeps_the_records_written_so_far_and_says_how_to_resume(counterf
     assert counterfoil.json("load", "-", stdin=lines(*SHOPS, bill(0)))["unchanged"] == 3
 
 
+def test_a_load_that_is_terminated_is_shown_as_stopped_at_once(counterfoil: Command, store: Path) -> None:
+    load = subprocess.Popen(
+        [*PYTHON, "load", "-", "--batch", "50", "--store", store], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert load.stdin
+    load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
+    load.stdin.flush()
+    load.send_signal(signal.SIGTERM)
+    out, _ = load.communicate()
+    assert load.returncode == 130
+    assert b"Run the same command to resume." in out
+    assert counterfoil.json("loads")[0]["state"] == "stopped"
+
+
 # --- fields that are not used ----------------------------------------------------
 
 MISNAMED = b'{"kind":"bill","id":"b_1","shopId":"sh_1","closed_at":1760000000,"amount":{"net":1}}'

@@ -127,6 +127,25 @@ def test_files_are_loaded_as_they_arrive_and_moved_to_done(
     assert counterfoil.json("load", spool / "done")["unchanged"] == 7
 
 
+def test_a_watcher_prints_the_time_and_the_names_of_the_files_of_each_load(
+    store: Path, spool: Path, tmp_path: Path
+) -> None:
+    (spool / "1-shops.ndjson").write_bytes(SHOP_LINES)
+    (spool / "2-bills.ndjson").write_bytes(bills(0, 5))
+    words = [*PYTHON, "load", "--watch", str(spool), "--store", str(store), "--utc"]
+    out, errors = tmp_path / "out", tmp_path / "errors"
+    with out.open("wb") as printed, errors.open("wb") as said:
+        process = subprocess.Popen(words, stdout=printed, stderr=said)
+        until(lambda: "lines read" in out.read_text("utf-8"), "the files were loaded")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    time = "[0-9-]{10} [0-9:]{8} UTC"
+    assert re.match(rf"{time}  1-shops.ndjson, 2-bills.ndjson\nlines read ", out.read_text("utf-8"))
+    said_lines = errors.read_text("utf-8").splitlines()
+    assert re.match(f"{time}  Watching ", said_lines[0])
+    assert re.match(f"{time}  Stopped.", said_lines[-1])
+
+
 def test_files_that_are_still_being_written_are_left_alone(start: Callable[..., Watch], spool: Path) -> None:
     for name in (".a.ndjson", "b.ndjson.part", "c.tmp"):
         (spool / name).write_bytes(SHOP_LINES[:20])

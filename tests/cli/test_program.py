@@ -13,7 +13,7 @@ import pytest
 from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import API_VERSION, __version__
 from counterfoil.cli import main
-from counterfoil.cli.main import COMMANDS, Program, program
+from counterfoil.cli.main import COMMANDS, GROUPS, Program, program
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import SettingsError
 
@@ -43,7 +43,65 @@ def test_every_help_text_belongs_to_a_command_or_option() -> None:
     assert set(texts) <= set(commands)
     for path, of_command in texts.items():
         flags = {flag for param in commands[path].params for flag in param.opts}
-        assert of_command.keys() <= {"help", *flags}
+        assert of_command.keys() <= {"help", "summary", "advanced", *flags}
+        assert set(of_command.get("advanced", "").split()) <= flags
+
+
+def test_help_shows_the_commands_in_groups_of_at_most_seven(counterfoil: Command) -> None:
+    shown = counterfoil.bare("--help").stdout
+    titles = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Options", *GROUPS]
+    assert max(len(group) for group in GROUPS.values()) <= 7
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_options_that_few_people_need_are_listed_at_the_end_of_the_help(counterfoil: Command) -> None:
+    options, _, advanced = counterfoil.bare("load", "--help").stdout.partition("\nAdvanced options:\n")
+    assert "--watch DIR" in options
+    assert "--help" in options
+    assert "--batch" not in options
+    assert "--batch N" in advanced
+
+
+@pytest.mark.parametrize("name", ["load", "status", "serve", "audit"])
+def test_the_option_for_the_store_takes_one_line_of_the_help(counterfoil: Command, name: str) -> None:
+    lines = counterfoil.bare(name, "--help").stdout.splitlines()
+    position = next(number for number, line in enumerate(lines) if line.startswith("  --store DIR"))
+    assert "postgresql://..." in lines[position]
+    assert not lines[position + 1].startswith("      ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("stauts",), "`status`"),
+        (("key", "list"), "`keys`"),
+        (("keys", "lst"), "'list'"),
+        (("load", "--chek", "x.ndjson"), "'--check'"),
+        (("serve", "--prot", "80"), "'--port'"),
+    ],
+)
+def test_a_mistyped_command_or_option_is_answered_with_the_one_that_was_meant(
+    counterfoil: Command, arguments: tuple[str, ...], meant: str
+) -> None:
+    answer = counterfoil.bare(*arguments, status=2).stderr
+    assert "Did you mean" in answer
+    assert meant in answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (("load", "--watch", "--json"), "--watch needs a folder."),
+        (("load", "--rejects", "--check", "x.ndjson"), "--rejects needs a file name."),
+        (("keys", "issue", "--shop", "--json"), "--shop needs a value (ID)."),
+    ],
+)
+def test_an_option_in_place_of_a_missing_value_is_misuse(
+    counterfoil: Command, store: Path, arguments: tuple[str, ...], needed: str
+) -> None:
+    assert needed in counterfoil(*arguments, status=2).stderr
+    assert not store.exists()
 
 
 def described(name: str) -> list[tuple[str, click.Command]]:
@@ -124,6 +182,8 @@ def test_a_command_group_without_a_command_shows_its_help(counterfoil: Command, 
         ("serve", "--workers", "0"),
         ("serve", "--admin-port", "-1"),
         ("serve", "--prefix", "ext"),
+        ("serve", "--host", ""),
+        ("serve", "--admin-host", " "),
         ("serve", "--port", "9000", "--admin-port", "9000"),
         ("load", "-", "--batch", "0"),
         ("demo", "--bills", "99999999999999999999"),

@@ -95,8 +95,8 @@ def test_only_the_latest_requests_are_shown_and_the_rest_is_mentioned(
 def test_requests_are_printed_as_a_table_or_as_csv(counterfoil: Command, store: Path, key_id: str) -> None:
     write(store, record(key_id, "r-1", took_us=12_345))
     heading, line = counterfoil("requests").stdout.splitlines()
-    assert heading.split("  ")[0] == "time (UTC)"
-    assert line.split()[2:] == ["200", "12.3", "transactions", key_id, "r-1", "-"]
+    assert heading.split() == ["time", "status", "ms", "route", "key", "ID", "label", "request", "ID", "error"]
+    assert line.split()[2:] == ["+07", "200", "12.3", "transactions", key_id, "-", "r-1", "-"]
     names, values = csv.reader(counterfoil("requests", "--csv").stdout.splitlines())
     assert dict(zip(names, values, strict=True)) | {"at": ""} == {
         "at": "",

@@ -16,11 +16,16 @@ from typing import IO
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command, everything_shown, on_terminal
-from counterfoil import key_issuing
+from counterfoil import key_issuing, settings
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.cli.terminal import display_width
+from counterfoil.demo import showcase
+from counterfoil.demo.history import write_history
+from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Actor
+from counterfoil.domain.calendar import thai_day
 from counterfoil.key_issuing import KeyChanges
 from counterfoil.machine.clock import SystemClock
 
@@ -58,7 +63,7 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
     shown = on_terminal("loads", "--store", store, columns=columns, NO_COLOR="1").splitlines()
     assert [line.split("  ")[0] for line in shown] == [
         "load",
-        "started (Thailand time)",
+        "started",
         "state",
         "lines",
         "changed",
@@ -66,6 +71,80 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
         "source",
     ]
     assert [line.split()[-1] for line in shown[2:]] == ["finished", "1", "1", "0", "stdin"]
+
+
+@pytest.fixture(scope="module")
+def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with long names and IDs, nine keys, and requests of the last days."""
+    store = tmp_path_factory.mktemp("demo") / "store"
+    effective = settings.load({"store": str(store), "secret": showcase.demo_secret(7)}, {})
+    plan = WorldPlan(until=thai_day(SystemClock().now_ms()), seed=7, bills=500, members=60, days=30)
+    shown = showcase.build(effective, plan, lambda purpose: showcase.seeded_randomness(7, purpose))
+    write_history(effective, shown, 7)
+    return store
+
+
+LISTS = (
+    "loads",
+    "loads LOAD",
+    "loads open",
+    "shops",
+    "keys list",
+    "keys show KEY",
+    "usage",
+    "usage --disclosures",
+    "requests",
+    "requests REQUEST",
+    "audit",
+    "status",
+    "doctor",
+    "settings",
+)
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize("command", LISTS)
+def test_no_list_breaks_a_word_or_an_id(demo_store: Path, command: str, columns: int) -> None:
+    own = Command(demo_store)
+    request = own.json("requests", "--limit", 1)[0]
+    known = {"LOAD": str(own.json("loads")[0]["number"]), "KEY": request["keyId"], "REQUEST": request["requestId"]}
+    words = [known.get(word, word) for word in command.split()]
+    text = on_terminal(*words, "--store", demo_store, columns=columns, NO_COLOR="1").replace("\r", "")
+    # A message to standard error is one line, which others may search for.
+    lines = [line for line in text.splitlines() if not line.startswith("counterfoil: ")]
+    assert lines
+    # A path may be longer than the terminal, and is not broken either.
+    assert max(display_width(line) for line in lines if str(demo_store) not in line) <= columns
+    rows = own.json(*words) if words[0] not in ("status", "doctor") else []
+    names = ("keyId", "shopId", "requestId") if words[0] == "requests" else ("keyId", "shopId")
+    found = {row.get(name) for row in rows if isinstance(row, dict) for name in names}
+    assert [one for one in found if one and one not in text] == []
+
+
+def test_labels_are_beside_the_ids_of_keys_in_every_list(demo_store: Path) -> None:
+    own = Command(demo_store)
+    labels = {key["keyId"]: key["label"] for key in own.json("keys", "list")}
+    for command in ("keys list", "usage", "usage --disclosures", "requests", "audit"):
+        shown = on_terminal(*command.split(), "--store", demo_store, columns=200, NO_COLOR="1")
+        for text in (shown, own(*command.split()).stdout):
+            for line in text.splitlines():
+                for key_id, label in labels.items():
+                    assert key_id not in line or label in line, line
+
+
+def test_keys_are_listed_with_when_they_were_issued_and_last_used(demo_store: Path) -> None:
+    own = Command(demo_store)
+    used, unused = (
+        next(key for key in own.json("keys", "list") if bool(key["lastUsed"]) is is_used) for is_used in (True, False)
+    )
+    assert used["lastUsed"] > used["createdAt"]
+    heading = own("keys", "list").stdout.splitlines()[0]
+    assert "issued" in heading
+    assert "last used" in heading
+    drawn = on_terminal("keys", "list", "--store", demo_store, NO_COLOR="1").replace("\r", "")
+    blocks = {block.split()[0]: block for block in re.split(r"\n(?=\S)", drawn)}
+    assert re.search(r"issued 20\S+ \S+ \+07 · last used 20", blocks[used["keyId"]])
+    assert "never used" in blocks[unused["keyId"]]
 
 
 def test_progress_bars_are_shown_on_terminals_only(counterfoil: Command, store: Path) -> None:

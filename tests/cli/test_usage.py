@@ -114,11 +114,11 @@ def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_truncate
     assert counterfoil("usage", "--disclosures", "--latest", 4).stderr == ""
 
 
-def test_a_bar_is_as_long_as_the_used_part_of_the_quota() -> None:
-    lines = [unstyle(_day_line(date(2026, 1, 1), count, 1_000, 40)) for count in (17, 500, 1_000, 1_700, 0)]
-    assert [line.count("█") for line in lines] == [0, 20, 40, 40, 0]
-    assert "1.7%" in lines[0]
-    assert [line.count("·") for line in lines] == [39, 20, 0, 0, 40]
+def test_a_bar_is_relative_to_the_largest_day_and_names_the_used_part_of_the_quota() -> None:
+    lines = [unstyle(_day_line(date(2026, 1, 1), count, 10_000, 1_000, 40)) for count in (1, 500, 1_000, 0)]
+    assert [line.count("█") for line in lines] == [0, 20, 40, 0]
+    assert "▏" in lines[0]
+    assert [line.split()[-3] for line in lines] == ["0.0%", "5.0%", "10.0%", "0.0%"]
     assert len({len(line) for line in lines}) == 1
 
 

@@ -45,7 +45,7 @@ def test_a_column_is_printed_with_its_heading(capsys: pytest.CaptureFixture[str]
     heading, *rows = capsys.readouterr().out.splitlines()
     assert heading.split() == ["bills", "till", "opened", "notes"]
     assert [row.split() for row in rows] == [
-        ["1,234", "t_1", "1970-01-01T00:00:00.000Z", "new", "fast"],
+        ["1,234", "t_1", "1970-01-01", "07:00:00", "+07", "new", "fast"],
         ["0", "t_2", "-", "-"],
     ]
 

@@ -1,15 +1,18 @@
 """Charts are labelled, and times are unambiguous."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from counterfoil.checks.findings import Finding
 from counterfoil.console.charts import MAX_LABELS, Bar, ChartWords, bar_chart
-from counterfoil.console.display import duration, finding_list, moment, month_name
+from counterfoil.console.display import ago, duration, finding_list, moment, month_name, zone_text
 from counterfoil.console.texts import Language, Texts
+from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.messages import quoted
+from counterfoil.views.times import THAILAND, show_times_in
 
 WORDS = ChartWords("Requests per day", "Day", "Requests", "Errors")
 
@@ -18,15 +21,24 @@ def axis_labels(chart: str) -> list[str]:
     return re.findall(r'class="axis below[^"]*">([^<]*)<', chart)
 
 
-@pytest.mark.parametrize(
-    ("time", "shown"),
-    [
-        (datetime(2026, 3, 1, 12, tzinfo=UTC), "2026-03-01 19:00:00 <small>12:00:00 UTC</small>"),
-        (datetime(2026, 2, 28, 18, tzinfo=UTC), "2026-03-01 01:00:00 <small>02-28 18:00:00 UTC</small>"),
-    ],
-)
-def test_a_time_has_the_date_in_utc_if_it_is_another_day_there(time: datetime, shown: str) -> None:
-    assert shown in str(moment(time))
+@pytest.fixture
+def _in_berlin() -> Iterator[None]:
+    show_times_in("Europe/Berlin")
+    yield
+    show_times_in(THAILAND)
+
+
+def test_a_time_has_utc_as_its_tooltip() -> None:
+    shown = str(moment(datetime(2026, 2, 28, 18, tzinfo=UTC)))
+    assert shown.endswith('title="2026-02-28 18:00:00 UTC">2026-03-01 01:00:00</time>')
+
+
+@pytest.mark.usefixtures("_in_berlin")
+def test_times_are_shown_in_the_zone_of_the_setting() -> None:
+    t, now = Texts("en"), to_ms(datetime(2026, 7, 1, 12, tzinfo=UTC))
+    assert ">2026-07-01 14:00:00<" in str(moment(now))
+    assert "2026-07-01 14:00:00 Europe/Berlin" in str(ago(t, now, now))
+    assert zone_text(t) == "Europe/Berlin"
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC
 from pathlib import Path
 from typing import Literal
 
 from counterfoil import bootstrap
 from counterfoil.checks.findings import MESSAGES, Finding, failed, finding
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import LatestLoad
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
@@ -156,11 +157,12 @@ def horizon_motion(horizon: int | None, now: int) -> HorizonMotion:
 
 
 def clock(horizon: int | None, now: int) -> Finding:
+    time = from_ms(now, UTC)
     if now < YEAR_2024_MS:
-        return finding("clock_past", time=iso_utc(now))
+        return finding("clock_past", time=time)
     if horizon is not None and horizon_motion(horizon, now) == "ahead":
-        return finding("clock_behind", time=iso_utc(now), horizon=iso_utc(horizon), span=duration(horizon - now))
-    return finding("clock", time=iso_utc(now))
+        return finding("clock_behind", time=time, horizon=from_ms(horizon, UTC), span=duration(horizon - now))
+    return finding("clock", time=time)
 
 
 def disk(settings: Settings) -> Finding:

@@ -15,7 +15,7 @@ from counterfoil.checks.local import PortUse
 from counterfoil.checks.open_items import open_item_findings, waiting
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms, iso_utc
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
 from counterfoil.domain.intake import FOLDER_SILENT, Intake, LatestLoad, WatchedFolder, describe, folder_warning
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
@@ -223,11 +223,11 @@ def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVI
     """Check whether the horizon is advancing. Yield nothing for a store without a horizon."""
     if not horizon:
         return
-    time, age = iso_utc(horizon), now - horizon
+    time, age = from_ms(horizon, UTC), now - horizon
     if age < -local.CLOCK_BEHIND_MS:
         yield finding("horizon_ahead", time=time, span=duration(-age))
     elif age >= max_age_ms:
-        yield finding("horizon_old", since=from_ms(horizon, UTC), time=time, span=duration(age))
+        yield finding("horizon_old", since=time, time=time, span=duration(age))
     else:
         yield finding("horizon_age", time=time, seconds=f"{max(0, age) / 1000:.1f}")
 

@@ -10,7 +10,14 @@ import click
 
 from counterfoil import bootstrap, devices
 from counterfoil.cli.keys import duration
-from counterfoil.cli.options import existing_store, setting_option, settings_from, store_option, store_options
+from counterfoil.cli.options import (
+    existing_store,
+    setting_option,
+    settings_from,
+    store_option,
+    store_options,
+    utc_option,
+)
 from counterfoil.cli.terminal import echo, print_json, print_note, print_rows
 from counterfoil.console.app import serve
 from counterfoil.console.sign_in import (
@@ -152,6 +159,7 @@ def _print_address(settings: Settings) -> None:
 
 @command.command("devices")
 @click.option("--all", "with_ended", is_flag=True)
+@utc_option
 @store_options
 def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)

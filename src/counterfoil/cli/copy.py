@@ -9,7 +9,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
-from counterfoil.cli.options import json_option
+from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
 from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, progress
 from counterfoil.domain.audit import Act
@@ -18,6 +18,7 @@ from counterfoil.moving import CutOver, MoveReport, MoveStage, StoreMove, TableD
 from counterfoil.settings import DATABASES, SettingsError, check_address
 from counterfoil.text import counted, without_password
 from counterfoil.views.columns import ListColumn, json_row
+from counterfoil.views.times import second
 
 DIFFERENT = 3
 MAX_LISTED = 20
@@ -33,9 +34,12 @@ _COLUMNS: Sequence[ListColumn[TableDifference]] = (
 @click.option("--from", "source", required=True, metavar="sqlite:DIR")
 @click.option("--to", "target", required=True, metavar="postgresql://...")
 @click.option("--cut-over", is_flag=True)
+@utc_option
 @json_option
-def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, source: str, target: str, cut_over: bool, as_json: bool) -> None:
     folder, database = _folder(source), _database(target)
+    settings_from(ctx)
     began = time.perf_counter()
     with (
         closing(bootstrap.move_source(folder)) as source_store,
@@ -109,7 +113,7 @@ def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Pat
         [
             ("moved", f"{moved} in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {passes}"),
             ("compared", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count)),
-            ("as of", iso_utc(report.horizon)),
+            ("as of", second(report.horizon)),
         ]
     )
     if report.differences:

@@ -1,15 +1,14 @@
 """`counterfoil demo`: create the data of an invented restaurant group, serve it, and print its addresses and keys."""
 
 import secrets
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 from urllib.parse import quote
 
 import click
@@ -39,7 +38,7 @@ from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret
-from counterfoil.machine.process import signals_handled, stop_signals
+from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.serving import supervisor
 from counterfoil.serving.supervisor import require_free_ports
 from counterfoil.settings import MAX_WORKERS, Settings
@@ -47,6 +46,8 @@ from counterfoil.views.columns import json_row
 from counterfoil.views.keys import columns
 
 POLL_SEC = 0.2
+# What is printed when the demo is ready: the first things to do, also all keys and requests, or JSON.
+Output = Literal["short", "all", "json"]
 
 
 @click.command()
@@ -61,6 +62,7 @@ POLL_SEC = 0.2
 @click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
 @click.option("--cluster", is_flag=True)
 @click.option("--empty", is_flag=True)
+@click.option("--all", "shows_all", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def command(
@@ -76,8 +78,10 @@ def command(
     store: str | None,
     cluster: bool,
     empty: bool,
+    shows_all: bool,
     as_json: bool,
 ) -> None:
+    output: Output = "json" if as_json else "all" if shows_all else "short"
     plan = WorldPlan(until=until.date() if until else today_in_thailand(), seed=seed, bills=bills)
     if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
@@ -91,22 +95,23 @@ def command(
         raise click.UsageError("--port and --admin-port must be different.")
     with (
         chosen_ports(CLUSTER_HOST if cluster else host, port, admin_port, console_port) as ports,
+        # So that the temporary folder is deleted.
         stop_signals_as_interrupt(),
         _store_folder(store) as folder,
     ):
         # Check the ports first, because creating the data takes a while.
         if cluster:
             require_free_ports(CLUSTER_HOST, ports.api, "", 0)
-            _serve_cluster(Path(folder), ports, None if empty else plan, seed, as_json)
+            _serve_cluster(Path(folder), ports, None if empty else plan, seed, output)
             return
         require_free_ports(host, ports.api, "127.0.0.1", ports.admin)
         if ports.console is not None:
             require_free_ports(host, ports.api, CONSOLE_HOST, ports.console)
         flags = {"store": folder, "host": host, "port": ports.api, "admin_port": ports.admin, "workers": workers}
-        _serve(ctx, settings_from(ctx, secret=showcase.demo_secret(seed), **flags), ports, plan, as_json)
+        _serve(ctx, settings_from(ctx, secret=showcase.demo_secret(seed), **flags), ports, plan, output)
 
 
-def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: WorldPlan, as_json: bool) -> None:
+def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: WorldPlan, output: Output) -> None:
     if settings.log == "stdout":
         # Standard output is reserved for the text or JSON that the demo prints when it is ready.
         settings = replace(settings, log="stderr")
@@ -119,10 +124,10 @@ def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: World
         write_history(settings, demo, plan.seed)
         link = console.link()
         console.watch(print_note)
-        supervisor.serve(settings, lambda: _print_ready(ctx, settings, demo, link, as_json), demo_pages(settings, demo))
+        supervisor.serve(settings, lambda: _print_ready(ctx, settings, demo, link, output), demo_pages(settings, demo))
 
 
-def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
+def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, output: Output) -> None:
     """Serve from a local cluster.
 
     The data is loaded before the nodes start, because they would advance the horizon to the present, and the demo
@@ -137,22 +142,24 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         cluster.start_nodes()
         with running_console(with_console_port(cluster.settings(), ports.console, ports.api)) as console:
             with suppress(OSError):
-                _print_cluster_ready(cluster, demo, console.link(), as_json)
+                _print_cluster_ready(cluster, demo, console.link(), output)
                 sys.stdout.flush()
             console.watch(print_note)
             _report_exits(cluster)
 
 
-def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: str | None, as_json: bool) -> None:
+def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: str | None, output: Output) -> None:
     settings, addresses, environment = cluster.settings(), cluster.addresses(), cluster.environment()
-    if as_json:
+    if output == "json":
         processes = {"cluster": dict(addresses), "environment": environment}
         print_json({**(_demo_json(settings, demo, console) if demo else {}), **processes, "console": console})
         return
     if demo:
-        print_page(settings, demo, console, addresses)
+        print_page(settings, demo, console, output)
+        print_addresses(addresses)
     else:
         print_addresses(addresses)
+        _heading("Console")
         print_console(console)
     commands = "`counterfoil doctor`" if demo else "`counterfoil load` and `counterfoil keys issue`"
     echo(f"To run commands such as {commands} in another terminal, first set these variables there:")
@@ -185,17 +192,17 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 
 
-def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, as_json: bool) -> None:
+def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, output: Output) -> None:
     """Print addresses and keys, as text or JSON. Ignore a closed standard output.
 
     This is called in another thread when the service is ready. The thread must enter the click context to use its
     colour setting.
     """
     with suppress(OSError), ctx.scope(cleanup=False):
-        if as_json:
+        if output == "json":
             print_json(_demo_json(settings, demo, console))
         else:
-            print_page(settings, demo, console)
+            print_page(settings, demo, console, output)
             print_end("The log follows.")
         sys.stdout.flush()
 
@@ -207,11 +214,6 @@ def _store_folder(store: str | None) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="counterfoil-demo-", ignore_cleanup_errors=True) as folder:
         yield folder
-
-
-def stop_signals_as_interrupt() -> AbstractContextManager[None]:
-    """Handle SIGTERM and a closed terminal like Ctrl-C, so that the temporary folder is deleted."""
-    return signals_handled(stop_signals(), signal.default_int_handler)
 
 
 # --- what is printed when the demo is ready -------------------------------------------
@@ -248,33 +250,50 @@ def _key_view(demo_key: DemoKey) -> dict[str, object]:
     }
 
 
-def print_page(settings: Settings, demo: Showcase, console: str | None, addresses: Addresses = ()) -> None:
+def print_page(settings: Settings, demo: Showcase, console: str | None, output: Output) -> None:
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
-    _heading("API reference", reference_url(settings))
-    print_console(console, None if settings.database else settings)
     echo(f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members")
     echo(f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.")
+    echo()
+    _heading("1. Open the console, where an operator sees how the service is used")
+    print_console(console, None if settings.database else settings)
+    echo()
+    _heading("2. Read bills of a shop")
+    _, key, path = _REQUESTS[_FIRST_REQUEST]
+    echo(f"KEY={demo.key(key).text}", bold=True)
+    echo(f'curl -s -H "Authorization: Bearer $KEY" {_quoted_address(base, demo, path)}')
+    echo()
+    _heading("3. Keep a copy of everything that the key can read, up to date")
+    echo(f"COUNTERFOIL_KEY=$KEY counterfoil pull --url {base} --to copy.sqlite")
+    echo()
+    _heading("API reference", reference_url(settings))
+    if output == "all":
+        _print_rest(base, demo)
+    else:
+        echo("With --all, the demo prints a key of every kind and a request to each endpoint.", dim=True)
+    echo()
+
+
+def _print_rest(base: str, demo: Showcase) -> None:
+    """Print all keys, and a request to each endpoint."""
     echo(f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.")
     echo()
-    if addresses:
-        print_addresses(addresses)
     _heading("Keys")
     for demo_key in demo.keys:
         _print_key(demo_key)
     echo()
-    _heading("Try it")
+    _heading("Requests")
     for what, line in curl_lines(base, demo):
         echo(f"# {what}", dim=True)
         echo(line)
-    echo()
 
 
 def print_console(console: str | None, settings: Settings | None = None) -> None:
     """Print the console's sign-in link, which works only once. If `settings` is given, say how to get another link."""
-    _heading("Console", console or "could not be started")
+    echo(console or "The console could not be started.")
     if console and settings:
-        echo(f"  This link works once. For another link, run: {link_command(settings)}", dim=True)
+        echo(f"This link works once. For another link, run: {link_command(settings)}", dim=True)
 
 
 def print_addresses(addresses: Addresses) -> None:
@@ -325,14 +344,22 @@ _REQUESTS = (
 )
 
 
+# The request that a reader should try first: bills by calendar day.
+_FIRST_REQUEST = 1
+
+
 def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
     """Return a description and a curl command for each endpoint."""
-    ids = {**asdict(demo.samples), "transaction_id": quote(demo.samples.transaction_id, safe="")}
     lines = [
-        (what, f"curl -s -H 'Authorization: Bearer {demo.key(purpose).text}' '{base}{path.format(**ids)}'")
+        (what, f"curl -s -H 'Authorization: Bearer {demo.key(purpose).text}' {_quoted_address(base, demo, path)}")
         for what, purpose, path in _REQUESTS
     ]
     return [*lines, ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'")]
+
+
+def _quoted_address(base: str, demo: Showcase, path: str) -> str:
+    ids = {**asdict(demo.samples), "transaction_id": quote(demo.samples.transaction_id, safe="")}
+    return f"'{base}{path.format(**ids)}'"
 
 
 def _heading(text: str, more: str = "") -> None:

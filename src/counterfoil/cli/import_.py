@@ -132,6 +132,8 @@ class ImportRequest(Struct, kw_only=True):
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     request = ImportRequest(**given)
+    if request.format_name is None and request.url and not request.files:
+        request.format_name = DATABASE
     if request.infer:
         # Only this option needs these imports.
         from counterfoil.cli.import_infer import answers_of, propose_mapping, write_known_mapping  # noqa: PLC0415
@@ -305,9 +307,9 @@ def _check_destination(ctx: click.Context, request: ImportRequest) -> None:
 def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
     if request.format_name == DATABASE:
         if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
-            raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)
+            raise click.UsageError("An import from a database needs --url and --mapping, and takes no files.", ctx)
         if request.expect_net and not request.is_check:
-            raise click.UsageError("--expect-net with --format database needs --check: the database is read once.", ctx)
+            raise click.UsageError("--expect-net needs --check for a database, which is read once.", ctx)
         if request.state and not request.is_load:
             raise click.UsageError(
                 "--state needs --load, because progress may be saved only after the records are loaded.", ctx
@@ -315,7 +317,9 @@ def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
         return
     is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
     if is_given or request.state or request.full or request.skip_rejected:
-        raise click.UsageError("--url, --state, --full and --skip-rejected need --format database.", ctx)
+        raise click.UsageError(
+            "--url, --state, --full and --skip-rejected are for a database, which takes no files.", ctx
+        )
     if request.format_name == CSV and request.mapping is None:
         raise click.UsageError(
             "--format csv needs --mapping FILE. `counterfoil import --infer FILE` proposes one.", ctx

@@ -55,7 +55,7 @@ def propose_mapping(
         _say(f"The mapping is in {output}. {then}")
         names = " ".join(map(str, files))
         extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
-        _say(f"  counterfoil import --format csv --mapping {output} {names}{extra} --load")
+        _say(f"  counterfoil import --mapping {output} {names}{extra} --load")
 
 
 def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.cli.options import existing_store, settings_from, store_options
+from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import (
     confirm,
@@ -23,7 +23,9 @@ from counterfoil.cli.terminal import (
     print_json,
     print_list,
     print_note,
+    print_parts,
     print_rows,
+    print_wrapped,
     style,
 )
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions, successors_of
@@ -41,9 +43,10 @@ from counterfoil.settings import Settings
 from counterfoil.text import counted, parse_duration
 from counterfoil.views import copies
 from counterfoil.views.audit import value_text
-from counterfoil.views.columns import json_row, minute
+from counterfoil.views.columns import json_row
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, permission_names, revoked_at, state
+from counterfoil.views.times import minute
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 MAX_SPAN_MS = 9_999 * 7 * DAY_MS
@@ -93,8 +96,8 @@ def instant(value: str) -> int:
 
 
 def single_key_options(function: Callable[..., None]) -> Any:
-    """Add the parameters that every single-key command takes: KEYID, --store and --json."""
-    return click.argument("keyid", type=key_id)(store_options(function))
+    """Add the parameters that every single-key command takes: KEYID, --store, --json and --utc."""
+    return click.argument("keyid", type=key_id)(utc_option(store_options(function)))
 
 
 @click.group()
@@ -110,6 +113,7 @@ def command() -> None:
 @click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY)
 @click.option("--personal-data", is_flag=True)
 @click.option("--messaging-lookup", is_flag=True)
+@utc_option
 @store_options
 def issue(
     ctx: click.Context, shop: str | None, franchise: str | None, store: str | None, as_json: bool, **granted: Any
@@ -131,12 +135,25 @@ def issue(
 
 @command.command(name="list")
 @click.option("--active", is_flag=True)
+@utc_option
 @store_options
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
-    found = bootstrap.operator_reads(existing_store(ctx, store)).keys()
-    keys = [key for key in found if not (active and key.is_revoked(_now()))]
+    reads, now = bootstrap.operator_reads(existing_store(ctx, store)), _now()
+    keys = [key for key in reads.keys() if not (active and key.is_revoked(now))]  # noqa: SIM118 - not a dictionary
+    try:
+        last_used = reads.last_used()
+    except (StoreUnavailable, StoreMismatch) as error:
+        print_note(f"when the keys were last used cannot be shown: {error}")
+        last_used = None
     first = ("keyId", "label", "scope", "perMin", "perDay")
-    print_rows(columns(_now()), keys, as_json, nothing=NO_KEYS, first=first, on_screen=_print_on_two_lines)
+    print_rows(
+        columns(now, last_used),
+        keys,
+        as_json,
+        nothing=NO_KEYS,
+        first=first,
+        on_screen=lambda shown: _print_on_three_lines(shown, now, last_used),
+    )
 
 
 @command.command()
@@ -263,16 +280,19 @@ def _now() -> int:
 # --- output ---------------------------------------------------------------------
 
 
-def _print_on_two_lines(keys: Sequence[Key]) -> None:
-    """Print each key on two lines, which leaves room for long labels on a narrow terminal."""
+def _print_on_three_lines(keys: Sequence[Key], now: int, last_used: Mapping[str, int] | None) -> None:
+    """Print each key on three lines, which leaves room for long labels on a narrow terminal."""
+    indent = ID_LENGTH + 2
     for key in keys:
-        shown_state = state(key, _now())
-        colour = "red" if key.is_revoked(_now()) else "yellow"
+        shown_state = state(key, now)
+        colour = "red" if key.is_revoked(now) else "yellow"
         shown = "" if shown_state == "active" else style(f"  {shown_state}", fg=colour)
         granted_flags = "".join(style(f"  +{permission}", fg="cyan") for permission in permissions(key))
-        about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
-        echo(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
-        echo(f"{'':<{ID_LENGTH}}  {about}", dim=True)
+        used = last_used.get(key.key_id) if last_used is not None else None
+        times = [f"issued {minute(key.created_at)}", f"last used {minute(used)}" if used else "never used"]
+        print_wrapped(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}", indent)
+        print_parts([f"{key.scope.kind} {key.scope.id}", f"{key.per_min:,}/min, {key.per_day:,}/day"], indent)
+        print_parts(times if last_used is not None else times[:1], indent)
 
 
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
@@ -366,7 +386,7 @@ def _print_report(report: KeyReport, now: int) -> None:
         print_list(copies.columns(now), report.copies)
         for row in report.copies:
             for note in _notes(row):
-                echo(f"{copies.list_name(row)}: {note}")
+                print_wrapped(f"{copies.list_name(row)}: {note}")
 
 
 def _notes(row: CopyRow) -> list[str]:

@@ -22,7 +22,7 @@ from counterfoil.cli.load_run import (
 )
 from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.options import setting_option, settings_from, store_options
+from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.open_items import OpenItem
@@ -71,6 +71,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option("--with-shops", is_flag=True)
 @click.option("--watch", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--delete-loaded", is_flag=True)
+@utc_option
 @store_options
 def command(
     ctx: click.Context,

@@ -25,6 +25,7 @@ from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, al
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import is_shared
 from counterfoil.machine.operator import machine_name
+from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
@@ -146,7 +147,9 @@ def run_load(
             pool=pool,
         )
         try:
-            _load(pipeline, report)
+            # A load that is asked to stop records that it has stopped.
+            with stop_signals_as_interrupt():
+                _load(pipeline, report)
         finally:
             report.rejects.close()
             report.seconds = time.perf_counter() - began

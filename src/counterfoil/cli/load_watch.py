@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.checks.open_items import close_removed
-from counterfoil.cli.load_report import HELD, print_report, replacement_notes
+from counterfoil.cli.load_report import HELD, MAX_FILES, print_report, replacement_notes
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_ledger, run_load
 from counterfoil.cli.terminal import echo, print_message
 from counterfoil.domain.intake import HEARTBEAT_MS
@@ -28,6 +28,7 @@ from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_s
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 from counterfoil.text import printable
+from counterfoil.views.times import second
 
 Result = TypeVar("Result")
 
@@ -75,13 +76,11 @@ def watch(settings: Settings, options: WatchOptions) -> None:
     """Load every file that is delivered to the folder, until a signal arrives."""
     stop = StopRequest()
     kept = Path(settings.kept).expanduser() if settings.kept else None
-    spool = Spool(options.folder, kept, options.quarantine, print_message)
+    spool = Spool(options.folder, kept, options.quarantine, _say)
     with spool.locked(), stop.on_signals():
-        echo(f"Watching {options.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
+        echo(f"{_now()}  Watching {options.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
         loader = StoreLoader(settings, options, stop)
-        watcher = FolderWatch(
-            spool, loader, print_message, loader.steady_ms, delete=options.delete, kinds=options.kinds
-        )
+        watcher = FolderWatch(spool, loader, _say, loader.steady_ms, delete=options.delete, kinds=options.kinds)
         spool.on_read = loader.on_read
         loader.meanwhile = watcher.take_files_beside
         loader.heartbeat(spool=spool)
@@ -97,7 +96,16 @@ def watch(settings: Settings, options: WatchOptions) -> None:
                 loader.report_if_due()
                 stop.wait(POLL_SEC)
         loader.heartbeat(is_stopped=True)
-        echo("Stopped. Files that have not been loaded yet stay in the folder.", err=True)
+        echo(f"{_now()}  Stopped. Files that have not been loaded yet stay in the folder.", err=True)
+
+
+def _now() -> str:
+    return second(SystemClock().now_ms())
+
+
+def _say(text: str) -> None:
+    """Print a message with the time."""
+    print_message(f"{_now()}  {text}")
 
 
 class StoreLoader:
@@ -144,15 +152,23 @@ class StoreLoader:
                 return False
             files.damage |= alone.damage
             if self._latest and file is not files.files[-1]:
-                print_report(self._latest, self._options.as_json)
+                self._print(self._latest, alone)
         return True
 
     def report(self, files: int, quarantined: list[OpenItem], *, loaded: FileSet | None) -> None:
         if loaded and self._latest:
             self._latest.quarantined = quarantined
-            print_report(self._latest, self._options.as_json)
+            self._print(self._latest, loaded)
             quarantined = [replace(item, load=self._latest.summary.load) for item in quarantined]
         self.heartbeat(files, quarantined)
+
+    def _print(self, report: LoadReport, files: FileSet) -> None:
+        """Print the summary of a load below the time and the names of its files."""
+        if not self._options.as_json:
+            names = [file.name for file in files.files]
+            more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""
+            echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
+        print_report(report, self._options.as_json)
 
     def _load(self, files: FileSet, *, is_beside: bool) -> LoadReport:
         files.on_read = self.on_read
@@ -164,7 +180,7 @@ class StoreLoader:
         except SourceError as error:
             if not files.damage:
                 raise
-            print_message(str(error))
+            _say(str(error))
         return report
 
     def on_read(self) -> None:
@@ -246,10 +262,10 @@ class StoreLoader:
                 if self._stop.is_set:
                     return None
                 if pause == FIRST_RETRY_SEC:
-                    print_message(f"the store is unavailable; retrying until it is available: {error}")
+                    _say(f"the store is unavailable; retrying until it is available: {error}")
                 self._stop.wait(pause)
                 pause = min(2 * pause, LAST_RETRY_SEC)
             else:
                 if pause > FIRST_RETRY_SEC:
-                    print_message("the store is available again.")
+                    _say("the store is available again.")
                 return result

@@ -7,7 +7,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.checks.open_items import waiting
-from counterfoil.cli.options import existing_store, store_options
+from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.store import record
 from counterfoil.cli.terminal import echo, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
@@ -28,8 +28,11 @@ NUMBER = click.IntRange(1)
 @click.command()
 @click.argument("words", nargs=-1, metavar="[NUMBER | open | resolve NUMBER...]")
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
+@utc_option
 @store_options
 def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str | None, as_json: bool) -> None:
+    # A wrong number is wrong usage, whether there is a store or not.
+    number = _number(ctx, words[0]) if len(words) == 1 and words[0] != "open" else 0
     settings = existing_store(ctx, store)
     reads = bootstrap.operator_reads(settings)
     match words:
@@ -39,14 +42,18 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
             _print_items(waiting(settings, reads.open_items()), as_json)
         case ("resolve", first, *others):
             _resolve(settings, [_number(ctx, word) for word in (first, *others)], as_json)
-        case (word,):
-            _print_one(reads, _number(ctx, word), as_json)
+        case (_,):
+            _print_one(reads, number, as_json)
         case _:
             raise click.UsageError("Use `loads`, `loads NUMBER`, `loads open` or `loads resolve NUMBER`.")
 
 
 def _number(ctx: click.Context, word: str) -> int:
-    number: int = NUMBER(word, ctx=ctx)
+    try:
+        number: int = NUMBER(word, ctx=ctx)
+    except click.BadParameter as error:
+        error.param_hint = "'NUMBER'"
+        raise
     return number
 
 

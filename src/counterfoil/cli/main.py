@@ -26,37 +26,18 @@ from counterfoil.machine.process import wants_colour
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# The name and description of each command. A command is implemented by the function `command` in the module of the
-# same name, or by the function of its own name in the module that MODULES names.
-COMMANDS = {
-    "demo": "Try Counterfoil with an invented restaurant group.",
-    "serve": "Serve the API.",
-    "init": "Create an empty store, or replace a lost file with an empty one.",
-    "load": "Load source records from files, folders or standard input.",
-    "loads": "List the latest loads, or the rejected lines of one load.",
-    "import": "Convert POS exports, or a POS database, into source records.",
-    "generate": "Write realistic source records for testing.",
-    "schema": "Print the JSON Schema of a kind of source record.",
-    "pull": "Keep a copy in DuckDB, SQLite, Parquet or PostgreSQL up to date.",
-    "reconcile": "Compare a copy with the service and optionally fix differences.",
-    "mcp": "Let an assistant ask questions about a copy (MCP).",
-    "shops": "List the loaded shops and how busy they are today.",
-    "keys": "Issue, list, update, rotate and revoke API keys.",
-    "usage": "Show requests per key and day.",
-    "requests": "Find recorded requests, or follow new ones.",
-    "console": "Run the console, a web site for operators.",
-    "audit": "Show who changed keys or the store, and when.",
-    "migrate": "Create or upgrade the schema of a PostgreSQL store.",
-    "copy": "Copy a live store from a folder to PostgreSQL and compare the two.",
-    "backup": "Back up an embedded store while it is in use, and verify the backup.",
-    "restore": "Restore a backup.",
-    "prune": "Delete expired request records, daily totals, cursors and removals.",
-    "status": "Show a one-screen health summary.",
-    "doctor": "Check everything that the service needs (status --deep).",
-    "settings": "Print the effective settings.",
-    "reference": "Write the API reference as HTML, Markdown or llms.txt.",
-    "completion": "Print the shell completion script.",
+# The commands in the groups of the help. A command is implemented by the function `command` in the module of the same
+# name, or by the function of its own name in the module that MODULES names.
+GROUPS = {
+    "Start": ("demo", "init", "serve", "console"),
+    "Load": ("load", "loads", "import", "shops"),
+    "Keys": ("keys", "usage"),
+    "Watch": ("status", "doctor", "requests", "audit"),
+    "Store": ("settings", "backup", "restore", "prune", "migrate", "copy"),
+    "Copies": ("pull", "reconcile", "mcp"),
+    "Develop": ("generate", "schema", "reference", "completion"),
 }
+COMMANDS = [name for names in GROUPS.values() for name in names]
 MODULES = {
     **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
     **dict.fromkeys(("schema", "completion"), "documents"),
@@ -113,6 +94,8 @@ PLAIN = [
         (r"Got unexpected extra arguments? \((.+)\)", "This command does not accept: {0}."),
     )
 ]
+# The end of Click's message about an option without a value.
+MISSING_VALUE = " requires an argument."
 NEEDED_VALUES = {"DIR": "a folder", "FILE": "a file name", "URL": "a URL"}
 
 
@@ -122,6 +105,11 @@ def _help_texts() -> dict[str, dict[str, str]]:
     import tomllib  # noqa: PLC0415
 
     return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
+
+
+def summary(name: str) -> str:
+    """Return what a command does, in one line."""
+    return _help_texts()[name]["summary"]
 
 
 def describe(command: click.Command, path: str) -> None:
@@ -150,11 +138,39 @@ class CommandContext(click.Context):
             self._describe()
 
     def get_help(self) -> str:
+        """Return the help of the command, with the options that few people need in a section at the end."""
         self._describe()
-        return super().get_help()
+        rare = [option for option in self.command.params if option.opts[0] in self._texts().get("advanced", "").split()]
+        options = [option for option in rare if isinstance(option, click.Option)]
+        for option in options:
+            option.hidden = True
+        text = super().get_help()
+        for option in options:
+            option.hidden = False
+        if not options:
+            return text
+        formatter = self.make_formatter()
+        with formatter.section("Advanced options"):
+            formatter.write_dl([record for option in options if (record := option.get_help_record(self))])
+        return f"{text}\n\n{formatter.getvalue().rstrip()}"
+
+    def invoke(self, /, *args: Any, **values: Any) -> Any:
+        """Run the command, unless an option stands where the value of another one is missing (`--watch --json`)."""
+        options = [option for option in self.command.params if isinstance(option, click.Option)]
+        flags = {flag for option in options for flag in option.opts}
+        for option in options:
+            if str(self.params.get(option.name or "")) in flags:
+                raise click.BadOptionUsage(option.opts[0], MISSING_VALUE, self)
+        return super().invoke(*args, **values)
+
+    def _texts(self) -> dict[str, str]:
+        return _help_texts().get(self._path(), {})
+
+    def _path(self) -> str:
+        return self.command_path.partition(" ")[2]
 
     def _describe(self) -> None:
-        describe(self.command, self.command_path.partition(" ")[2])
+        describe(self.command, self._path())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -178,7 +194,7 @@ class Program(click.Group):
     context_class = CommandContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
@@ -196,12 +212,25 @@ class Program(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), summary(name)) for name in names])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            # Imported here because few commands are mistyped.
+            from difflib import get_close_matches  # noqa: PLC0415
+
+            near = " or ".join(f"`{name}`" for name in get_close_matches(args[0], COMMANDS))
+            raise click.UsageError(f"No such command '{args[0]}'.{f' Did you mean {near}?' if near else ''}", ctx)
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions for a command name, without importing the commands."""
-        named = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        named = [CompletionItem(name, help=summary(name)) for name in COMMANDS if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
@@ -335,7 +364,7 @@ def usage_message(error: click.UsageError) -> str:
 
 
 def _sentence(error: click.UsageError) -> str:
-    if isinstance(error, click.BadOptionUsage) and error.message.endswith(" requires an argument."):
+    if isinstance(error, click.BadOptionUsage) and error.message.endswith(MISSING_VALUE):
         return f"{error.option_name} needs {_needed_value(error)}."
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Argument) and not error.param_hint:
         # Without this, Click shows the choices or the brackets of the usage line as the name.

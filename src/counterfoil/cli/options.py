@@ -23,7 +23,19 @@ def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> C
     )
 
 
-store_option = setting_option("store", click.Path(file_okay=False), "DIR")
+store_option = click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
+
+
+_UTC = "counterfoil.utc"
+
+
+def utc_option(function: Callable[..., Any]) -> Any:
+    """Add the option --utc, which `show_times` applies."""
+
+    def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:  # noqa: ARG001 - click's
+        ctx.meta[_UTC] = value
+
+    return click.option("--utc", is_flag=True, expose_value=False, callback=remember)(function)
 
 
 def store_options(function: Callable[..., Any]) -> Any:
@@ -31,8 +43,15 @@ def store_options(function: Callable[..., Any]) -> Any:
     return store_option(json_option(click.pass_context(function)))
 
 
+def show_times(ctx: click.Context, settings: Settings) -> None:
+    """Show times in UTC with --utc, otherwise in the zone of the setting `timezone`."""
+    from counterfoil.views.times import UTC_NAME, show_times_in  # noqa: PLC0415 - help starts faster without it
+
+    show_times_in(UTC_NAME if ctx.meta.get(_UTC) else settings.timezone)
+
+
 def settings_from(ctx: click.Context, **flags: object) -> Settings:
-    """Return the effective settings with these flags applied."""
+    """Return the effective settings with these flags applied. From now on, times are shown in their time zone."""
     config: Path | None = ctx.obj
     try:
         settings = load(flags, file=config)
@@ -40,6 +59,7 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
         if any(flags.get(name) is not None for name in error.names):
             raise click.UsageError(str(error), ctx) from error
         raise
+    show_times(ctx, settings)
     if settings.store.is_file():
         raise SettingsError(
             f"the store {settings.store} is a file, but a store must be a folder. Set --store to a folder."

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -11,15 +11,17 @@ from click.core import ParameterSource
 from counterfoil import bootstrap
 from counterfoil.cli.audit import since_time
 from counterfoil.cli.keys import key_id
-from counterfoil.cli.options import existing_store, store_options
-from counterfoil.cli.terminal import echo, print_fields, print_json, print_note, print_rows, style
+from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.terminal import print_fields, print_json, print_note, print_rows, print_wrapped, style, unbroken
 from counterfoil.domain.access import REQUEST_RECORD_DAYS
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter
 from counterfoil.text import counted, csv_text
-from counterfoil.views.columns import arranged, json_row, plain_text
+from counterfoil.views.columns import json_row
+from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import RequestFollower, columns, find
+from counterfoil.views.times import second
 
 FOLLOW_SEC = 1.0
 ERRORS = sorted(problem.code for problem in TABLE)
@@ -44,6 +46,7 @@ ERRORS = sorted(problem.code for problem in TABLE)
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50)
 @click.option("--follow", is_flag=True)
 @click.option("--csv", "as_csv", is_flag=True)
+@utc_option
 @store_options
 def command(
     ctx: click.Context, limit: int, follow: bool, as_csv: bool, store: str | None, as_json: bool, **conditions: Any
@@ -61,7 +64,10 @@ def command(
     if follow:
         _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
     found, _ = find(reads, wanted, limit + 1)
-    _print(found[:limit], as_json=as_json, as_csv=as_csv, is_single=wanted.request_id is not None)
+    if as_csv:
+        sys.stdout.write(csv_text([_NAMES, *_csv(found[:limit])], "\n"))
+    else:
+        _print(found[:limit], labels_of(reads.keys()), as_json=as_json, is_single=wanted.request_id is not None)
     if len(found) > limit:
         print_note(
             f"there are more requests; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
@@ -75,13 +81,15 @@ def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_cs
     if as_csv:
         sys.stdout.write(csv_text([_NAMES], "\n"))
     while True:
-        for request in follower.new_requests():
+        new = follower.new_requests()
+        labels = labels_of(reads.keys()) if new else {}
+        for request in new:
             if as_json:
                 print_json(json_row(_COLUMNS, request))
             elif as_csv:
                 sys.stdout.write(csv_text(_csv([request]), "\n"))
             else:
-                echo(_line(request))
+                _print_line(request, labels)
         sys.stdout.flush()
         time.sleep(FOLLOW_SEC)
 
@@ -89,7 +97,7 @@ def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_cs
 _COLUMNS = columns()
 _NAMES = [column.json for column in _COLUMNS if column.json]
 # The order in a terminal.
-_FIRST = ("at", "status", "took", "route", "keyId", "requestId", "error")
+_FIRST = ("at", "status", "took", "route", "keyId", "label", "requestId", "error")
 
 
 def _csv(found: Sequence[RecordedRequest]) -> list[list[object]]:
@@ -97,19 +105,27 @@ def _csv(found: Sequence[RecordedRequest]) -> list[list[object]]:
     return [list(json_row(_COLUMNS, request).values()) for request in found]
 
 
-def _line(request: RecordedRequest) -> str:
-    at, took, *_ = (plain_text(column, request) for column in arranged(_COLUMNS, ("at", "took")))
+def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     colour = "red" if request.status >= 500 else "yellow" if request.status >= 400 else "green"
-    about = f"{request.route:<21}  {style(request.key_id, bold=True)}  {request.request_id}"
+    took = f"{request.took_us / 1000:>9,.1f} ms"
     error = "" if request.error is None else f"  {request.error}"
-    return f"{style(at, dim=True)}  {style(str(request.status), fg=colour)}  {took:>9} ms  {about}{error}"
+    what = f"{style(str(request.status), fg=colour)}  {took}  {request.route:<21}"
+    key = unbroken(f"{style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}")
+    print_wrapped(f"{style(second(request.at), dim=True)}  {what}  {key}  {request.request_id}{error}", 4)
 
 
-def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool, is_single: bool) -> None:
-    if as_csv:
-        sys.stdout.write(csv_text([_NAMES, *_csv(found)], "\n"))
-    elif len(found) == 1 and is_single and not as_json:
-        print_fields([(name, str(value)) for name, value in json_row(_COLUMNS, found[0]).items() if value is not None])
-    else:
-        nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
-        print_rows(_COLUMNS, found, as_json, nothing=nothing, first=_FIRST)
+def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_json: bool, is_single: bool) -> None:
+    if len(found) == 1 and is_single and not as_json:
+        request = found[0]
+        shown = json_row(_COLUMNS, request) | {"at": second(request.at)}
+        pairs = [(name, str(value)) for name, value in shown.items() if value is not None]
+        position = pairs.index(("keyId", request.key_id)) + 1
+        print_fields([*pairs[:position], ("label", labels.get(request.key_id) or "-"), *pairs[position:]])
+        return
+    nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
+
+    def on_screen(requests: Sequence[RecordedRequest]) -> None:
+        for request in requests:
+            _print_line(request, labels)
+
+    print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST, on_screen=on_screen)

@@ -1,22 +1,23 @@
 """`counterfoil shops`: list the loaded shops, with the IDs needed to issue keys."""
 
-import shutil
 from collections.abc import Sequence
 from itertools import groupby
 
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli.options import existing_store, store_options
-from counterfoil.cli.terminal import echo, print_rows, style
+from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.terminal import echo, print_parts, print_rows, print_wrapped, style
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, format_usual
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
-from counterfoil.views.shops import columns, last_bill, state_text
+from counterfoil.views.shops import columns, state_text
+from counterfoil.views.times import minute
 
 
 @click.command()
 @click.option("--franchise", metavar="ID")
+@utc_option
 @store_options
 def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
     found = bootstrap.operator_reads(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
@@ -48,8 +49,7 @@ _FIRST = (
 
 
 def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
-    """Print a block for each franchise. A shop takes two or three lines, so that long names and IDs are not cut."""
-    width = shutil.get_terminal_size().columns
+    """Print a block for each franchise. A shop takes some lines, so that long names and IDs are not cut."""
     for franchise_id, group in groupby(shops, key=lambda shop: shop.franchise_id):
         of_franchise = list(group)
         title = style(f"franchise {franchise_id}" if franchise_id else "no franchise", bold=True)
@@ -57,16 +57,14 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
         echo(f"{title}  {number}")
         indent = max(len(shop.shop_id) for shop in of_franchise) + 4
         for shop in of_franchise:
-            _print_shop(shop, indent, width)
+            _print_shop(shop, indent)
         echo()
-    echo(
-        "Times are in Thailand time. Usual: the median number of bills by this time on this weekday (last 4 weeks).",
-        dim=True,
-    )
-    echo(f"Silent: the shop has had no bill for a period in which it usually has {MISSING_BILLS} or more.", dim=True)
+    print_wrapped("Usual: the median number of bills by this time on this weekday (last 4 weeks).", dim=True)
+    silent = f"Silent: the shop has had no bill for a period in which it usually has {MISSING_BILLS} or more."
+    print_wrapped(silent, dim=True)
 
 
-def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
+def _print_shop(shop: ShopActivity, indent: int) -> None:
     state = ""
     if shop.is_silent:
         state = style(
@@ -75,14 +73,11 @@ def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
         )
     elif shop.state != "open":
         state = style(f"  {state_text(shop)}", dim=True)
-    echo(f"  {style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {shop.name or '-'}{state}")
+    print_wrapped(f"  {style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {shop.name or '-'}{state}", indent)
     about = [
         counted(shop.bills or 0, "bill"),
-        f"last {last_bill(shop)}",
+        f"last {minute(shop.last_bill_at)}",
         f"today {shop.today:,} (usual {format_usual(shop.usual_by_now)})",
     ]
-    line = " · ".join(about if shop.last_bill_at is not None else ["no bills"])
     base = f"base {shop.provider_id}" if shop.provider_id else "no members"
-    lines = [f"{line} · {base}"] if indent + len(line) + len(base) + 3 <= width else [line, base]
-    for text in lines:
-        echo(" " * indent + text, dim=True)
+    print_parts([*(about if shop.last_bill_at is not None else ["no bills"]), base], indent)

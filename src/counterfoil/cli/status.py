@@ -1,9 +1,7 @@
 """`counterfoil status` and `doctor`: show on one screen whether all is well, and say how to fix problems."""
 
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 
 import click
@@ -11,8 +9,8 @@ import click
 from counterfoil import __version__
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
-from counterfoil.cli.options import existing_store, json_option, store_option, store_options
-from counterfoil.cli.terminal import echo, is_terminal, print_json, style
+from counterfoil.cli.options import existing_store, json_option, show_times, store_option, store_options, utc_option
+from counterfoil.cli.terminal import echo, is_terminal, print_json, print_wrapped, style
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.messages import quoted
 from counterfoil.machine.clock import SystemClock
@@ -20,6 +18,7 @@ from counterfoil.settings import Settings, SettingsError, display_value, load
 from counterfoil.text import counted
 from counterfoil.views.loads import alarms_json
 from counterfoil.views.store import StoreValues, values_json
+from counterfoil.views.times import second
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 INDENT = 18
@@ -27,6 +26,7 @@ SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", 
 
 
 @click.command()
+@utc_option
 @store_option
 @json_option
 @click.option("--deep", is_flag=True)
@@ -37,6 +37,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool, deep: bool) ->
 
 
 @click.command()
+@utc_option
 @store_options
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     if not show_status(ctx, store, as_json=as_json, deep=True).is_healthy:
@@ -56,6 +57,7 @@ def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: b
             invalid = failed("settings", quoted(error, "settings_invalid"), MESSAGES["fix_settings"])
             found = Overview(now, [invalid], StoreValues())
         else:
+            show_times(ctx, settings)
             valid = finding("settings_valid")
             if ctx.obj is not None:
                 valid = finding("settings_valid_with_file", file=str(ctx.obj))
@@ -67,31 +69,18 @@ def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: b
         for shown in found.findings:
             _print_finding(shown)
         echo()
-        echo(_summary(found.findings, deep=deep))
+        print_wrapped(_summary(found.findings, deep=deep))
     return found
 
 
 def _print_finding(finding: Finding) -> None:
-    """Print a finding, with its advice indented below it. On a terminal, wrap long lines."""
+    """Print a finding, with its advice indented below it."""
     symbol, colour = SYMBOLS[finding.status]
-    on_screen = is_terminal(sys.stdout)
-    status = f"{symbol} {finding.status}" if on_screen else finding.status
-    lines = [
-        *_lines(str(finding.message), on_screen),
-        *(style(line, fg=colour) for line in _lines(str(finding.advice), on_screen)),
-    ]
+    status = f"{symbol} {finding.status}" if is_terminal(sys.stdout) else finding.status
     head = f"{style(f'{status:<6}', fg=colour)}  {style(f'{finding.check:<8}', bold=True)}  "
-    for line in lines:
-        echo(head + line)
-        head = " " * INDENT
-
-
-def _lines(text: str, on_screen: bool) -> list[str]:
-    """Return the lines to print: wrapped at word boundaries for a terminal, otherwise a single line."""
-    if not on_screen:
-        return [text] if text else []
-    width = max(30, shutil.get_terminal_size().columns - INDENT)
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    print_wrapped(head + finding.message.render({}, second), INDENT)
+    if finding.advice:
+        print_wrapped(" " * INDENT + style(finding.advice.render({}, second), fg=colour), INDENT)
 
 
 def _summary(findings: Sequence[Finding], *, deep: bool) -> str:

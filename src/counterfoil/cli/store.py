@@ -9,7 +9,14 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
-from counterfoil.cli.options import existing_store, require_embedded, settings_from, store_option, store_options
+from counterfoil.cli.options import (
+    existing_store,
+    require_embedded,
+    settings_from,
+    store_option,
+    store_options,
+    utc_option,
+)
 from counterfoil.cli.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
@@ -21,6 +28,7 @@ from counterfoil.machine.operator import operator
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError, display_value
 from counterfoil.text import counted, printable, size
+from counterfoil.views.times import second
 
 MAX_BACKUP_NAME = 200
 
@@ -164,6 +172,7 @@ def _prune_removals(settings: Settings) -> int:
 @click.option("--keep", type=click.IntRange(min=1), metavar="N")
 @click.option("--without-secret", is_flag=True)
 @click.option("--record", "recorded_name", metavar="NAME")
+@utc_option
 @store_options
 def backup(
     ctx: click.Context,
@@ -206,7 +215,7 @@ def backup(
             ("backup", f"{target} (verified)"),
             ("size", size(total_bytes)),
             *_row_counts(manifest),
-            ("horizon", iso_utc(manifest.horizon)),
+            ("horizon", second(manifest.horizon)),
             ("secret", "included" if manifest.has_secret else "not included"),
             *([("deleted", counted(len(deleted), "older backup"))] if keep else []),
         ]
@@ -245,6 +254,7 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--replace", is_flag=True)
 @click.option("--yes", is_flag=True)
+@utc_option
 @store_options
 def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
     settings = settings_from(ctx, store=store)
@@ -270,9 +280,9 @@ def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
         print_fields(
             [
                 ("restored", f"{display_value(settings, 'store')} from {folder}"),
-                ("backup taken", iso_utc(manifest.created_at)),
+                ("backup taken", second(manifest.created_at)),
                 *_row_counts(manifest),
-                ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
+                ("horizon", f"{second(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
                 ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
                 ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
@@ -282,8 +292,8 @@ def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
         echo("Before you start the service, do the following:")
         carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
         if not carried:
-            echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")
-        echo(f"- Keys that were issued after {iso_utc(manifest.created_at)} are lost: issue new ones.")
+            echo(f"- Keys that were revoked after {second(manifest.created_at)} are active again: revoke them.")
+        echo(f"- Keys that were issued after {second(manifest.created_at)} are lost: issue new ones.")
         echo("Then load the deliveries again, beginning with those from shortly before the backup.")
     if restored.clock_behind_ms:
         print_note(

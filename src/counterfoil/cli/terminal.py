@@ -5,6 +5,7 @@ names and messages from elsewhere may contain.
 """
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,13 +28,15 @@ Row = TypeVar("Row")
 FULL_BLOCK = "█"
 EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
 COLUMN_GAP = "  "
-# A drawn table has this many cells between columns. A column that may be wrapped has at least MIN_COLUMN_WIDTH cells.
+# A drawn table has this many cells between two columns.
 DRAWN_GAP = 3
-MIN_COLUMN_WIDTH = 5
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
 # because it is random.
 _STYLE_MARK = f"{{{os.urandom(8).hex()}}}"
 _SEQUENCE_START = "\x1b["
+# Stands for a space at which a line is not wrapped.
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_STYLE = re.compile(re.escape(_STYLE_MARK) + "[0-9;]*m")
 
 
 class DisplayColumn(NamedTuple):
@@ -59,6 +62,36 @@ def echo(text: str = "", *, err: bool = False, **styles: Any) -> None:
     """Print one line. Control characters are escaped, including line feeds."""
     line = printable(style(text, **styles) if styles else text)
     click.echo(line.replace(_STYLE_MARK, _SEQUENCE_START), err=err)
+
+
+def print_wrapped(text: str, hanging: int = 0, *, err: bool = False, **styles: Any) -> None:
+    """Print a text. On a terminal, it is wrapped between words, and its other lines are indented by `hanging` cells."""
+    styled = style(text, **styles) if styles else text
+    for line in wrapped(styled, hanging) if is_terminal(sys.stderr if err else sys.stdout) else (styled,):
+        echo(line.replace(_NO_BREAK, " "), err=err)
+
+
+def print_parts(parts: Sequence[str], indent: int) -> None:
+    """Print details in dim lines that are indented. On a terminal, the lines are wrapped between parts."""
+    print_wrapped(" " * indent + " · ".join(map(unbroken, parts)), indent, dim=True)
+
+
+def unbroken(text: str) -> str:
+    """Return a text that `print_wrapped` does not wrap."""
+    return text.replace(" ", _NO_BREAK)
+
+
+def wrapped(text: str, hanging: int = 0, max_width: int = sys.maxsize) -> Iterator[str]:
+    """Yield the lines of a text for the width of the terminal. A word is never broken, even if it is longer."""
+    width = min(shutil.get_terminal_size().columns, max_width)
+    line, *words = text.split(" ")
+    for word in words:
+        if line.strip() and display_width(_STYLE.sub("", f"{line} {word}".rstrip())) > width:
+            yield line.rstrip()
+            line = " " * hanging + word
+        else:
+            line = f"{line} {word}"
+    yield line.rstrip()
 
 
 def confirm(question: str) -> None:
@@ -142,8 +175,9 @@ def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object
     """
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     if is_terminal(sys.stdout):
-        if _min_width(columns, cells) <= shutil.get_terminal_size().columns:
-            _print_drawn(columns, cells)
+        widths = _drawn_widths(columns, cells)
+        if widths:
+            _print_drawn(columns, cells, widths)
         else:
             _print_blocks(columns, cells)
     else:
@@ -152,13 +186,24 @@ def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object
             echo(line)
 
 
-def _min_width(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> int:
-    """Return the width that a drawn table needs at least. In a narrower one, words would be cut or left out."""
-    needed = 0
-    for position, column in enumerate(columns):
-        widest = max(display_width(text) for text in (column.name, *(row[position] for row in cells)))
-        needed += widest if column.no_wrap else min(widest, MIN_COLUMN_WIDTH)
-    return needed + DRAWN_GAP * len(columns)
+def _drawn_widths(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the widths of the columns, the widest wrapped first, or nothing if words would have to be broken."""
+    texts = [(column.name, *(row[position] for row in cells)) for position, column in enumerate(columns)]
+    widths = [max(map(display_width, of_column)) for of_column in texts]
+    # A number, an ID and a time stay in one piece, and so does each word of another text.
+    least = [
+        width if column.no_wrap else max(display_width(word) for text in of_column for word in text.split(" "))
+        for column, width, of_column in zip(columns, widths, texts, strict=True)
+    ]
+    excess = sum(widths) + DRAWN_GAP * (len(columns) - 1) - shutil.get_terminal_size().columns
+    while excess > 0:
+        spare = [width - needed for width, needed in zip(widths, least, strict=True)]
+        position = max(range(len(columns)), key=lambda place: (spare[place] > 0, widths[place]))
+        if not spare[position]:
+            return []
+        widths[position] -= 1
+        excess -= 1
+    return widths
 
 
 def _print_blocks(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
@@ -167,25 +212,24 @@ def _print_blocks(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str
     for position, row in enumerate(cells):
         if position:
             echo()
-        for column, cell in zip(columns, row, strict=True):
-            echo(f"{style(column.name.ljust(width), dim=True)}{COLUMN_GAP}{cell}".rstrip())
+        print_fields([(column.name.ljust(width), cell) for column, cell in zip(columns, row, strict=True)])
 
 
-def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
+def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     # Imported here because importing rich takes as long as importing everything else, and piped output does not need
     # it.
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    rich_table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold dim")
-    for column in columns:
+    rich_table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold dim")
+    for column, width in zip(columns, widths, strict=True):
         rich_table.add_column(
             column.name,
             style=column.style,
             justify="right" if column.align_right else "left",
+            width=width,
             no_wrap=column.no_wrap,
-            overflow="fold",
         )
     for row in cells:
         # Wrapped in Text because user input may look like markup.
@@ -234,7 +278,7 @@ def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        echo(style(name.ljust(width), dim=True) + COLUMN_GAP + value)
+        print_wrapped(style(name.ljust(width), dim=True) + COLUMN_GAP + value, width + len(COLUMN_GAP))
 
 
 json_option = click.option("--json", "as_json", is_flag=True)

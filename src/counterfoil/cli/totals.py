@@ -9,7 +9,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import aligned, echo
+from counterfoil.cli.terminal import aligned, print_wrapped
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
 from counterfoil.domain.messages import Message
@@ -87,9 +87,9 @@ def print_totals(report: TotalsReport, *, to_stderr: bool = False) -> None:
         rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
     is_figure = [False] * len(names) + [True] * len(_HEADER)
     header, *lines = aligned([(*names, *_HEADER), *rows], is_figure)
-    echo(header, err=to_stderr, dim=True)
+    print_wrapped(header, err=to_stderr, dim=True)
     for line in (*lines, *_notes(report)):
-        echo(line, err=to_stderr)
+        print_wrapped(line, err=to_stderr)
 
 
 def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, key_id
-from counterfoil.cli.options import existing_store, store_options
+from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import (
     DisplayColumn,
     bar,
@@ -20,13 +20,16 @@ from counterfoil.cli.terminal import (
     print_note,
     print_rows,
     print_table,
+    print_wrapped,
     style,
 )
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, Key
 from counterfoil.domain.calendar import compact, days_until, thai_day
+from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RequestFilter
 from counterfoil.text import counted
+from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import disclosures as disclosure_columns
 
 MAX_BAR_WIDTH = 48
@@ -48,6 +51,7 @@ class KeyUsage(Struct, frozen=True):
 @click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7)
 @click.option("--disclosures", is_flag=True)
 @click.option("--latest", type=click.IntRange(1, 1_000_000), default=50)
+@utc_option
 @store_options
 def command(
     ctx: click.Context, keyid: str | None, days: int, disclosures: bool, latest: int, store: str | None, as_json: bool
@@ -59,7 +63,7 @@ def command(
     if disclosures:
         found = reads.requests(RequestFilter(personal_data=True, key_id=keyid), latest + 1).requests
         nothing = "no disclosures found. Disclosures are kept for 90 days."
-        print_rows(disclosure_columns(), found[:latest], as_json, nothing=nothing)
+        print_rows(disclosure_columns(labels_of(keys)), found[:latest], as_json, nothing=nothing)
         if len(found) > latest:
             print_note(
                 f"only the latest {counted(latest, 'disclosure is', 'disclosures are')} shown. "
@@ -110,18 +114,19 @@ def _print_list(usages: Sequence[KeyUsage]) -> None:
 def _print_bars(usages: Sequence[KeyUsage]) -> None:
     """Print a block of bars for each key that was used, and one line that lists the unused keys.
 
-    A single key gets a block even if it was not used.
+    A single key gets a block even if it was not used. A full bar is the day with the most requests of any key.
     """
     used = [usage for usage in usages if usage.total] if len(usages) > 1 else list(usages)
-    width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
+    width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 39))
+    largest = max((count for usage in used for _, count in usage.days), default=0)
     for usage in used:
-        echo(_heading(usage.key))
+        print_wrapped(_heading(usage.key), ID_LENGTH + 2)
         for day, count in usage.days:
-            echo(_day_line(day, count, usage.key.per_day, width))
+            echo(_day_line(day, count, usage.key.per_day, largest, width))
         echo()
-    idle = [usage.key.label or usage.key.key_id for usage in usages if usage not in used]
+    idle = [f"{usage.key.label} {usage.key.key_id}".strip() for usage in usages if usage not in used]
     if idle:
-        echo(f"No requests: {', '.join(idle)}", dim=True)
+        print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
 
 
 def _heading(key: Key) -> str:
@@ -130,11 +135,10 @@ def _heading(key: Key) -> str:
     return f"{style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 
-def _day_line(day: date, count: int, quota: int, width: int) -> str:
-    """Return the line for one day. A full bar means that the quota is used up; dots show the part that is left."""
+def _day_line(day: date, count: int, quota: int, largest: int, width: int) -> str:
+    """Return the line for one day, with a bar relative to the largest day and the share of the quota."""
     share = count / quota
     colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
-    percent = style(f"{share:>6.1%}", dim=True)
-    filled = bar(share, width).rstrip()
-    coloured_bar = style(filled, fg=colour) + style("·" * (width - len(filled)), dim=True)
+    percent = style(f"{share:>6.1%} of quota", dim=True)
+    coloured_bar = style(bar(count / largest if largest else 0, width), fg=colour)
     return f"{style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"

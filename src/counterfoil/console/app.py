@@ -28,6 +28,7 @@ from counterfoil.machine.private_listener import ListenerRequest, ListenerRespon
 from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.ports import Clock
 from counterfoil.settings import Settings
+from counterfoil.views.times import show_times_in
 from counterfoil.web.html import shared_style_sheet, style_sheet, text_file
 
 MAX_NAME = 200
@@ -45,6 +46,7 @@ class ConsoleApp:
     def __init__(self, settings: Settings, link_key: bytes, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        show_times_in(settings.timezone)
         name = own_name(link_key, audience(settings))
         self._guard = Guard(HostNames(settings.console_host, settings.console_names, name))
         self._devices = SignedInDevices(settings, link_key, clock)

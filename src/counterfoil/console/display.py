@@ -1,7 +1,7 @@
 """Renders times, numbers, labels and tables in the same way for all pages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import partial
 
 from msgspec import Struct
@@ -9,10 +9,11 @@ from msgspec import Struct
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.domain.activity import format_usual
-from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
+from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.domain.messages import Message
 from counterfoil.text import printable
 from counterfoil.views.columns import ListColumn, Row, arranged
+from counterfoil.views.times import THAILAND, local, zone_name
 from counterfoil.web.html import Child, Html, element, fill, inline, markup
 
 # The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
@@ -32,16 +33,26 @@ class PageColumn(Struct, frozen=True):
 
 
 def moment(time: int | datetime | None) -> Html:
-    """Return a time in Thailand time with UTC beside it, or a dash. If the date in UTC differs, it is shown too.
+    """Return a time in the operator's zone, with UTC as a tooltip, or a dash.
 
     A number is in milliseconds since 1970.
     """
     if time is None:
         return element("span", "–", class_="muted")
-    instant = time if isinstance(time, int) else to_ms(time)
-    local, utc = from_ms(instant, THAI_TIME), from_ms(instant, UTC)
-    beside = element("small", f"{utc:%H:%M:%S} UTC" if utc.date() == local.date() else f"{utc:%m-%d %H:%M:%S} UTC")
-    return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(instant))
+    return element("time", f"{local(time):%Y-%m-%d %H:%M:%S}", datetime=_iso(time), title=_utc(time))
+
+
+def _iso(time: int | datetime) -> str:
+    return iso_utc(time if isinstance(time, int) else to_ms(time))
+
+
+def _utc(time: int | datetime) -> str:
+    return _iso(time)[:19].replace("T", " ") + " UTC"
+
+
+def zone_text(t: Texts) -> str:
+    """Return the name of the zone in which times are shown."""
+    return t("time.thailand") if zone_name() == THAILAND else zone_name()
 
 
 def day_name(t: Texts, day: date) -> str:
@@ -72,9 +83,8 @@ def ago(t: Texts, time: int | datetime | None, now: int) -> Html:
     if time is None:
         return element("span", "–", class_="muted")
     instant = time if isinstance(time, int) else to_ms(time)
-    local, utc = from_ms(instant, THAI_TIME), from_ms(instant, UTC)
-    exact = f"{local:%Y-%m-%d %H:%M:%S} {t('time.thailand')}, {utc:%H:%M:%S} UTC"
-    return element("time", t("span.ago", span=duration(t, now - instant)), datetime=iso_utc(instant), title=exact)
+    exact = f"{local(time):%Y-%m-%d %H:%M:%S} {zone_text(t)}, {_utc(time)}"
+    return element("time", t("span.ago", span=duration(t, now - instant)), datetime=_iso(time), title=exact)
 
 
 def number(value: float | None) -> str:

@@ -2,17 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 
 from counterfoil.console.display import ago, badge, duration, key_link, list_table, moment, name_of, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import THAI_TIME, iso_utc, to_ms
+from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.operator_reads import ShopName
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.views.copies import CopyRow, CopySummary, columns, summary
+from counterfoil.views.times import minute
 from counterfoil.web.html import Child, Html, element, markup
 
 # A franchise has no name of its own, so a list shows the names of this many of its shops.
@@ -139,16 +139,16 @@ def _verdict(visit: Visit, row: CopyRow) -> Html:
     if row.state == "behind" and row.complete_until:
         text = t("copy.behind_by", span=duration(t, visit.now - to_ms(row.complete_until)))
     elif row.state == "fresh" and row.read_from:
-        text = t("copy.fresh_since", start=_thai_time(row.read_from))
+        text = t("copy.fresh_since", start=minute(row.read_from))
     notes: list[str] = []
     if row.gap_from and row.gap_until:
         notes = [
-            t("copy.gap_note", start=_thai_time(row.gap_from), end=_thai_time(row.gap_until)),
+            t("copy.gap_note", start=minute(row.gap_from), end=minute(row.gap_until)),
             t("copy.gap_expected"),
             t("copy.close_gap", mark=iso_utc(to_ms(row.gap_from))),
         ]
     if row.read_from:
-        notes.append(t("copy.read_from", start=_thai_time(row.read_from)))
+        notes.append(t("copy.read_from", start=minute(row.read_from)))
     small = [[" ", element("small", " ".join(notes))]] if notes else None
     return markup(badge(text, "" if row.state == "fresh" else "warn"), small)
 
@@ -169,7 +169,7 @@ def copy_badge(t: Texts, state: CopySummary) -> Html:
     if state.state is None:
         return element("span", "–", class_="muted", title=t("copy.no_copy"))
     if state.state == "fresh":
-        since = _thai_time(state.read_from)[:10] if state.read_from else None
+        since = minute(state.read_from)[:10] if state.read_from else None
         return badge(t("copy.fresh_since", start=since) if since else t("copy.fresh"))
     if state.state == "never":
         return badge(_share(t, state), "warn")
@@ -190,7 +190,3 @@ def _sentence(t: Texts, rows: list[CopyRow]) -> str:
         return t("copy.none_read")
     has_feed = any(row.shop_id is None for row in rows)
     return t("copy.some_fresh" if has_feed else "copy.some_shops", fresh=state.fresh, count=state.lists)
-
-
-def _thai_time(time: datetime) -> str:
-    return f"{time.astimezone(THAI_TIME):%Y-%m-%d %H:%M}"

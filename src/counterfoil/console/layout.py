@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
-from counterfoil.console.display import command_line, finding_text, name_of, template
+from counterfoil.console.display import command_line, finding_text, name_of, template, zone_text
 from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import PageContent, Visit
@@ -46,6 +46,7 @@ def page(
         service=_service(visit, content),
         content=content,
         same_data=_same_data(t, content, json_address, csv_address),
+        footer=t("footer", zone=zone_text(t)),
     )
     return _document(t, content.title, body)
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Final, Literal
 
 from counterfoil.domain.messages import Catalogue, Message
+from counterfoil.views.times import second
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
@@ -42,7 +43,7 @@ class Texts:
         return THAI if self.language == "th" else {}
 
     def message(self, message: Message) -> str:
-        return message.render(self.catalogue)
+        return message.render(self.catalogue, second)
 
 
 def preferred(accept_language: str) -> Language:

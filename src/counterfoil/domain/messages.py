@@ -5,10 +5,14 @@ A message is defined once, as a constant where it is used: `STALE = Message("sta
 language; a code that it lacks is shown in English. Codes are stable: `--json` publishes them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
+from counterfoil.domain.calendar import iso_utc, to_ms
+
 Catalogue = Mapping[str, str]
+TimeText = Callable[[datetime], str]
 _ENGLISH: Final[Catalogue] = {}
 
 
@@ -45,15 +49,15 @@ class Message:
         """Return this message with a capital letter. Errors begin without one, because they follow `counterfoil:`."""
         return Message(self.code, self.text[:1].upper() + self.text[1:], self.values)
 
-    def render(self, catalogue: Catalogue) -> str:
-        """Return the text in the language of a catalogue."""
-        shown = {name: _shown(value, catalogue) for name, value in self.values.items()}
+    def render(self, catalogue: Catalogue, time_text: TimeText = lambda time: iso_utc(to_ms(time))) -> str:
+        """Return the text in the language of a catalogue, with times as `time_text` shows them, or in UTC."""
+        shown = {name: _shown(value, catalogue, time_text) for name, value in self.values.items()}
         return catalogue.get(self.code, self.text).format_map(_Shown(shown))
 
 
 # A number is shown with separators. With a noun as its format, as in `{count:line}`, it is shown as `1 line` or
 # `2 lines`, which only English needs. The elements of a sequence are separated by commas.
-Value = str | int | Message | Sequence[str | Message]
+Value = str | int | datetime | Message | Sequence[str | Message]
 NOTHING: Final = Message("", "")
 
 
@@ -105,11 +109,13 @@ class _Shown(dict[str, "str | _Number"]):
         return f"{{{name}}}"
 
 
-def _shown(value: Value, catalogue: Catalogue) -> "str | _Number":
+def _shown(value: Value, catalogue: Catalogue, time_text: TimeText) -> "str | _Number":
     if isinstance(value, str):
         return value
     if isinstance(value, int):
         return _Number(value)
+    if isinstance(value, datetime):
+        return time_text(value)
     if isinstance(value, Message):
-        return value.render(catalogue)
-    return ", ".join(str(_shown(part, catalogue)) for part in value)
+        return value.render(catalogue, time_text)
+    return ", ".join(str(_shown(part, catalogue, time_text)) for part in value)

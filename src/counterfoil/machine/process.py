@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from types import FrameType
@@ -43,6 +43,12 @@ def signals_handled(numbers: Iterable[signal.Signals], handler: SignalHandler) -
     finally:
         for number, previous_handler in previous.items():
             signal.signal(number, previous_handler)
+
+
+def stop_signals_as_interrupt() -> AbstractContextManager[None]:
+    """Handle SIGTERM and a closed terminal like Ctrl-C, unless something else handles them already."""
+    unhandled = [number for number in stop_signals() if signal.getsignal(number) is signal.SIG_DFL]
+    return signals_handled(unhandled, signal.default_int_handler)
 
 
 class SignalSafeEvent:

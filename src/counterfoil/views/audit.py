@@ -1,6 +1,6 @@
 """The audit log: who changed keys or the store, what changed, and when."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.domain.calendar import iso_utc
@@ -43,7 +43,7 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page="audit.actor"),
     ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
     ListColumn("host", lambda entry: entry.actor.host, terminal="host"),
-    ListColumn("keyId", terminal="key ID", page="key"),
+    ListColumn("keyId", kind="code", terminal="key ID", page="key"),
     ListColumn("changes", csv="", console=""),
     ListColumn(
         "",
@@ -57,3 +57,12 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("", lambda entry: "; ".join(page_changes(entry)) or entry.detail, csv="changes"),
     ListColumn("detail", csv=""),
 )
+
+
+def with_labels(labels: Mapping[str, str]) -> Sequence[ListColumn[AuditEntry]]:
+    """Return the columns with the labels of the keys, which a terminal shows beside their IDs."""
+
+    def label(entry: AuditEntry) -> str:
+        return labels.get(entry.key_id or "", "")
+
+    return (*COLUMNS[:6], ListColumn("", label, terminal="label", csv="", console=""), *COLUMNS[6:])

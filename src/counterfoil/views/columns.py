@@ -5,13 +5,13 @@ The renderers for JSON and CSV are here. `cli/terminal.py` prints lists, and `co
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
 from counterfoil.domain.activity import format_usual
-from counterfoil.domain.calendar import from_ms, iso_utc
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.views.times import second
 
 Row = TypeVar("Row")
 Part = TypeVar("Part")
@@ -89,6 +89,8 @@ def plain_text(column: ListColumn[Row], row: Row) -> str:
     """Return what a terminal shows. A missing value is a dash."""
     if column.text:
         return column.text(row)
+    if column.kind == "time":
+        return second(column.value_of(row))
     value = column.json_of(row)
     if value is None or value in ("", []):
         return "-"
@@ -109,18 +111,11 @@ def within(columns: Iterable[ListColumn[Part]], part: Callable[[Row], Part]) -> 
     return [of_part(column) for column in columns]
 
 
-def minute(time: int | datetime | None) -> str:
-    """Return a time as a terminal shows it: in UTC, without seconds. A missing time is a dash."""
-    if time is None:
-        return "-"
-    return f"{time if isinstance(time, datetime) else from_ms(time, UTC):%Y-%m-%d %H:%M} UTC"
-
-
 def arranged(columns: Iterable[ListColumn[Row]], first: Sequence[str]) -> list[ListColumn[Row]]:
     """Return the columns with those that have these names or headings first, and the others after them."""
 
     def place(column: ListColumn[Row]) -> int:
-        names = [name for name in (column.json, column.page) if name in first]
+        names = [name for name in (column.json, column.page, column.terminal) if name in first]
         return first.index(names[0]) if names else len(first)
 
     return sorted(columns, key=place)

@@ -12,7 +12,8 @@ from counterfoil.domain.calendar import HOUR_MS, from_ms, to_ms
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.messages import duration
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
-from counterfoil.views.columns import ListColumn, minute
+from counterfoil.views.columns import ListColumn
+from counterfoil.views.times import minute
 
 # A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
 FRESH_MS = 26 * HOUR_MS
@@ -153,6 +154,6 @@ def columns(now: int) -> Sequence[ListColumn[CopyRow]]:
     return (
         ListColumn("", list_name, terminal="shop", page="copy.list"),
         ListColumn("", lambda row: _state(row, now), terminal="copy", page="state"),
-        ListColumn("", lambda row: minute(row.complete_until), terminal="complete until", page="copy.complete_until"),
-        ListColumn("", lambda row: minute(row.last_read_at), terminal="last read", page="copy.last_read"),
+        ListColumn("", lambda row: row.complete_until, "time", "complete until", "copy.complete_until", csv=""),
+        ListColumn("", lambda row: row.last_read_at, "time", "last read", "copy.last_read", csv=""),
     )

@@ -1,6 +1,6 @@
 """Keys: what each may read, its usage in the last 7 days, its errors, and the state of its copy."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from msgspec import Struct
@@ -9,8 +9,9 @@ from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.domain.problems import what_to_do
 from counterfoil.operator_reads import DayOfKey, ErrorGroup, OperatorReads
-from counterfoil.views.columns import ListColumn, minute, within
+from counterfoil.views.columns import ListColumn, within
 from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
+from counterfoil.views.times import minute
 
 WEEK = 7
 
@@ -26,7 +27,11 @@ def revoked_at(key: Key, now: int) -> int | None:
     return key.revokes_at if key.is_revoked(now) and key.revoked_at is None else key.revoked_at
 
 
-def columns(now: int) -> Sequence[ListColumn[Key]]:
+def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[ListColumn[Key]]:
+    """Return the columns. `last_used` is when each key was last used, if that was read."""
+    used: tuple[ListColumn[Key], ...] = ()
+    if last_used is not None:
+        used = (ListColumn("lastUsed", lambda key: last_used.get(key.key_id), "time", terminal="last used"),)
     return (
         ListColumn("keyId", terminal="key ID"),
         ListColumn("label", terminal="label", text=lambda key: key.label),
@@ -36,13 +41,19 @@ def columns(now: int) -> Sequence[ListColumn[Key]]:
         ListColumn("permissions", permissions, terminal="permissions", text=permission_names),
         ListColumn("perMin", kind="number", terminal="/min"),
         ListColumn("perDay", kind="number", terminal="/day"),
-        ListColumn("createdAt", kind="time"),
+        ListColumn("createdAt", kind="time", terminal="issued"),
+        *used,
         ListColumn("revoked", lambda key: key.is_revoked(now)),
         ListColumn("revokedAt", lambda key: revoked_at(key, now), "time"),
         ListColumn("revokesAt", lambda key: None if key.is_revoked(now) else key.revokes_at, "time"),
         ListColumn("", lambda key: state(key, now), terminal="state", csv=""),
         ListColumn("successorOf"),
     )
+
+
+def labels_of(keys: Iterable[Key]) -> dict[str, str]:
+    """Return the label of each key by its ID."""
+    return {key.key_id: key.label for key in keys}
 
 
 def permission_names(key: Key) -> str:

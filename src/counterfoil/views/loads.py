@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from counterfoil.domain.calendar import THAI_TIME, from_ms
 from counterfoil.domain.intake import IntakeAlarm, RejectedLine
 from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OpenItem
@@ -20,13 +19,7 @@ def find(reads: OperatorReads, number: int) -> LoadRow | None:
 def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
     return (
         ListColumn("number", kind="number", terminal="load"),
-        ListColumn(
-            "startedAt",
-            kind="time",
-            terminal="started (Thailand time)",
-            page="load.started",
-            text=lambda load: f"{from_ms(load.started_at, THAI_TIME):%Y-%m-%d %H:%M:%S}",
-        ),
+        ListColumn("startedAt", kind="time", terminal="started", page="load.started"),
         ListColumn("seenAt", kind="time", csv=""),
         ListColumn("finishedAt", kind="time"),
         ListColumn("source", terminal="source", page="load.source"),

@@ -1,11 +1,9 @@
 """Recorded requests, and among them the disclosures of personal data."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 
 from msgspec.structs import replace
 
-from counterfoil.domain.calendar import from_ms
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import ListColumn
 
@@ -55,14 +53,7 @@ class RequestFollower:
 def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[RecordedRequest]]:
     """Return the columns. `labels` are the labels of the keys, if they were read."""
     return (
-        ListColumn(
-            "at",
-            kind="time",
-            terminal="time (UTC)",
-            page="time",
-            csv="time_utc",
-            text=lambda request: f"{from_ms(request.at, UTC):%Y-%m-%d %H:%M:%S}.{request.at % 1000:03}",
-        ),
+        ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
         ListColumn("requestId", terminal="request ID", page="requests.request_id"),
         ListColumn("keyId", kind="code", terminal="key ID", page="key"),
         *_label(labels),
@@ -123,4 +114,6 @@ def disclosures(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[
 def _label(labels: Mapping[str, str] | None) -> Sequence[ListColumn[RecordedRequest]]:
     if labels is None:
         return ()
-    return (ListColumn("", lambda request: labels.get(request.key_id, ""), csv="label", console="label"),)
+    return (
+        ListColumn("", lambda request: labels.get(request.key_id, ""), terminal="label", csv="label", console="label"),
+    )

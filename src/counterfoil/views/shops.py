@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity
-from counterfoil.domain.calendar import THAI_TIME, days_until, from_ms, thai_day
+from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.views.columns import ListColumn
+from counterfoil.views.times import minute
 
 DAYS = 14
 # The names of the states in a terminal. A shop in the normal state, `open`, gets a dash.
@@ -34,10 +35,6 @@ def state_text(shop: ShopActivity) -> str:
     return STATES[shop.state] + known
 
 
-def last_bill(shop: ShopActivity) -> str:
-    return "-" if shop.last_bill_at is None else f"{from_ms(shop.last_bill_at, THAI_TIME):%Y-%m-%d %H:%M}"
-
-
 def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
     """Return the columns. `days` are the bills of each shop per day, if they were read."""
     of_days: tuple[ListColumn[ShopActivity], ...] = ()
@@ -56,7 +53,11 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
         ListColumn("state", terminal="state", page="state", text=state_text),
         ListColumn("silent", lambda shop: shop.is_silent, csv=""),
         ListColumn(
-            "lastBillAt", kind="time", terminal="last bill (Thailand time)", page="shops.last_bill", text=last_bill
+            "lastBillAt",
+            kind="time",
+            terminal="last bill",
+            page="shops.last_bill",
+            text=lambda shop: minute(shop.last_bill_at),
         ),
         ListColumn(
             "usualSinceLastBill",

@@ -13,6 +13,7 @@ from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, Via
 from counterfoil.views.audit import COLUMNS, page_changes
 from counterfoil.views.columns import console_json
+from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
@@ -61,10 +62,11 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
 
 def audit_table(visit: Visit, entries: Sequence[AuditEntry], *, with_key: bool = True) -> Html:
     t, names = visit.t, scope_names(visit)
+    labels = labels_of(visit.store.reads.keys()) if with_key else {}
     cells: dict[str, Callable[[AuditEntry], Child]] = {
         "audit.act": lambda entry: badge(act_name(visit, entry.act), _KINDS.get(entry.act, "quiet")),
         "audit.actor": lambda entry: _actor(visit, entry),
-        "key": lambda entry: key_link(entry.key_id) if entry.key_id else "–",
+        "key": lambda entry: key_link(entry.key_id, labels.get(entry.key_id)) if entry.key_id else "–",
         "audit.changes": lambda entry: _changes(visit, names, entry),
     }
     columns = [column for column in COLUMNS if with_key or column.page != "key"]

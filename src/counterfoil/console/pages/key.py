@@ -29,7 +29,7 @@ from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, THAI_TIME, days_until, from_ms, iso_utc, thai_day
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, days_until, iso_utc, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH
@@ -39,6 +39,7 @@ from counterfoil.views.columns import ListColumn, console_json
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, revoked_at
 from counterfoil.views.requests import disclosures
+from counterfoil.views.times import local
 from counterfoil.web.html import Child, Html, element, markup
 
 HOURS_DAYS = 7
@@ -234,8 +235,8 @@ def _month_label(t: Texts, day: date) -> str:
 
 def _hour_labels(t: Texts, instant: int) -> tuple[str, str]:
     """Return the label of an hour for the table, and its label for the axis, where only midnight has a label."""
-    local = from_ms(instant, THAI_TIME)
-    return f"{local:%Y-%m-%d %H:%M}", "" if local.hour else day_name(t, local)
+    hour = local(instant)
+    return f"{hour:%Y-%m-%d %H:%M}", "" if hour.hour else day_name(t, hour)
 
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:

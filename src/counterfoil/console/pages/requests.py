@@ -23,17 +23,19 @@ from counterfoil.console.display import (
     status_badge,
     template,
     translated,
+    zone_text,
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso_utc, to_ms
+from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import ListColumn, console_json
 from counterfoil.views.requests import columns, disclosures, find
+from counterfoil.views.times import shown_zone
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
@@ -106,7 +108,7 @@ def position_text(found: RecordPosition | None) -> str | None:
 def _instant(text: str) -> int | None:
     """Return a time in milliseconds since 1970, or None if it is not valid.
 
-    A time without a time zone, as the form sends it, is in Thailand time.
+    A time without a time zone, as the form sends it, is in the zone in which the console shows times.
     """
     try:
         found = datetime.fromisoformat(text)
@@ -115,7 +117,7 @@ def _instant(text: str) -> int | None:
     # Converting a time in the first or last year to UTC could exceed the range of `datetime`.
     if not MINYEAR < found.year < MAXYEAR:
         return None
-    return to_ms(found if found.tzinfo else found.replace(tzinfo=THAI_TIME))
+    return to_ms(found if found.tzinfo else found.replace(tzinfo=shown_zone()))
 
 
 def _number(text: str) -> int | None:
@@ -179,8 +181,8 @@ def _search(visit: Visit, view: RequestsView) -> Html:
         text_field(t("status"), "status", query.get("status", ""), **numeric),
         select(t("error"), "error", {"": errors}, query.get("error", "")),
         text_field(t("requests.slower"), "slower", query.get("slower", ""), type="number", min=0),
-        text_field(t("requests.since"), "since", query.get("since", ""), type="datetime-local"),
-        text_field(t("requests.until"), "until", query.get("until", ""), type="datetime-local"),
+        text_field(t("requests.since", zone=zone_text(t)), "since", query.get("since", ""), type="datetime-local"),
+        text_field(t("requests.until", zone=zone_text(t)), "until", query.get("until", ""), type="datetime-local"),
     ]
     is_open = any(name in view.wanted for name in PARAMETERS[1:])
     return template("search", t, request=request_id, filters=filters, is_open=is_open)

@@ -1,0 +1,77 @@
+"""Times are shown in one zone, a setting, and in UTC with --utc. What programs read does not depend on it."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.command import SHOPS, Command, run_sql
+from counterfoil.cli.main import COMMANDS, program
+from counterfoil.settings import SettingsError, load
+from counterfoil.views.times import minute, second, show_times_in
+
+LISTS = ("loads", "shops", "keys list", "audit", "requests", "usage --disclosures")
+
+
+@pytest.fixture
+def loaded(counterfoil: Command, store: Path) -> Command:
+    """A store whose load happened at 2026-01-31 17:30 UTC, which is another day in Thailand."""
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
+    run_sql(store, "books", "UPDATE loads SET started_at = 1769880600000, finished_at = 1769880600000")
+    return counterfoil
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        (None, "2026-02-01 00:30:00 +07"),
+        ("Europe/Berlin", "2026-01-31 18:30:00 +01"),
+        ("Asia/Kolkata", "2026-01-31 23:00:00 +0530"),
+        ("UTC", "2026-01-31 17:30:00 UTC"),
+    ],
+)
+def test_lists_show_times_in_the_zone_of_the_setting(
+    loaded: Command, monkeypatch: pytest.MonkeyPatch, zone: str | None, shown: str
+) -> None:
+    if zone:
+        monkeypatch.setenv("COUNTERFOIL_TIMEZONE", zone)
+    assert shown in loaded("loads").stdout
+    assert "2026-01-31 17:30:00 UTC" in loaded("loads", "--utc").stdout
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_json_has_the_same_instants_in_every_zone(
+    loaded: Command, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    expected = loaded.json(*command.split())
+    monkeypatch.setenv("COUNTERFOIL_TIMEZONE", "America/New_York")
+    assert loaded.json(*command.split()) == expected
+
+
+def test_findings_name_times_in_the_zone_and_their_json_in_utc(loaded: Command, store: Path) -> None:
+    run_sql(store, "books", "UPDATE horizon SET at = 1769880600000")
+    assert "2026-02-01 00:30:00 +07" in loaded("doctor").stdout
+    assert "2026-01-31 17:30:00 UTC" in loaded("doctor", "--utc").stdout
+    checks = loaded.json("doctor")["checks"]
+    assert any("2026-01-31T17:30:00.000Z" in check["message"] for check in checks)
+
+
+def test_an_unknown_zone_is_refused() -> None:
+    with pytest.raises(SettingsError, match="timezone must be an IANA name") as refused:
+        load({}, {"COUNTERFOIL_TIMEZONE": "Bangkok time"})
+    assert refused.value.names == ("timezone",)
+
+
+def test_the_offset_follows_daylight_saving_time() -> None:
+    show_times_in("Europe/Berlin")
+    winter, summer = 1_769_880_600_000, 1_782_907_200_000
+    assert (minute(winter), minute(summer)) == ("2026-01-31 18:30 +01", "2026-07-01 14:00 +02")
+    assert second(None) == "-"
+
+
+@pytest.mark.parametrize("name", ["loads", "shops", "usage", "requests", "audit", "status", "doctor", "backup", "load"])
+def test_a_command_that_prints_times_has_the_option_for_utc(name: str) -> None:
+    assert name in COMMANDS
+    command = program.get_command(program.make_context("counterfoil", [name]), name)
+    assert command
+    assert any("--utc" in option.opts for option in command.params)
