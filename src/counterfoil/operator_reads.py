@@ -22,7 +22,7 @@ from msgspec.structs import asdict, replace
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
-from counterfoil.domain.audit import COLUMNS, AuditEntry, from_row
+from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
@@ -207,13 +207,6 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
     shop_id: str
     shop_name: str | None = None
     franchise_id: str | None = None
-
-
-class Backups(Struct, frozen=True):
-    """When the latest backup of a store was made, if one is recorded, and when the store was created or moved."""
-
-    latest_at: int | None = None
-    since: int | None = None
 
 
 # --- searching request records ----------------------------------------------------

@@ -16,10 +16,10 @@ from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.audit import Backups
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.machine.addresses import free_port
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import Backups
 from counterfoil.ports import StoreExtent
 from counterfoil.serving.admin import metrics, overview_metrics, probe
 from counterfoil.settings import Settings

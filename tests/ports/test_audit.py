@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from actors import OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
+from counterfoil.domain.audit import Act, Actor, AuditEntry, Backups, FieldChange
 from counterfoil.key_issuing import Grant, KeyChanges
-from counterfoil.operator_reads import Backups
 from counterfoil.ports import StoreUnavailable
 from ports.backends import Store
 

@@ -80,6 +80,13 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class Backups(Struct, frozen=True):
+    """When the latest backup of a store was made, if one is recorded, and when the store was created or moved."""
+
+    latest_at: int | None = None
+    since: int | None = None
+
+
 def field_changes(before: Key | None, after: Key) -> dict[str, FieldChange]:
     """Return the changed fields of a key, named as in `counterfoil keys list --json`."""
     old, new = _fields(before) if before else {}, _fields(after)

@@ -6,10 +6,11 @@ from msgspec import Struct
 
 from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.audit import Backups
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.intake import Intake, LatestLoad, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, oldest
-from counterfoil.operator_reads import Backups, OperatorReads
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
 from counterfoil.views import shops
 from counterfoil.views.columns import ListColumn, json_row
