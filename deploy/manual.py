@@ -35,7 +35,7 @@ STATUSES = {
     "3": "`load` or `import` rejected lines, `load` quarantined files, or `copy` or `reconcile` found differences.",
     "4": "`pull` or `reconcile` stopped because the day's quota is used up.",
     "5": "`pull` or `reconcile` could not reach the service, or the service failed.",
-    "6": "`load` or `import` noticed a sudden change in the loaded records.",
+    "6": "`load` or `import` noticed a sudden change, and loaded nothing.",
     "130": "Interrupted.",
 }
 # Commands, file names and values that a help text quotes are shown in bold.

@@ -20,7 +20,7 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import MessageError
-from counterfoil.domain.open_items import Closing, LoadedFiles, OpenItem
+from counterfoil.domain.open_items import Closing, Decision, LoadedFiles, OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -351,6 +351,9 @@ class Ledger(Protocol):
 
     def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:
         """Close the items with these numbers, and return those that were open."""
+
+    def decide_items(self, numbers: Iterable[int], decision: Decision) -> list[OpenItem]:
+        """Record what the watcher is to do with these held files, and return those that are still held."""
 
     def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:
         """Close the items whose files this load has read, and return those that have changed."""

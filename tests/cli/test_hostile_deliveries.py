@@ -55,8 +55,8 @@ class Watched:
         self._now_ms = 0
         self._watch = FolderWatch(self.spool, loader, self.messages.append, lambda: self._now_ms)
 
-    def _load_while(self, files: FileSet, *, is_beside: bool) -> bool:
-        has_ended = self._load(files, is_beside=is_beside)
+    def _load_while(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
+        has_ended = self._load(files, is_beside=is_beside, is_accepted=is_accepted)
         self.during_load()
         return has_ended
 

@@ -1,4 +1,4 @@
-"""A delivery that suddenly differs from earlier deliveries is loaded, and the operator's commands report the change."""
+"""A delivery that suddenly differs from earlier deliveries is not loaded until the operator accepts the change."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from cli.command import SHOPS, Command
+from cli.command import SHOPS, Command, on_terminal
+from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
+from counterfoil.ingest.pipeline import Summary
+from counterfoil.ingest.sources import open_source
+from counterfoil.settings import load
 
 NUMBER = 250
 
@@ -34,11 +38,13 @@ def findings(counterfoil: Command, check: str) -> list[dict[str, Any]]:
     return [found for found in counterfoil.json("doctor")["checks"] if found["check"] == check]
 
 
-def test_a_sudden_change_is_loaded_and_reported_with_its_own_exit_status(usual: Command) -> None:
+def test_a_sudden_change_is_not_loaded_and_reported_with_its_own_exit_status(usual: Command) -> None:
+    loads = usual.json("loads")
     result = usual("load", "-", stdin=bills(1_000, closedAt="14/11/2026"), status=6)
-    assert f"added       {NUMBER}" in result.stdout
+    assert usual.json("loads") == loads
+    assert "Nothing was written." in result.stdout
     assert "ALARM       10.0% of bills have no date (25 of 250; at most 0.0% in earlier loads)" in result.stdout
-    assert "counterfoil load --accept-change" in result.stdout
+    assert "load the records with --accept-change" in result.stdout
     told = usual.json("load", "-", stdin=bills(1_000, closedAt="14/11/2026"), status=6)
     assert told["alarms"] == [
         {"measure": "undated", "field": None, "records": 25, "of": 250, "share": 0.1, "highestBefore": 0.0},
@@ -53,9 +59,18 @@ def test_a_sudden_change_is_loaded_and_reported_with_its_own_exit_status(usual: 
     ]
 
 
+def raise_alarm(counterfoil: Command, content: bytes) -> None:
+    """Load records that differ from earlier ones without the check before it, as if the store had changed since."""
+    settings = load({"store": str(counterfoil.store)}, {})
+    path = counterfoil.store.parent / "changed.ndjson"
+    path.write_bytes(content)
+    source = open_source(str(path))
+    run_load(settings, LoadReport(summary=Summary(source=""), rejects=new_rejects_file(settings, ""), records=source))
+
+
 def test_doctor_and_status_show_an_alarm_until_a_load_is_normal_again(usual: Command) -> None:
     assert [found["status"] for found in findings(usual, "intake")] == ["ok"]
-    usual("load", "-", stdin=bills(1_000, lines=[]), status=6)
+    raise_alarm(usual, bills(1_000, lines=[]))
     (found,) = findings(usual, "intake")
     assert found["status"] == "warn"
     assert "10.0% of bills have no items" in found["message"]
@@ -66,7 +81,7 @@ def test_doctor_and_status_show_an_alarm_until_a_load_is_normal_again(usual: Com
 
 
 def test_the_operator_accepts_a_change_and_it_is_normal_from_then_on(usual: Command) -> None:
-    usual("load", "-", stdin=bills(1_000, table_no=4), status=6)
+    raise_alarm(usual, bills(1_000, table_no=4))
     assert "Accepted as normal: unknown field bill: table_no" in usual("load", "--accept-change").stdout
     assert usual.json("load", "-", stdin=bills(2_000, table_no=4))["alarms"] == []
     assert "no sudden change to accept" in usual("load", "--accept-change").stdout
@@ -94,19 +109,27 @@ def test_a_check_reports_the_alarm_and_stores_nothing(usual: Command) -> None:
     assert "If the change is intended, load the records with --accept-change.\n" in text
 
 
-def test_a_sudden_change_determines_the_exit_status_even_if_files_are_quarantined(
-    usual: Command, tmp_path: Path
-) -> None:
+def test_a_sudden_change_keeps_the_whole_delivery_where_it_is(usual: Command, tmp_path: Path) -> None:
     folder = tmp_path / "records"
     folder.mkdir()
     (folder / "bills.ndjson").write_bytes(bills(1_000, lines=[]))
     (folder / "damaged.ndjson.gz").write_bytes(b"not gzip")
     told = usual.json("load", folder, "--quarantine", tmp_path / "q", status=6)
-    assert told["quarantined"] == [str(path) for path in (tmp_path / "q").glob("*-damaged.ndjson.gz")]
-    assert len(told["quarantined"]) == 1
+    assert (told["quarantined"], len(list(folder.iterdir()))) == ([], 2)
     assert [alarm["measure"] for alarm in told["alarms"]] == ["no_items"]
-    text = " ".join(usual.bare("load", "--help").stdout.split())
-    assert "If any are moved, the exit status is 3, or 6 if there is also a sudden change." in text
+    told = usual.json("load", folder, "--quarantine", tmp_path / "q", "--accept-change", status=3)
+    assert [alarm["measure"] for alarm in told["accepted"]] == ["no_items"]
+    assert told["quarantined"] == [str(path) for path in (tmp_path / "q").glob("*-damaged.ndjson.gz")]
+
+
+def test_a_terminal_is_asked_whether_a_sudden_change_is_to_be_loaded(usual: Command, tmp_path: Path) -> None:
+    delivery = tmp_path / "bills.ndjson"
+    delivery.write_bytes(bills(1_000, lines=[]))
+    words = ("load", delivery, "--store", usual.store)
+    assert "interrupted" in on_terminal(*words, typed=b"n\n")
+    assert len(usual.json("loads")) == 3
+    assert "Accepted as normal" in on_terminal(*words, typed=b"y\n")
+    assert len(usual.json("loads")) == 4
 
 
 @pytest.mark.parametrize("name", ["0812345678", "somebody@example.com", "tel_0812345678", "สมชาย", "Nok Example"])

@@ -77,7 +77,7 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def take(store: Path, spool: Path) -> Take:
-    """Return a function that takes everything from the folder, and returns the reasons of what was quarantined."""
+    """Return a function that takes everything from the folder, and returns the reasons of what was not loaded."""
 
     def take_all(mapping: Path | None, *, with_shops: bool = False) -> list[str]:
         settings = load({"store": str(store)}, {})
@@ -89,7 +89,7 @@ def take(store: Path, spool: Path) -> Take:
             with closing(folder), folder.locked():
                 while watcher.take_files():
                     pass
-        return [path.read_text("utf-8") for path in sorted((spool / "quarantine").glob("*.reason.txt"))]
+        return [path.read_text("utf-8") for path in sorted(spool.glob("*/*.reason.txt"))]
 
     return take_all
 

@@ -41,24 +41,25 @@ def stored_net(counterfoil: Command) -> float:
 
 
 @pytest.mark.parametrize("batch", [7, 500])
-def test_numbers_that_start_again_stop_the_load_before_a_bill_is_replaced(
+def test_numbers_that_start_again_are_noticed_before_a_bill_is_written(
     counterfoil: Command, tmp_path: Path, batch: int
 ) -> None:
     counterfoil("load", delivery(tmp_path, *day_of_bills(14)))
     before = stored_net(counterfoil)
     found = counterfoil.json("load", delivery(tmp_path, *day_of_bills(15)), "--batch", batch, status=6)
     assert found["replacements"] | {"first": []} == {"stopped": True, "moved": 0, "otherBills": 30, "first": []}
-    assert found["changed"] == 0
+    assert found["check"]
     assert stored_net(counterfoil) == before
-    assert counterfoil.json("loads")[0]["state"] == "stopped"
-    # The totals of a stopped load are not those of the store.
-    assert "0 changed records" in counterfoil("loads", "2").stderr
+    assert len(counterfoil.json("loads")) == 1
 
 
 def test_days_with_the_same_numbers_in_one_file_are_not_merged(counterfoil: Command, tmp_path: Path) -> None:
     records = [record for day in range(1, 15) for record in day_of_bills(day)]
     found = counterfoil.json("load", delivery(tmp_path, *records), status=6)
     assert found["replacements"]["otherBills"] == 13 * 30
+    # Nothing was stored before, so the delivery was not checked first.
+    assert counterfoil.json("loads")[0]["state"] == "stopped"
+    assert "These are the totals of what it read" in counterfoil("loads", "1").stderr
 
 
 def test_a_change_that_is_accepted_replaces_the_bills(counterfoil: Command, tmp_path: Path) -> None:

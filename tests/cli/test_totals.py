@@ -129,8 +129,11 @@ def test_a_net_that_cannot_be_read_is_a_usage_error(
     counterfoil(*arguments, "--expect-net", amount, status=2)
 
 
-def test_standard_input_cannot_be_compared_because_it_is_read_once(counterfoil: Command) -> None:
-    counterfoil("load", "-", "--expect-net", "5", status=2, stdin=SHOPS[0])
+def test_standard_input_is_copied_and_compared_before_it_is_loaded(counterfoil: Command) -> None:
+    bill = b'{"kind":"bill","id":"b_1","shopId":"sh_1","amounts":{"net":5}}'
+    counterfoil("load", "-", "--expect-net", "6", status=1, stdin=b"\n".join([SHOPS[0], bill]))
+    counterfoil("load", "-", "--expect-net", "5", stdin=b"\n".join([SHOPS[0], bill]))
+    assert [load["changed"] for load in counterfoil.json("loads")] == [2]
 
 
 def test_an_import_whose_bills_mostly_do_not_add_up_does_not_end_with_status_0(

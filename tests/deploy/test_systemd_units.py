@@ -170,7 +170,7 @@ def test_the_watcher_has_a_user_of_its_own_and_nobody_else_writes_to_its_folders
     (user,) = value_of("User")
     watched = command()[command().index("--watch") + 1]
     assert folders[watched] == ["3770", user, "counterfoil-deliver"]
-    for name in ("done", "quarantine"):
+    for name in ("done", "quarantine", "held"):
         # Loaded deliveries contain personal data, so they are deleted in time.
         assert folders[f"/var/spool/counterfoil/{name}"] == ["0700", user, user, "30d"]
     assert folders["/var/lib/counterfoil"] == ["3770", "counterfoil", "counterfoil"]

@@ -4,9 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
 from counterfoil.text import counted
 from counterfoil.views.store import StoreValues
 from e2e.serve_process import SHOP, Deployment
+from notice_receiver import Receiver
 from waiting import until
 
 WELL = Finding("shops", "ok", Message("shops_usual", "All shops are open."), code="shops_usual")
@@ -33,42 +32,6 @@ def silent(count: int) -> Finding:
         Message("shops_silent.advice", "Check their tills."),
     )
     return Finding("shops", "warn", message, advice, "shops_silent", amount=count)
-
-
-class Receiver(HTTPServer):
-    """Receives notifications. `refusals` is how many of the next requests it refuses."""
-
-    def __init__(self) -> None:
-        self.received: list[tuple[str, dict[str, str], bytes]] = []
-        self.refusals = 0
-        super().__init__(("127.0.0.1", 0), _Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/hook?token=secret"
-
-    def bodies(self) -> list[Any]:
-        return [json.loads(body) for _, _, body in self.received if body]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        if self.server.refusals:
-            self.server.refusals -= 1
-            self.send_response(302)
-            self.send_header("location", "/elsewhere")
-        else:
-            self.server.received.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            self.send_response(204)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.open_items import (
     CLOSED_ITEMS_KEPT_MS,
     COLUMNS,
     Closing,
+    Decision,
     LoadedFiles,
     OpenItem,
     after_load,
@@ -48,7 +50,7 @@ _FORGET_ITEMS = "DELETE FROM open_items WHERE closed_at < :before"
 _PUT_ITEM = f"""
     INSERT INTO open_items ({", ".join(COLUMNS)})
     SELECT coalesce(max(number), 0) + 1, :kind, CAST(:load AS bigint), :files, :path, :place, :reason,
-        CAST(:opened_at AS bigint), CAST(:closed_at AS bigint), CAST(:closed_by AS text)
+        CAST(:decision AS text), CAST(:opened_at AS bigint), CAST(:closed_at AS bigint), CAST(:closed_by AS text)
     FROM open_items WHERE true
     ON CONFLICT (load, path) DO UPDATE SET
         files = excluded.files,
@@ -56,7 +58,7 @@ _PUT_ITEM = f"""
         closed_by = CASE WHEN open_items.files = excluded.files THEN open_items.closed_by END
 """  # noqa: S608 - names of our own columns
 _CHANGE_ITEM = """
-    UPDATE open_items SET files = :files, closed_at = :closed_at, closed_by = :closed_by
+    UPDATE open_items SET files = :files, decision = :decision, closed_at = :closed_at, closed_by = :closed_by
     WHERE number = :number AND closed_at IS NULL RETURNING number
 """
 _ITEM_PATHS = "SELECT path FROM open_items WHERE place = :place"
@@ -136,6 +138,12 @@ class LoadBook(ABC):
         wanted = set(numbers)
         with self._unlocked() as now:
             return self._changed(closed(item, by, now) for item in self._open_items() if item.number in wanted)
+
+    def decide_items(self, numbers: Iterable[int], decision: Decision) -> list[OpenItem]:
+        wanted = set(numbers)
+        with self._unlocked():
+            held = [item for item in self._open_items() if item.number in wanted and item.kind == "held"]
+            return self._changed(replace(item, decision=decision) for item in held)
 
     def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:
         with self._unlocked() as now:

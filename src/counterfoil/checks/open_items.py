@@ -31,7 +31,8 @@ def removed(settings: Settings, items: Iterable[OpenItem]) -> list[OpenItem]:
     found = []
     names: dict[Path, set[str] | None] = {}
     for item in items:
-        path = path_of(settings, item)
+        # A watcher moves a file about which the operator has decided, and then closes the item itself.
+        path = None if item.decision else path_of(settings, item)
         if path:
             if path.parent not in names:
                 names[path.parent] = _names_in(path.parent)

@@ -23,7 +23,13 @@ from counterfoil.cli.import_output import (
     write_records,
 )
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
-from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE, accept_change
+from counterfoil.cli.load_run import (
+    SOME_REJECTED,
+    SUDDEN_CHANGE,
+    accept_change,
+    is_checked_first,
+    require_acceptance,
+)
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import echo, print_message, print_note
@@ -159,11 +165,16 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     with ImportRejects(request.rejects) as rejects, _opened(request) as reading:
         _say_what_was_recognised(request, reading)
         settings = settings_from(ctx, batch=request.batch, store=request.store)
-        if request.expect_net and not request.is_check:
+        # A database is read once, so a sudden change in it is noticed only after it is loaded.
+        is_compared = request.is_load and not request.accept_change and request.format_name != DATABASE
+        if not request.is_check and (request.expect_net or (is_compared and is_checked_first(settings))):
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
             status = _convert(settings, checked, reading, ImportRejects(None), is_quiet=True)
             if status in (FAILED, INTERRUPTED):
                 raise click.exceptions.Exit(status)
+            if status == SUDDEN_CHANGE and is_compared:
+                require_acceptance(may_ask=not request.as_json)
+                request = replace(request, accept_change=True)
         status = _convert(settings, request, reading, rejects)
     raise click.exceptions.Exit(status)
 
@@ -208,7 +219,7 @@ def _convert(
     convert = _load if request.is_load else _write
     result = convert(settings, request, reading, rejects)
     differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
-    if differences or not is_quiet:
+    if differences or not is_quiet or (result.has_alarms and request.is_load and not request.accept_change):
         # Standard output is for the records, also if this is the check before they are written.
         is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
         result.show(is_output)

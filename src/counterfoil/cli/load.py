@@ -1,8 +1,11 @@
 """`counterfoil load`: load source records into the store."""
 
 import os
-from contextlib import closing
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 from msgspec import Struct
@@ -17,7 +20,9 @@ from counterfoil.cli.load_run import (
     LoadReport,
     SourceList,
     accept_change,
+    is_checked_first,
     new_rejects_file,
+    require_acceptance,
     run_load,
 )
 from counterfoil.cli.load_watch import WatchOptions, watch
@@ -25,10 +30,11 @@ from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
+from counterfoil.ingest.archives import spooled
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import Source, SourceError, SourceFiles, open_source
+from counterfoil.ingest.sources import File, Source, SourceError, SourceFiles, open_source, opened_again
 from counterfoil.ingest.spool import own_folder, quarantined
 from counterfoil.ingest.watching import not_source
 from counterfoil.machine.operator import machine_name
@@ -101,64 +107,94 @@ def _run(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> None:
             "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
         )
     if given.sources:
-        if given.expect_net and not given.check:
-            _require_net(settings, given, kinds)
-        raise click.exceptions.Exit(_load(settings, given, kinds))
+        raise click.exceptions.Exit(_check_and_load(settings, given, kinds))
     if not given.accept_change:
         raise click.UsageError("Missing argument 'SOURCE...'.")
     print_accepted(accept_change(settings), given.as_json)
 
 
-def _require_net(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> None:
-    """Check the sources, and end the command if they do not add up to the expected net. Nothing is written then."""
-    if "-" in given.sources:
-        raise click.UsageError(
-            "--expect-net reads the source twice, which standard input does not allow. Save it to a file first."
-        )
-    checked = replace(given, check=True, rejects=None, quarantine=None)
-    status = _load(settings, checked, kinds, quiet=True)
-    if status in (FAILED, INTERRUPTED):
-        raise click.exceptions.Exit(status)
+def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:
+    """Load the sources. If there is something to compare them with, check them before anything is written."""
+    is_compared = not given.accept_change and is_checked_first(settings)
+    if given.check or not (given.expect_net or is_compared):
+        return _load(settings, given, _Sources(kinds))
+    with _copied_input(given.sources) as standard_input:
+        sources = _Sources(kinds, standard_input)
+        status = _load(settings, replace(given, check=True, rejects=None), sources, is_before_load=True)
+        if status in (FAILED, INTERRUPTED):
+            return status
+        if status == SUDDEN_CHANGE and not given.accept_change:
+            require_acceptance(may_ask=not given.as_json and "-" not in given.sources)
+            given = replace(given, accept_change=True)
+        return _load(settings, given, sources)
 
 
-def _load(settings: Settings, given: LoadOptions, kinds: SourceFiles, *, quiet: bool = False) -> int:
+@contextmanager
+def _copied_input(names: Sequence[str]) -> Iterator[Callable[[], BinaryIO] | None]:
+    """Copy standard input to a temporary file without a name, because it is read twice. Yield what opens the copy."""
+    if "-" not in names or sys.stdin is None:
+        yield None
+        return
+    try:
+        copy = spooled(sys.stdin.buffer)
+    except OSError as error:
+        raise SourceError(f"cannot copy standard input to a temporary file: {error.strerror}.") from error
+    with copy:
+        yield lambda: opened_again(copy)
+
+
+class _Sources(Struct, frozen=True):
+    """Opens the sources of a load. `standard_input` opens a copy of it."""
+
+    kinds: SourceFiles
+    standard_input: Callable[[], BinaryIO] | None = None
+
+    def open(self, name: str, *, may_have_other_files: bool) -> Source:
+        if name == "-" and self.standard_input:
+            return File(Path(STANDARD_INPUT), None, self.standard_input)
+        return open_source(name, may_have_other_files=may_have_other_files, kinds=self.kinds)
+
+
+def _load(settings: Settings, given: LoadOptions, sources: _Sources, *, is_before_load: bool = False) -> int:
     """Load the sources, print the summary, and return the exit status.
 
-    If `quiet`, the summary is printed only if the bills do not add up to the expected net.
+    In a check before a load, the summary is printed only if the sources are not to be loaded.
     """
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
     may_have_other_files = quarantine is not None
-    records = SourceList(
-        [open_source(name, may_have_other_files=may_have_other_files, kinds=kinds) for name in given.sources]
-    )
+    records = SourceList([sources.open(name, may_have_other_files=may_have_other_files) for name in given.sources])
     report = LoadReport(
         summary=Summary(source=records.name),
         rejects=_rejects_file(settings, given, records.name),
         records=records,
         quarantines=quarantine is not None,
-        before_load=quiet,
+        before_load=is_before_load,
     )
     try:
         run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
     except (SourceError, StoreUnavailable) as error:
-        if not (quarantine and isinstance(error, SourceError) and records.damage):
+        is_loaded = is_before_load and not given.expect_net
+        if not isinstance(error, SourceError) or not records.damage or not (quarantine or is_loaded):
             if report.summary.lines:
                 print_report(report, given.as_json)
             raise
-        print_message(str(error))
-    if quarantine and not report.interrupted:
+        # The load says what is damaged.
+        if not is_before_load:
+            print_message(str(error))
+    if quarantine and not (report.interrupted or report.check):
         report.quarantined = _quarantine(settings, report, quarantine)
     if given.accept_change and not (report.interrupted or report.check):
         report.accepted = accept_change(settings)
     summary = report.summary
     differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals)
-    if differences or not quiet:
+    status = FAILED if differences else _exit_status(report)
+    if status in (FAILED, SUDDEN_CHANGE) or not is_before_load:
         print_report(report, given.as_json)
     for difference in differences:
         print_message(str(difference))
-    return FAILED if differences else _exit_status(report)
+    return status
 
 
 def _why_not_loaded(records: Source) -> dict[Path, str]:

@@ -45,8 +45,7 @@ LOADED = Message("accept_again", "If the change is intended, repeat the command 
 CHECKED = Message("accept_load", "If the change is intended, load the bills with --accept-change.")
 HELD = Message(
     "accept_held",
-    "If the change is intended, load the file from the quarantine with `counterfoil load --accept-change` and the same "
-    "--mapping or --exports.",
+    "Check the POS export, then run `counterfoil loads accept` or `counterfoil loads discard` with this name.",
 )
 
 OUTCOMES = tuple(
@@ -111,8 +110,7 @@ def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]
     if not (guard.moved or guard.others):
         return
     if guard.is_exceeded:
-        counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
-        yield str(WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts))
+        yield str(would_replace(guard))
     elif guard.others:
         kind = OTHER_BILLS(count=guard.others) if guard.is_export else HAS_REPLACED(count=guard.moved + guard.others)
         yield str(kind)
@@ -124,6 +122,11 @@ def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]
         yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {times}"
     if guard.is_exceeded or (guard.others and guard.is_export):
         yield str(advice())
+
+
+def would_replace(guard: ReplacementGuard) -> Message:
+    counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
+    return WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts)
 
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:

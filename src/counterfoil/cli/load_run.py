@@ -1,18 +1,20 @@
 """Runs a load from the command line: opens the store, shows progress and completes the report."""
 
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC
 from functools import cache
 
+import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.store import is_without_store, record_new_store
-from counterfoil.cli.terminal import progress
+from counterfoil.cli.terminal import confirm, is_terminal, progress
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted
 from counterfoil.domain.open_items import OpenItem
@@ -188,6 +190,20 @@ def open_for_check(settings: Settings) -> Iterator[Ledger]:
     reads = bootstrap.operator_reads(settings)
     bootstrap.require_secret(settings)
     yield CheckingLedger(cache(reads.facts), reads.intake, reads.stored_bills)
+
+
+def is_checked_first(settings: Settings) -> bool:
+    """Return whether a delivery is compared before anything of it is written. The first one is not."""
+    if is_without_store(settings):
+        return False
+    return bootstrap.operator_reads(settings).intake() != Intake()
+
+
+def require_acceptance(*, may_ask: bool) -> None:
+    """Ask whether a delivery that differs sharply is to be loaded. If nobody can be asked, end the command."""
+    if not (may_ask and is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise click.exceptions.Exit(SUDDEN_CHANGE)
+    confirm("Load the records nevertheless, and accept the change as normal?")
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:

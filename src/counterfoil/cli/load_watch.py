@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -13,11 +13,19 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.checks.open_items import close_removed
-from counterfoil.cli.load_report import HELD, MAX_FILES, print_report, replacement_notes
-from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_ledger, run_load
+from counterfoil.cli.load_report import HELD, MAX_FILES, print_report, would_replace
+from counterfoil.cli.load_run import (
+    LoadReport,
+    accept_change,
+    is_checked_first,
+    new_rejects_file,
+    open_ledger,
+    run_load,
+)
 from counterfoil.cli.terminal import echo, print_message
-from counterfoil.domain.intake import HEARTBEAT_MS
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.intake import HEARTBEAT_MS, describe
+from counterfoil.domain.open_items import OpenItem, closed
+from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import Spool
@@ -33,6 +41,7 @@ from counterfoil.views.times import second
 Result = TypeVar("Result")
 
 POLL_SEC = 1.0
+REPLACED = ("replaced", "")
 FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
 
 
@@ -93,6 +102,8 @@ def watch(settings: Settings, options: WatchOptions) -> None:
                     break
                 raise
             if not has_moved:
+                if spool.holds_files():
+                    watcher.carry_out(loader.decided())
                 loader.report_if_due()
                 stop.wait(POLL_SEC)
         loader.heartbeat(is_stopped=True)
@@ -126,41 +137,83 @@ class StoreLoader:
     def steady_ms(self) -> int:
         return self._clock.steady_us() // 1000
 
-    def load(self, files: FileSet, *, is_beside: bool) -> bool:
-        self._latest = self._retried(lambda: self._load(files, is_beside=is_beside))
-        if self._failure:
-            raise self._failure
-        if self._latest is None or self._latest.interrupted:
-            return False
-        return self._hold(files, self._latest, is_beside=is_beside)
+    def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
+        if not is_accepted:
+            held = self._retried(lambda: self._alarming(files, is_beside=is_beside))
+            if held is None or self._failure or self._stop.is_set:
+                return self._not_loaded()
+            files.held = held
+            files.files = [file for file in files.files if file.path not in held]
+            if not files.files:
+                self._latest = None
+                return True
+        self._latest = self._retried(lambda: self._load(files, is_beside=is_beside, is_accepted=is_accepted))
+        if self._latest is None or self._latest.interrupted or self._failure:
+            return self._not_loaded()
+        return self._load_alone(files, is_beside=is_beside) if self._latest.is_stopped else True
 
-    def _hold(self, files: FileSet, report: LoadReport, *, is_beside: bool) -> bool:
-        """If the load was stopped, let the files that would replace stored bills by other ones be quarantined.
-
-        Of several files, each is loaded alone, because the others should not wait for the one that was stopped.
-        """
-        if not report.is_stopped:
-            return True
-        if len(files.files) == 1:
+    def _load_alone(self, files: FileSet, *, is_beside: bool) -> bool:
+        """Load each file alone, because one would replace bills of another, or of the store since the check."""
+        if len(files.files) == 1 and self._latest:
             (file,) = files.files
-            notes = " ".join(line.strip() for line in replacement_notes(report.summary.guard, HELD))
-            files.damage[file.path] = f"{file.name} was not loaded. {notes}"
+            files.held[file.path] = _why_held(file.name, self._latest)
             return True
         for file in files.files:
             alone = FileSet(file.name, [file], files.max_reject_score)
             if not self.load(alone, is_beside=is_beside):
                 return False
+            files.held |= alone.held
             files.damage |= alone.damage
             if self._latest and file is not files.files[-1]:
                 self._print(self._latest, alone)
         return True
 
-    def report(self, files: int, quarantined: list[OpenItem], *, loaded: FileSet | None) -> None:
+    def _not_loaded(self) -> bool:
+        if self._failure:
+            raise self._failure
+        return False
+
+    def _alarming(self, files: FileSet, *, is_beside: bool) -> dict[Path, str]:
+        """Return the files that differ sharply from earlier deliveries, or would replace stored bills, with the reason.
+
+        Nothing is written. Of several files, those are returned that raise the same alarms alone. If none does, all are
+        returned, unless one replaces bills of another: then the load finds out which one.
+        """
+        if not is_checked_first(self._settings):
+            return {}
+        together = self._check(files, is_beside=is_beside)
+        alarms = _alarms_of(together)
+        if not alarms or len(files.files) == 1:
+            return {file.path: _why_held(file.name, together) for file in files.files} if alarms else {}
+        held = {}
+        for file in files.files:
+            alone = self._check(FileSet(file.name, [file], files.max_reject_score), is_beside=is_beside)
+            if alarms & _alarms_of(alone):
+                held[file.path] = _why_held(file.name, alone)
+        if not held and alarms == {REPLACED}:
+            return {}
+        if not held:
+            return {file.path: _why_held(file.name, together) for file in files.files}
+        others = [file for file in files.files if file.path not in held]
+        if others:
+            held |= self._alarming(FileSet(files.name, others, files.max_reject_score), is_beside=is_beside)
+        return held
+
+    def _check(self, files: FileSet, *, is_beside: bool) -> LoadReport:
+        """Check files without writing anything. A damaged file is reported by the load."""
+        files.on_read = self.on_read
+        report = LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
+        with suppress(SourceError):
+            run_load(self._settings, report, strict=self._options.strict, is_beside=is_beside)
+        files.damage.clear()
+        return report
+
+    def report(self, files: int, kept: list[OpenItem], *, loaded: FileSet | None) -> None:
         if loaded and self._latest:
-            self._latest.quarantined = quarantined
+            self._latest.quarantined = [item for item in kept if item.kind == "quarantined"]
             self._print(self._latest, loaded)
-            quarantined = [replace(item, load=self._latest.summary.load) for item in quarantined]
-        self.heartbeat(files, quarantined)
+            kept = [replace(item, load=self._latest.summary.load) for item in kept]
+        self.heartbeat(files, kept)
 
     def _print(self, report: LoadReport, files: FileSet) -> None:
         """Print the summary of a load below the time and the names of its files."""
@@ -170,17 +223,42 @@ class StoreLoader:
             echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
         print_report(report, self._options.as_json)
 
-    def _load(self, files: FileSet, *, is_beside: bool) -> LoadReport:
+    def close(self, item: OpenItem, kept: OpenItem | None) -> None:
+        by = item.decision or "removed"
+
+        def call() -> None:
+            with open_ledger(self._settings) as ledger:
+                if kept:
+                    ledger.add_items([closed(kept, by, self._clock.now_ms())])
+                ledger.close_items([item.number], by)
+
+        self._retried(call)
+
+    def decided(self) -> list[OpenItem]:
+        """Return the held files about which the operator has decided."""
+        found = self._retried(lambda: bootstrap.operator_reads(self._settings).open_items()) or []
+        return [item for item in found if item.decision and item.place == machine_name()]
+
+    def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool) -> LoadReport:
         files.on_read = self.on_read
         rejects = new_rejects_file(self._settings, files.name)
         report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
+        strict, on_batch = self._options.strict, self._between_batches
         try:
-            strict, on_batch = self._options.strict, self._between_batches
-            run_load(self._settings, report, strict=strict, is_beside=is_beside, on_batch=on_batch)
+            run_load(
+                self._settings,
+                report,
+                strict=strict,
+                is_guarded=not is_accepted,
+                is_beside=is_beside,
+                on_batch=on_batch,
+            )
         except SourceError as error:
             if not files.damage:
                 raise
             _say(str(error))
+        if is_accepted and not report.interrupted:
+            report.accepted = accept_change(self._settings)
         return report
 
     def on_read(self) -> None:
@@ -212,24 +290,24 @@ class StoreLoader:
     def heartbeat(
         self,
         files: int = 0,
-        quarantined: Sequence[OpenItem] = (),
+        kept: Sequence[OpenItem] = (),
         *,
         is_stopped: bool = False,
         spool: Spool | None = None,
     ) -> None:
         """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
 
-        With `spool`, also open items for files in its quarantine about which the store knows nothing, as after a crash.
+        With `spool`, also open items for quarantined and held files that the store does not know, as after a crash.
         If the store is unavailable, retry until it is available or the watcher is asked to stop.
         """
 
         def call() -> None:
             with open_ledger(self._settings) as ledger:
                 known = ledger.item_paths(machine_name()) if spool else set()
-                found = [item for item in spool.quarantined() if item.path not in known] if spool else quarantined
+                found = [item for item in spool.kept() if item.path not in known] if spool else kept
                 if found:
                     ledger.add_items(found)
-                self._report_to(ledger, files, len(quarantined), is_stopped=is_stopped)
+                self._report_to(ledger, files, len(kept), is_stopped=is_stopped)
 
         self._retried(call)
 
@@ -269,3 +347,17 @@ class StoreLoader:
                 if pause > FIRST_RETRY_SEC:
                     _say("the store is available again.")
                 return result
+
+
+def _alarms_of(report: LoadReport) -> set[tuple[str, str]]:
+    """Return the measures and fields of the sudden changes; replaced bills count as one."""
+    alarms: set[tuple[str, str]] = {(alarm.measure, alarm.field) for alarm in report.alarms}
+    return alarms | {REPLACED} if report.is_stopped else alarms
+
+
+def _why_held(name: str, report: LoadReport) -> str:
+    """Return why a file was not loaded, without values of its records."""
+    changes = [f"{describe(alarm)}." for alarm in report.alarms]
+    if report.is_stopped:
+        changes.append(str(would_replace(report.summary.guard)))
+    return " ".join([f"{name} was not loaded:", *changes, str(HELD())])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 import click
 
@@ -14,7 +15,7 @@ from counterfoil.cli.totals import print_totals
 from counterfoil.domain.audit import Act
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import RejectedLine
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import Decision, OpenItem, items_detail
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import LoadRow, OperatorReads
 from counterfoil.settings import Settings
@@ -23,10 +24,16 @@ from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
 NUMBER = click.IntRange(1)
+# What is recorded about each way to close an item, and the decision about a held file.
+VERBS: dict[str, tuple[Act, Decision | None]] = {
+    "resolve": (Act.ITEMS_RESOLVED, None),
+    "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
+    "discard": (Act.DELIVERY_DISCARDED, "discarded"),
+}
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[NUMBER | open | resolve NUMBER...]")
+@click.argument("words", nargs=-1, metavar="[NUMBER | open | resolve NUMBER... | accept NAME... | discard NAME...]")
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
 @utc_option
 @store_options
@@ -40,12 +47,14 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
             _print_loads(reads.loads(limit), as_json)
         case ("open",):
             _print_items(waiting(settings, reads.open_items()), as_json)
-        case ("resolve", first, *others):
-            _resolve(settings, [_number(ctx, word) for word in (first, *others)], as_json)
+        case ("resolve" | "accept" | "discard" as verb, first, *others):
+            _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
         case (_,):
             _print_one(reads, number, as_json)
         case _:
-            raise click.UsageError("Use `loads`, `loads NUMBER`, `loads open` or `loads resolve NUMBER`.")
+            raise click.UsageError(
+                "Use `loads`, `loads NUMBER`, `loads open`, or `loads resolve`, `accept` or `discard`."
+            )
 
 
 def _number(ctx: click.Context, word: str) -> int:
@@ -71,20 +80,46 @@ def _print_items(items: Sequence[OpenItem], as_json: bool) -> None:
     print_rows(views.items(SystemClock().now_ms()), items, as_json, nothing=nothing)
 
 
-def _resolve(settings: Settings, numbers: list[int], as_json: bool) -> None:
-    """Close items by hand. The audit entry is written first: without it, nothing is closed."""
-    known = {item.number for item in bootstrap.operator_reads(settings).open_items()}
-    if missing := [number for number in numbers if number not in known]:
-        raise click.ClickException(
-            f"item {missing[0]} is not open. Nothing was closed. Run `counterfoil loads open` to list the open items."
-        )
-    record(settings, Act.ITEMS_RESOLVED, ", ".join(f"item {number}" for number in numbers))
+def _named(items: Sequence[OpenItem], verb: str, names: Sequence[str]) -> list[OpenItem]:
+    """Return the open items with these numbers, or with these names of files."""
+    found = []
+    for name in names:
+        of_name = [item for item in items if name in (str(item.number), Path(item.path).name, *item.files)]
+        if not of_name:
+            raise click.ClickException(
+                f"{name} is not open. Nothing was changed. Run `counterfoil loads open` to list the open items."
+            )
+        if problem := next((item for item in of_name if (item.kind == "held") is (verb == "resolve")), None):
+            raise click.ClickException(
+                f"item {problem.number} is held: accept or discard it. Nothing was changed."
+                if problem.kind == "held"
+                else f"item {problem.number} is not held, so there is nothing to {verb}. Nothing was changed."
+            )
+        found += of_name
+    return found
+
+
+def _close(settings: Settings, verb: str, items: Sequence[OpenItem], as_json: bool) -> None:
+    """Close items, or record what is to be done with held files. The audit entry is written first."""
+    numbers = [item.number for item in items]
+    act, done = VERBS[verb]
+    record(settings, act, items_detail(items))
     with closing(bootstrap.ledger(settings)) as ledger:
-        closed = [item.number for item in ledger.close_items(numbers, "resolved")]
+        changed = ledger.decide_items(numbers, done) if done else ledger.close_items(numbers, "resolved")
     if as_json:
-        print_json({"resolved": closed})
-    else:
-        echo(f"Closed {counted(len(closed), 'item')}.")
+        print_json({done or "resolved": [item.number for item in changed]})
+        return
+    echo(f"{(done or 'resolved').capitalize()}: {counted(len(changed), 'item')}.")
+    if done:
+        now = SystemClock().now_ms()
+        folders = bootstrap.operator_reads(settings).watched_folders(now)
+        is_watched = any(not folder.is_stale(now) for folder in folders)
+        moves = "loads the file" if done == "accepted" else "moves the file to quarantine"
+        print_note(
+            f"the watcher of the folder {moves} within seconds."
+            if is_watched
+            else f"no watcher is running: start `counterfoil load --watch`, which {moves}."
+        )
 
 
 def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:

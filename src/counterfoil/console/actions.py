@@ -27,6 +27,7 @@ from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
+from counterfoil.domain.open_items import Decision, items_detail
 from counterfoil.key_issuing import (
     MAX_LIMIT,
     AlreadyRotated,
@@ -253,16 +254,38 @@ def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> Cons
 
 
 def resolve_item(visit: Visit) -> ConsoleResponse:
-    """Close an open item by hand. The audit entry is written first: without it, nothing is closed."""
+    """Close an open item by hand."""
+    return _change_item(visit, Act.ITEMS_RESOLVED, None)
+
+
+def accept_item(visit: Visit) -> ConsoleResponse:
+    """Let the watcher load a held file."""
+    return _change_item(visit, Act.DELIVERY_ACCEPTED, "accepted")
+
+
+def discard_item(visit: Visit) -> ConsoleResponse:
+    """Let the watcher move a held file to quarantine."""
+    return _change_item(visit, Act.DELIVERY_DISCARDED, "discarded")
+
+
+def _change_item(visit: Visit, act: Act, decision: Decision | None) -> ConsoleResponse:
+    """Close or decide about an open item. The audit entry is written first: without it, nothing is changed."""
     t, number = visit.t, int(visit.values["number"])
-    is_open = any(item.number == number for item in visit.store.reads.open_items())
-    if is_open:
-        _record(visit, Act.ITEMS_RESOLVED, f"item {number}")
+    found = [
+        item
+        for item in visit.store.reads.open_items()
+        if item.number == number and (item.kind == "held") is (decision is not None)
+    ]
+    if found:
+        _record(visit, act, items_detail(found))
         with closing(bootstrap.ledger(visit.settings)) as ledger:
-            ledger.close_items([number], "resolved")
-    text = t("items.resolved" if is_open else "items.not_open", number=number)
-    content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if is_open else "warn"))
-    return ConsoleResponse(status=200 if is_open else 409, body=page(visit, "loads", content, "/loads.json"))
+            if decision:
+                ledger.decide_items([number], decision)
+            else:
+                ledger.close_items([number], "resolved")
+    text = t(f"items.{decision or 'resolved'}" if found else "items.not_open", number=number)
+    content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if found else "warn"))
+    return ConsoleResponse(status=200 if found else 409, body=page(visit, "loads", content, "/loads.json"))
 
 
 def _record(visit: Visit, act: Act, detail: str) -> None:

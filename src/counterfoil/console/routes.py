@@ -63,6 +63,8 @@ ACTIONS: Final = {
     f"/keys/{_KEY}/revoke": ConsoleAction("operator", actions.revoke),
     r"/loads/(?P<number>[0-9]{1,15})/reveal": ConsoleAction("operator", actions.reveal_line),
     r"/loads/items/(?P<number>[0-9]{1,15})/resolve": ConsoleAction("operator", actions.resolve_item),
+    r"/loads/items/(?P<number>[0-9]{1,15})/accept": ConsoleAction("operator", actions.accept_item),
+    r"/loads/items/(?P<number>[0-9]{1,15})/discard": ConsoleAction("operator", actions.discard_item),
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": ConsoleAction("operator", actions.revoke_device),
     "/devices/revoke-all": ConsoleAction("operator", actions.revoke_all_devices),
 }

@@ -60,6 +60,8 @@ class Act(StrEnum):
     REJECT_REVEALED = "reject_revealed"
     # An operator closed open items, although their lines or files were not loaded.
     ITEMS_RESOLVED = "items_resolved"
+    DELIVERY_ACCEPTED = "delivery_accepted"
+    DELIVERY_DISCARDED = "delivery_discarded"
 
 
 class FieldChange(Struct, frozen=True):

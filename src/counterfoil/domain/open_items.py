@@ -13,7 +13,8 @@ from counterfoil.domain.calendar import DAY_MS
 
 Kind = Literal["rejects", "quarantined", "held"]
 KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held")
-Closing = Literal["loaded", "removed", "resolved", "accepted", "discarded"]
+Decision = Literal["accepted", "discarded"]
+Closing = Literal["loaded", "removed", "resolved"] | Decision
 
 # An item and a load name at most this many files. The others are counted under OTHER_FILES.
 MAX_FILES = 250
@@ -21,12 +22,24 @@ OTHER_FILES = ""
 # Everything that is read from standard input has this name, so it does not say which delivery was read.
 STANDARD_INPUT = "stdin"
 # At most this many characters of a reason are stored.
-MAX_REASON = 300
+MAX_REASON = 600
 CLOSED_ITEMS_KEPT_MS = 400 * DAY_MS
 
 # The names of files that a load read, with the number of rejected lines, or None if it could not read all of the file.
 LoadedFiles = Mapping[str, int | None]
-COLUMNS = ("number", "kind", "load", "files", "path", "place", "reason", "opened_at", "closed_at", "closed_by")
+COLUMNS = (
+    "number",
+    "kind",
+    "load",
+    "files",
+    "path",
+    "place",
+    "reason",
+    "decision",
+    "opened_at",
+    "closed_at",
+    "closed_by",
+)
 
 
 class OpenItem(Struct, frozen=True, kw_only=True):
@@ -34,7 +47,8 @@ class OpenItem(Struct, frozen=True, kw_only=True):
 
     `files` are the names under which it was delivered, with the numbers of rejected lines. `path` is where the operator
     finds it: in the folder `rejects` of an embedded store if `place` is empty, otherwise on the machine of this name.
-    It is empty for rows of an export that could not be converted.
+    It is empty for rows of an export that could not be converted. `decision` is the operator's about a held file, which
+    the watcher of its folder carries out.
     """
 
     kind: Kind
@@ -43,6 +57,7 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     path: str = ""
     place: str = ""
     reason: str = ""
+    decision: Decision | None = None
     number: int = 0
     opened_at: int = 0
     closed_at: int | None = None
@@ -105,6 +120,11 @@ def after_load(
 
 def _is_left(name: str, item: OpenItem, complete: Collection[str], earlier: Sequence[tuple[int, LoadedFiles]]) -> bool:
     return name not in complete or any(at < item.opened_at and files.get(name) == 0 for at, files in earlier)
+
+
+def items_detail(items: Iterable[OpenItem]) -> str:
+    """Return which items these are, for the audit log."""
+    return ", ".join(f"item {item.number} ({item.source})" for item in items)
 
 
 def oldest(items: Sequence[OpenItem]) -> int | None:

@@ -9,7 +9,7 @@ from counterfoil.domain.batch import prepared
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
-from counterfoil.domain.open_items import Closing, LoadedFiles, OpenItem
+from counterfoil.domain.open_items import Closing, Decision, LoadedFiles, OpenItem
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -113,6 +113,9 @@ class CheckingLedger:
         """Do nothing: a check opens no items."""
 
     def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:  # noqa: ARG002 - closes none
+        return []
+
+    def decide_items(self, numbers: Iterable[int], decision: Decision) -> list[OpenItem]:  # noqa: ARG002 - holds none
         return []
 
     def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:  # noqa: ARG002 - closes none

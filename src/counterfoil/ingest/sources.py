@@ -240,6 +240,8 @@ class FileSet(Source):
         self.files = files
         self.is_export = any(file.is_export for file in files)
         self.max_reject_score = max_reject_score
+        self.held: dict[Path, str] = {}
+        """Files that were not loaded, because they differ sharply from earlier deliveries, each with the reason."""
         super().__init__(name, 2 * sum(file.total or 0 for file in files))
 
     def lines(self) -> Iterator[SourceLine]:
@@ -361,6 +363,13 @@ def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceF
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}.")
     return kinds.file(path, _size(path))
+
+
+def opened_again(file: BinaryIO) -> BinaryIO:
+    """Return the same open file once more, from its beginning. Its name may belong to another file by now."""
+    copy = os.fdopen(os.dup(file.fileno()), "rb", buffering=BUFFER_BYTES)
+    copy.seek(0)
+    return copy
 
 
 def open_regular(name: str, folder: int | None = None) -> BinaryIO:

@@ -11,6 +11,7 @@ folders for files that were loaded or refused belong to the user of this process
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -24,19 +25,20 @@ from msgspec import Struct
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.open_items import Kind, OpenItem
 from counterfoil.ingest.sources import (
-    BUFFER_BYTES,
     LOCK,
     SourceError,
     is_special,
     is_unfinished,
     kind_of,
     open_regular,
+    opened_again,
 )
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import machine_name
 from counterfoil.text import printable
 
-DONE, QUARANTINE = "done", "quarantine"
+DONE, QUARANTINE, HELD = "done", "quarantine", "held"
+PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "held": HELD}
 REASON_SUFFIX = ".reason.txt"
 DELIVERED_AS, MAX_NOTE_BYTES = "It was delivered as ", 10_000
 # At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
@@ -59,6 +61,8 @@ FIRST_BYTES, LAST_BYTES = 120, 40
 # SQLite or we give a meaning to names that end like this.
 RESERVED_ENDINGS = ("-journal", "-wal", "-shm", ".sqlite3", ".lock", ".part", ".tmp", REASON_SUFFIX)
 
+_MOVED = re.compile(r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-")
+
 # Values that change when a file changes: device, inode, size, and the times of the last change of content and status.
 Version = tuple[int, int, int, int, int]
 
@@ -78,17 +82,16 @@ class DeliveredFile(Struct):
 
     def opened(self) -> BinaryIO:
         """Return the same open file once more, from its beginning. Its name may belong to another file by now."""
-        descriptor = self.file.fileno() if self.file else -1
-        copy = os.fdopen(os.dup(descriptor), "rb", buffering=BUFFER_BYTES)
-        copy.seek(0)
-        return copy
+        if self.file is None:
+            raise OSError(errno.EBADF, "it could not be opened")
+        return opened_again(self.file)
 
 
 class Spool:
     """A folder into which the POS delivers files. Only one process can watch it at a time.
 
-    Files are moved to `done` and `quarantine` in the folder `kept` or, without it, in the watched folder itself.
-    `say` shows a message to the operator.
+    Files are moved to `done`, `quarantine` or `held` in the folder `kept` or, without it, in the watched folder. `say`
+    shows a message to the operator.
     """
 
     def __init__(
@@ -105,7 +108,8 @@ class Spool:
             raise SourceError("the folder for loaded files must be outside the watched folder. Choose another folder.")
         if quarantine and quarantine.resolve() == self.folder:
             raise SourceError("the quarantine must not be the watched folder itself. Choose another folder.")
-        self._places = {DONE: kept and kept / DONE, QUARANTINE: quarantine or (kept and kept / QUARANTINE)}
+        self._places = {name: kept and kept / name for name in (DONE, QUARANTINE, HELD)}
+        self._places[QUARANTINE] = quarantine or self._places[QUARANTINE]
         self._say = say
         self._descriptor: int | None = None
         self._is_local = _file_system(folder) in LOCAL_FILE_SYSTEMS
@@ -194,7 +198,7 @@ class Spool:
         except OSError as error:
             raise SourceError(f"cannot read {self.folder}: {error.strerror}.") from error
         names = {name for name, found in entries if stat.S_ISDIR(found.st_mode)}
-        self.folders = names - {DONE, QUARANTINE}
+        self.folders = names - {DONE, QUARANTINE, HELD}
         seen = {}
         for name, found in entries:
             version, known = _version(found), self._seen.get(name)
@@ -258,10 +262,10 @@ class Spool:
 
     # --- moved --------------------------------------------------------------------------
 
-    def finish(self, delivery: DeliveredFile, *, delete: bool) -> Path | None:
+    def finish(self, delivery: DeliveredFile, *, delete: bool, folder: int | None = None) -> Path | None:
         """Move a loaded file to `done`, or delete it. Return its path if it had to be quarantined instead."""
         with self._own(DONE) as done:
-            name, is_copy = self._move(delivery, self._open_folder(), done)
+            name, is_copy = self._move(delivery, self._open_folder() if folder is None else folder, done)
             moved = _version(os.stat(name, dir_fd=done, follow_symlinks=False))
             if is_copy or moved[:4] == delivery.version[:4]:
                 if delete:
@@ -269,37 +273,72 @@ class Spool:
                 return None
             # In the last moment, somebody put another file in the place of the one that was loaded, or changed it.
             replaced = DeliveredFile(name, moved, delivery.owner)
-            return self.quarantine(replaced, changed_late(delivery.name), done)
+            return self.keep("quarantined", replaced, changed_late(delivery.name), done)
 
-    def quarantine(self, delivery: DeliveredFile, reason: str, folder: int | None = None) -> Path:
-        """Quarantine an entry that cannot be loaded, write the reason to a file next to it, and return its path.
+    def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> Path:
+        """Quarantine or hold an entry, write the reason to a file next to it, and return its path.
 
         It is in the watched folder, unless another one is given.
         """
-        with self._own(QUARANTINE) as quarantine:
-            name, _ = self._move(delivery, self._open_folder() if folder is None else folder, quarantine)
-            with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=quarantine), "wb") as note:
-                note.write(f"{reason}\n{DELIVERED_AS}{printable(delivery.name)}\n".encode())
-        return self._path(QUARANTINE, name)
+        with self._own(PLACES[kind]) as place:
+            name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
+            with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=place), "wb") as note:
+                note.write(f"{reason}\n{DELIVERED_AS}{printable(_delivered_name(delivery.name))}\n".encode())
+        return self._path(PLACES[kind], name)
 
-    def quarantined(self) -> Iterator[OpenItem]:
-        """Yield an open item for each file in quarantine that has a file with the reason."""
-        with self._own(QUARANTINE) as quarantine:
-            names = sorted(entry.name for entry in os.scandir(quarantine))
-            for note in [name for name in names if name.endswith(REASON_SUFFIX)]:
-                with suppress(OSError), open_regular(note, quarantine) as file:
-                    reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
-                    moved = note.removesuffix(REASON_SUFFIX)
-                    os.stat(moved, dir_fd=quarantine, follow_symlinks=False)
-                    delivered = rest.partition(DELIVERED_AS)[2].strip() or moved
-                    yield moved_item("quarantined", self._path(QUARANTINE, moved), delivered, reason)
+    def kept(self) -> Iterator[OpenItem]:
+        """Yield an open item for each file in quarantine or held that has a file with the reason."""
+        for kind, place in PLACES.items():
+            if not self._path(place, "").is_dir():
+                continue
+            with self._own(place) as folder:
+                names = sorted(entry.name for entry in os.scandir(folder))
+                for note in [name for name in names if name.endswith(REASON_SUFFIX)]:
+                    with suppress(OSError), open_regular(note, folder) as file:
+                        reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
+                        moved = note.removesuffix(REASON_SUFFIX)
+                        os.stat(moved, dir_fd=folder, follow_symlinks=False)
+                        delivered = rest.partition(DELIVERED_AS)[2].strip() or moved
+                        yield moved_item(kind, self._path(place, moved), delivered, reason)
+
+    def holds_files(self) -> bool:
+        """Return whether a file waits in the folder for held files."""
+        try:
+            return any(not name.endswith(REASON_SUFFIX) for name in os.listdir(self._path(HELD, "")))  # noqa: PTH208
+        except OSError:
+            return False
+
+    @contextmanager
+    def held(self, item: OpenItem) -> Iterator[tuple[DeliveredFile, int] | None]:
+        """Yield a held file and the descriptor of its folder, or None if it is not there.
+
+        If the caller has moved the file, its note is deleted at the end.
+        """
+        path = Path(item.path)
+        if path != self._path(HELD, path.name):
+            yield None
+            return
+        with self._own(HELD) as folder:
+            try:
+                entry = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+                file = open_regular(path.name, folder)
+            except OSError:
+                yield None
+                return
+            with closing(DeliveredFile(path.name, _version(entry), entry.st_uid, file)) as delivery:
+                yield delivery, folder
+            with suppress(OSError):
+                os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+                return
+            with suppress(OSError):
+                os.unlink(path.name + REASON_SUFFIX, dir_fd=folder)
 
     def _path(self, place: str, name: str) -> Path:
         return (self._places[place] or self.folder / place).absolute() / name
 
     def _move(self, delivery: DeliveredFile, folder: int, target: int) -> tuple[str, bool]:
         """Move an entry to one of our folders, under a new name. Return the name, and whether it was copied."""
-        name = moved_name(delivery.name)
+        name = moved_name(_delivered_name(delivery.name))
         os.close(os.open(name, CREATE, 0o600, dir_fd=target))
         try:
             try:
@@ -313,7 +352,7 @@ class Spool:
                     self._copy(delivery.opened(), name, target)
                 elif not is_special(os.stat(delivery.name, dir_fd=folder, follow_symlinks=False).st_mode):
                     raise
-                if self.is_unchanged(delivery):
+                if folder != self._descriptor or self.is_unchanged(delivery):
                     os.unlink(delivery.name, dir_fd=folder)
                 return name, True
         except BaseException:
@@ -393,6 +432,11 @@ def moved_name(name: str) -> str:
     return f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}-{safe}"
 
 
+def _delivered_name(name: str) -> str:
+    """Return the name of a file without what was put in front of it when it was held."""
+    return _MOVED.sub("", name)
+
+
 def changed_late(name: str) -> str:
     return f"{printable(name)} was replaced or changed after it was loaded. Deliver it again."
 
@@ -440,5 +484,6 @@ def quarantined(reasons: Mapping[Path, str], quarantine: Path) -> list[OpenItem]
     for path, reason in reasons.items():
         spool = Spool(path.parent, quarantine=quarantine)
         with suppress(FileNotFoundError), closing(spool), closing(spool.delivery(path.name)) as delivery:
-            moved.append(moved_item("quarantined", spool.quarantine(delivery, reason), path.name, reason))
+            moved_to = spool.keep("quarantined", delivery, reason)
+            moved.append(moved_item("quarantined", moved_to, path.name, reason))
     return moved

@@ -1,10 +1,10 @@
 """The steps of a delivery to a watched folder: found, opened, checked, loaded, moved."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import Kind, OpenItem
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import DeliveredFile, Spool, Version, changed_late, moved_item
 from counterfoil.text import printable
@@ -23,11 +23,17 @@ MAX_NAMED, SAID_MS = 10, 60_000
 class Loader(Protocol):
     """Loads the files of the folder into the store, and reports to it."""
 
-    def load(self, files: FileSet, *, is_beside: bool) -> bool:
-        """Load the files. Return False if the load was interrupted, so that the files are left where they are."""
+    def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
+        """Load the files. Return False if the load was interrupted, so that the files are left where they are.
 
-    def report(self, files: int, quarantined: list[OpenItem], *, loaded: FileSet | None) -> None:
-        """Report how many files were loaded, which ones were quarantined, and the summary if there was a load."""
+        Unless `is_accepted`, those that differ sharply from earlier deliveries are not loaded, but added to `held`.
+        """
+
+    def report(self, files: int, kept: list[OpenItem], *, loaded: FileSet | None) -> None:
+        """Report how many files were loaded, which ones were quarantined or held, and the summary of the load."""
+
+    def close(self, item: OpenItem, kept: OpenItem | None) -> None:
+        """Close the item of a held file after the operator's decision. The file may have been quarantined."""
 
 
 class FolderWatch:
@@ -104,22 +110,51 @@ class FolderWatch:
                 for file in files:
                     file.close()
             problems |= {path.name: reason for path, reason in loaded.damage.items()}
+        held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
-        moved = [self._move(delivery, problems) for delivery in unchanged]
-        quarantined = [
-            moved_item("quarantined", path, delivery.name, problems.get(delivery.name) or changed_late(delivery.name))
-            for delivery, path in zip(unchanged, moved, strict=True)
-            if isinstance(path, Path)
-        ]
-        for item in quarantined[:MAX_NAMED]:
-            self._say(f"quarantined: {item.reason}")
-        if len(quarantined) > MAX_NAMED:
-            self._say(f"{len(quarantined) - MAX_NAMED:,} more files were quarantined; each has a file with the reason.")
+        moved = [self._move(delivery, problems, held) for delivery in unchanged]
+        kept = [item for item in moved if isinstance(item, OpenItem)]
+        for item in kept[:MAX_NAMED]:
+            self._say(f"{item.kind}: {item.reason}")
+        if len(kept) > MAX_NAMED:
+            self._say(
+                f"{len(kept) - MAX_NAMED:,} more files were quarantined or held; each has a file with the reason."
+            )
         files_done = moved.count(True)
-        if loaded or files_done or quarantined:
-            self._loader.report(files_done, quarantined, loaded=loaded)
-        return bool(loaded or quarantined)
+        if loaded or files_done or kept:
+            self._loader.report(files_done, kept, loaded=loaded)
+        return bool(loaded or kept)
+
+    def carry_out(self, items: Iterable[OpenItem]) -> None:
+        """Load held files that the operator has accepted, and quarantine those that were discarded."""
+        for item in items:
+            with self._spool.held(item) as found:
+                if found and item.decision == "accepted":
+                    self._load_held(item, *found)
+                elif found and item.decision:
+                    delivered = next(iter(item.files))
+                    path = self._spool.keep("quarantined", found[0], f"{delivered} was discarded.", found[1])
+                    self._loader.close(item, moved_item("quarantined", path, delivered, item.reason))
+
+    def _load_held(self, item: OpenItem, delivery: DeliveredFile, folder: int) -> None:
+        delivered = next(iter(item.files))
+        file = self._kinds.file(Path(delivered), delivery.version[2], delivery.opened)
+        loaded = FileSet(delivered, [file], MAX_REJECT_SCORE)
+        try:
+            if not self._loader.load(loaded, is_beside=False, is_accepted=True):
+                return
+        finally:
+            file.close()
+        reason = next(iter(loaded.damage.values()), "")
+        kept = []
+        if reason:
+            path = self._spool.keep("quarantined", delivery, reason, folder)
+            kept.append(moved_item("quarantined", path, delivered, reason))
+        else:
+            self._spool.finish(delivery, delete=self._delete, folder=folder)
+        self._loader.report(0 if kept else 1, kept, loaded=loaded)
+        self._loader.close(item, None)
 
     def _problem(self, delivery: DeliveredFile) -> str | None:
         """Return why a delivery cannot be loaded, or None if it can."""
@@ -127,15 +162,19 @@ class FolderWatch:
             return delivery.problem
         return not_source(delivery.name)
 
-    def _move(self, delivery: DeliveredFile, problems: Mapping[str, str]) -> Path | bool:
-        """Move a delivery. Return its path if it is quarantined, otherwise whether it could be moved."""
+    def _move(self, delivery: DeliveredFile, problems: Mapping[str, str], held: Mapping[str, str]) -> OpenItem | bool:
+        """Move a delivery. Return its item if it is quarantined or held, otherwise whether it could be moved."""
+        kind: Kind = "held" if delivery.name in held else "quarantined"
+        reason = held.get(delivery.name) or problems.get(delivery.name)
         try:
-            if delivery.name in problems:
-                return self._spool.quarantine(delivery, problems[delivery.name])
-            return self._spool.finish(delivery, delete=self._delete) or True
+            if reason:
+                path: Path | None = self._spool.keep(kind, delivery, reason)
+            else:
+                path = self._spool.finish(delivery, delete=self._delete)
+            return moved_item(kind, path, delivery.name, reason or changed_late(delivery.name)) if path else True
         except (OSError, SourceError) as error:
-            reason = delivery.problem or (f"{error.strerror}." if isinstance(error, OSError) else error)
-            self._say_once(f"{printable(delivery.name)} cannot be moved out of {self._spool.folder}: {reason}")
+            why = delivery.problem or (f"{error.strerror}." if isinstance(error, OSError) else error)
+            self._say_once(f"{printable(delivery.name)} cannot be moved out of {self._spool.folder}: {why}")
             self._unmoved[delivery.name] = (delivery.version, self._steady_ms() + RETRY_MS)
             return False
 

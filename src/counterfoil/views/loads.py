@@ -52,6 +52,7 @@ def items(now: int) -> Sequence[ListColumn[OpenItem]]:
     return (
         ListColumn("number", kind="number", terminal="item"),
         ListColumn("kind", terminal="kind", page="items.kind"),
+        ListColumn("decision"),
         ListColumn(
             "openedAt",
             kind="time",

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -113,23 +113,27 @@ def _open_items(visit: Visit, found: list[OpenItem]) -> Html | None:
         "items.kind": lambda item: _kind(t, item),
         "items.since": lambda item: ago(t, item.opened_at, visit.now),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
-        "items.close": lambda item: (
-            button_form(
-                visit,
-                f"/loads/items/{item.number}/resolve",
-                t("items.resolve"),
-                t("items.resolve_item", number=item.number),
-            )
-            or "–"
-        ),
+        "items.close": lambda item: markup([_item_button(visit, item, verb) for verb in _verbs(item)]) or "–",
     }
     shown = (*items(visit.now), ListColumn("", lambda item: item.number, page="items.close"))
     listed = list_table(t, t("items.caption"), shown, found, cells, first=["items.kind"])
     return section(t("items.title"), listed, anchor="open")
 
 
+def _verbs(item: OpenItem) -> Sequence[str]:
+    if item.decision:
+        return ()
+    return ("accept", "discard") if item.kind == "held" else ("resolve",)
+
+
+def _item_button(visit: Visit, item: OpenItem, verb: str) -> Html | None:
+    t = visit.t
+    label = t(f"items.{verb}_item", number=item.number)
+    return button_form(visit, f"/loads/items/{item.number}/{verb}", t(f"items.{verb}"), label)
+
+
 def _kind(t: Texts, item: OpenItem) -> Child:
-    text = t(f"items.{item.kind}")
+    text = t(f"items.{item.decision or item.kind}_kind")
     return text if item.load is None else element("a", text, href=f"/loads/{item.load}")
 
 

@@ -132,6 +132,7 @@ CREATE TABLE open_items (
     path text NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
     place text NOT NULL, -- the machine on which `path` is; empty for the folder `rejects` of an embedded store
     reason text NOT NULL,
+    decision text, -- accepted or discarded: what the watcher is to do with a held file
     opened_at bigint NOT NULL,
     closed_at bigint,
     closed_by text -- loaded, removed, resolved, accepted or discarded

@@ -130,6 +130,7 @@ CREATE TABLE open_items (
     path TEXT NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
     place TEXT NOT NULL, -- the machine on which `path` is; empty for the folder `rejects` of an embedded store
     reason TEXT NOT NULL,
+    decision TEXT, -- accepted or discarded: what the watcher is to do with a held file
     opened_at INTEGER NOT NULL,
     closed_at INTEGER,
     closed_by TEXT -- loaded, removed, resolved, accepted or discarded
