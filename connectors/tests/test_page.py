@@ -17,7 +17,7 @@ from running_service import RunningService
 
 PAGE = (ROOT / "docs" / "connect.md").read_text("utf-8")
 AGREEMENT = {
-    "DuckDB, with pull": "the copy matches the service",
+    "DuckDB, with pull": "no differences",
     "dlt": "The copy agrees with the service: 24 bills in 2 shops",
     "Singer and Meltano": "The copy agrees with the service: 24 bills in 2 shops",
     "Airbyte": "The copy agrees with the service: 24 bills in 2 shops",

@@ -410,8 +410,51 @@ def test_an_idle_run_takes_one_request(copy_owner: CopyOwner) -> None:
 
 def test_a_copy_without_differences_gives_exit_status_0(copy_owner: CopyOwner) -> None:
     copy_owner("pull")
-    assert "matches the service" in copy_owner("reconcile").stdout
+    assert "no differences" in copy_owner("reconcile").stdout
     assert copy_owner.json("reconcile")["equal"] is True
+
+
+def test_a_comparison_says_what_it_compared(copy_owner: CopyOwner) -> None:
+    copy_owner("pull", "--then", "true")
+    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
+        db.execute("DELETE FROM bill_items")
+    by_day = copy_owner.json("reconcile")
+    assert by_day["equal"]
+    assert "bills.net" in by_day["compared"]
+    assert "bill_items" not in by_day["compared"]
+    assert "--deep" in copy_owner("reconcile").stdout, "the sentence does not say that lines were not compared"
+    deep = copy_owner.json("reconcile", "--deep", status=3)
+    assert (deep["equal"], "bill_items" in deep["compared"]) == (False, True)
+    [found] = deep["tables"]
+    assert (found["table"], found["extra"], found["different"], found["fixed"]) == ("bill_items", 0, 0, False)
+    assert found["missing"] > 0
+    assert "bill_items" in copy_owner("reconcile", "--deep", status=3).stdout
+    assert copy_owner.json("reconcile", "--deep", "--fix")["tables"][0]["fixed"]
+    assert copy_owner.json("reconcile", "--deep")["equal"]
+    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
+    assert (copy_owner.folder / "runs").exists(), "the command was not run for the repaired rows"
+
+
+def test_a_comparison_that_did_not_finish_has_no_result(copy_owner: CopyOwner) -> None:
+    copy_owner.take_key(per_min=1000, per_day=8)
+    copy_owner("pull")
+    for _ in range(4):
+        result = copy_owner._runner.invoke(program, copy_owner.words("reconcile", "--deep"))
+    assert result.exit_code == 4
+    assert result.stdout == ""
+
+
+def test_a_full_pull_repairs_every_table_and_removes_stray_rows(copy_owner: CopyOwner) -> None:
+    copy_owner("pull")
+    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
+        db.execute("UPDATE bill_items SET bill_id = 'none'")
+    assert copy_owner.json("pull", "--full")["strayRowsRemoved"] > 0
+    assert copy_owner.json("reconcile", "--deep")["equal"]
+
+
+def test_options_that_contradict_each_other_are_refused(copy_owner: CopyOwner) -> None:
+    copy_owner("pull", "--full", "--every", "5m", status=2)
+    copy_owner("reconcile", "--deep", "--since", "2025-01-01", status=2)
 
 
 def test_a_difference_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
@@ -426,7 +469,7 @@ def test_a_difference_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
     [difference] = copy_owner.json("reconcile", *DUCKDB, status=3)["differences"]
     assert (difference["missing"], difference["service"]["net"], difference["copy"]["count"]) == (1, "120.50", 0)
     assert "It was fixed" in copy_owner("reconcile", *DUCKDB, "--fix").stdout
-    assert "matches the service" in copy_owner("reconcile", *DUCKDB).stdout
+    assert "no differences" in copy_owner("reconcile", *DUCKDB).stdout
 
 
 def test_a_target_that_was_never_pulled_is_not_a_copy(copy_owner: CopyOwner) -> None:

@@ -46,6 +46,7 @@ QUOTA_RETRY_MS = 900_000
 MIN_BILLS_FOR_RATE = 1_000
 CHANGES = ("added", "changed", "removed")
 PROGRESS_SAVED = "progress saved. Run the same command to resume."
+FULL_PROGRESS_SAVED = "progress saved. Run the same command without --full to resume, or with --full to start again."
 NOTHING_READ = "nothing was read. Run the same command to try again."
 
 
@@ -90,6 +91,7 @@ def command_words(text: str) -> list[str]:
 @click.option("--then", "follow_up", type=command_words, metavar="CMD")
 @click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT)
 @click.option("--adopt", is_flag=True)
+@click.option("--full", is_flag=True)
 @json_option
 def command(
     *,
@@ -101,10 +103,15 @@ def command(
     follow_up: list[str] | None,
     limit: int,
     adopt: bool,
+    full: bool,
     as_json: bool,
 ) -> None:
+    if full and every is not None:
+        raise click.UsageError("--full is for a single run, so it cannot be used with --every.")
     members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
-    options = Options(since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt)
+    options = Options(
+        since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt, full=full
+    )
     with sigterm_as_interrupt():
         report = _run(remote, options, follow_up, as_json)
         if report.outcome.status != "target":
@@ -120,7 +127,7 @@ def command(
 def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
     """Run one pull and print its report. If the copy has unhandled changes, run the `--then` command."""
     report = pull_once(remote, options)
-    _print_report(report, as_json)
+    _print_report(report, options, as_json)
     if follow_up and report.needs_follow_up:
         failure = run_follow_up(follow_up, report.target, report.tally)
         if failure is None:
@@ -244,14 +251,15 @@ def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
     return after
 
 
-def _print_report(report: PullReport, as_json: bool) -> None:
+def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
     if as_json:
         print_json(_view(report))
     elif not report.outcome.exit_code or report.tally.has_read:
         print_fields(_summary(report))
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
-    print_error(report.outcome, PROGRESS_SAVED if report.tally.has_read else NOTHING_READ)
+    saved = FULL_PROGRESS_SAVED if options.full else PROGRESS_SAVED
+    print_error(report.outcome, saved if report.tally.has_read else NOTHING_READ)
 
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
@@ -266,6 +274,7 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
         *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
         ("bills", _counts(tally, "bills") + rate),
         ("members", _counts(tally, "members")),
+        *([("stray rows", f"{tally.strays_removed:,} removed")] if tally.strays_removed else []),
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),
     ]
@@ -291,6 +300,7 @@ def _view(report: PullReport) -> dict[str, object]:
         "shops": tally.shops,
         "shopsRead": tally.shops_done,
         **counts,
+        "strayRowsRemoved": tally.strays_removed,
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "seconds": round(report.seconds, 3),

@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 
 import click
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from counterfoil.cli.remote import (
     DIFFERENT,
@@ -25,15 +25,20 @@ from counterfoil.cli.terminal import echo, json_option, print_json, print_list, 
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
+from counterfoil.client.row_comparison import LeftOut, RowDifferences
 from counterfoil.client.sinks import private_files
+from counterfoil.client.sinks.sql import COMPARED_TABLES
 from counterfoil.text import counted
 from counterfoil.views.columns import ListColumn, json_row
 
 
 class Comparison(Struct):
-    """The result of a comparison, complete or partial."""
+    """The result of a comparison, complete or partial. Only a deep comparison has `tables` and `left_out`."""
 
+    deep: bool
     found: list[Difference] = field(default_factory=list)
+    tables: list[RowDifferences] = field(default_factory=list)
+    left_out: LeftOut = LeftOut()
     unread: list[str] = field(default_factory=list)
     is_first_pull_finished: bool = True
     days: int = 0
@@ -42,25 +47,39 @@ class Comparison(Struct):
 
     @property
     def is_equal(self) -> bool:
-        return self.is_first_pull_finished and not (self.found or self.outcome.exit_code)
+        return self.is_first_pull_finished and not (self.differences or self.outcome.exit_code)
+
+    @property
+    def has_result(self) -> bool:
+        """Whether anything can be said. An unfinished deep comparison has no result."""
+        if self.deep and not self.tables:
+            return not self.outcome.exit_code
+        return self.tally.requests > 0
+
+    @property
+    def differences(self) -> Sequence[Difference | RowDifferences]:
+        return self.tables if self.deep else self.found
 
 
 @click.command()
 @remote_options
 @since_option
+@click.option("--deep", is_flag=True)
 @click.option("--fix", is_flag=True)
 @json_option
-def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
+def command(*, remote: Remote, since: date | None, deep: bool, fix: bool, as_json: bool) -> None:
+    if deep and since is not None:
+        raise click.UsageError("--deep compares everything, so it cannot be used with --since.")
     with sigterm_as_interrupt():
-        comparison = compare(remote, since=since, fix=fix)
+        comparison = compare(remote, since=since, deep=deep, fix=fix)
         _print_report(comparison, as_json)
-    outcome = comparison.outcome.exit_code
-    exit_with(outcome or (DIFFERENT if not comparison.is_first_pull_finished or (comparison.found and not fix) else 0))
+    is_different = not comparison.is_first_pull_finished or (comparison.differences and not fix)
+    exit_with(comparison.outcome.exit_code or (DIFFERENT if is_different else 0))
 
 
-def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
+def compare(remote: Remote, *, since: date | None, deep: bool, fix: bool) -> Comparison:
     """Run one comparison and return its result."""
-    comparison = Comparison()
+    comparison = Comparison(deep)
     try:
         if not remote.destination.exists():
             raise CopyMismatch(f"there is no copy at {remote.destination.display_name}. Run `counterfoil pull` first.")
@@ -72,11 +91,15 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
         ):
             reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
             comparison.unread, comparison.tally = reconciler.unread, reconciler.tally
-            for difference in reconciler.run():
-                comparison.found.append(difference)
+            try:
+                if deep:
+                    reconciler.compare_rows()
+                for difference in () if deep else reconciler.run():
+                    comparison.found.append(difference)
+            finally:
+                comparison.tables, comparison.left_out = reconciler.tables, reconciler.left_out
                 comparison.days = reconciler.days
-            comparison.days = reconciler.days
-            comparison.is_first_pull_finished = reconciler.is_first_pull_finished
+                comparison.is_first_pull_finished = reconciler.is_first_pull_finished
     except EXPECTED_ERRORS as error:
         comparison.outcome = exit_status(error)
     return comparison
@@ -87,29 +110,65 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
         print_json(_view(comparison))
     elif not comparison.is_first_pull_finished:
         print_note("the copy is not complete yet, so nothing was compared. Run `counterfoil pull` first.")
-    elif comparison.tally.requests:
+    elif comparison.has_result:
         if comparison.found:
             print_list(_COLUMNS, comparison.found)
+        if comparison.tables:
+            print_list(_TABLE_COLUMNS, comparison.tables)
         echo(_summary(comparison))
     print_error(comparison.outcome, "any fixes made so far are saved. Run the same command to restart the comparison.")
 
 
 def _summary(comparison: Comparison) -> str:
-    found = comparison.found
-    days, requests = comparison.days, comparison.tally.requests
-    prefix = f"{counted(days, 'day')} compared in {counted(requests, 'request')}: "
+    """Return sentences that say what was compared, with which result, and what was not compared."""
+    found, requests = comparison.differences, counted(comparison.tally.requests, "request")
+    if comparison.deep:
+        subject = f"every row of {counted(len(COMPARED_TABLES), 'table')} compared in {requests}"
+    else:
+        subject = f"{counted(comparison.days, 'day')} compared in {requests}"
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
         fixed = " It was fixed." if len(found) == 1 else " All were fixed."
-        return f"{prefix}{differ} from the service.{fixed if found[0].is_fixed else ''}"
-    if comparison.is_equal:
-        return f"{prefix}the copy matches the service."
-    return f"{prefix}no differences so far."
+        result = f"{differ} from the service.{fixed if found[0].is_fixed else ''}"
+    else:
+        result = "no differences." if comparison.is_equal else "no differences so far."
+    return f"{subject}: {result} {_limits(comparison)}".rstrip()
+
+
+def _limits(comparison: Comparison) -> str:
+    """Return sentences about what was not compared."""
+    if not comparison.deep:
+        return (
+            "Compared were which bills exist, and their date, time of change, void status, net and tip. Not compared "
+            "were their other columns, lines, payments and promotions, nor shops and members: --deep compares them."
+        )
+    left_out = comparison.left_out
+    counts = {"shop": left_out.shops, "bill": left_out.bills, "member": left_out.members}
+    gone = ", ".join(counted(count, noun) for noun, count in counts.items() if count)
+    sentences = []
+    if gone:
+        sentences.append(f"Not compared, because the service no longer returns them: {gone}, and their parts.")
+    if left_out.pending:
+        changed = counted(left_out.pending, "bill or shop", "bills or shops")
+        sentences.append(f"Not compared, because they changed since the last pull: {changed}.")
+    return " ".join(sentences)
 
 
 def _describe(difference: Difference) -> str:
     counts = {"missing": difference.missing, "extra": difference.removed, "different": difference.different}
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+
+
+# The columns of a copy that a comparison of digests covers.
+_IN_DIGESTS = (
+    "bills.shop_id",
+    "bills.id",
+    "bills.bill_date",
+    "bills.updated_at",
+    "bills.status",
+    "bills.net",
+    "bills.tip",
+)
 
 
 def _view(comparison: Comparison) -> dict[str, object]:
@@ -123,6 +182,10 @@ def _view(comparison: Comparison) -> dict[str, object]:
         "requestsLeft": tally.remaining,
         "unread": comparison.unread,
         "differences": [json_row(_COLUMNS, difference) for difference in comparison.found],
+        "deep": comparison.deep,
+        "tables": [json_row(_TABLE_COLUMNS, difference) for difference in comparison.tables],
+        "compared": [table.name for table in COMPARED_TABLES] if comparison.deep else _IN_DIGESTS,
+        "leftOut": to_builtins(comparison.left_out) if comparison.deep else None,
         "error": outcome.error,
     }
 
@@ -159,4 +222,11 @@ _COLUMNS: Sequence[ListColumn[Difference]] = (
     ListColumn("different"),
     ListColumn("fixed", lambda found: found.is_fixed),
     ListColumn("", _describe, terminal="in the copy"),
+)
+_TABLE_COLUMNS: Sequence[ListColumn[RowDifferences]] = (
+    ListColumn("table", kind="code", terminal="table"),
+    ListColumn("missing", kind="number", terminal="missing in the copy"),
+    ListColumn("extra", kind="number", terminal="only in the copy"),
+    ListColumn("different", kind="number", terminal="different"),
+    ListColumn("fixed", lambda found: found.is_fixed),
 )

@@ -83,7 +83,7 @@ class MemberPass:
     def _finish(self, state: State, base: BaseState, provider_id: str, mark: str) -> None:
         attempts = 1
         while base.began is not None:
-            batch = self._read_batch(base, provider_id, mark)
+            batch = self.read_batch(base, provider_id, mark)
             if batch.error is not None and is_bad_cursor(batch.error) and attempts < MAX_ATTEMPTS:
                 # The cursor is no longer valid, so the pass starts again, with an empty list of seen members.
                 attempts += 1
@@ -93,7 +93,7 @@ class MemberPass:
             if batch.error is not None:
                 raise batch.error
 
-    def _read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_MemberBatch":
+    def read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_MemberBatch":
         """Read some pages, starting at the base's cursor. If a page fails, the pages before it are kept."""
         batch = _MemberBatch(is_first=base.cursor is None)
         for _ in range(self._pages_per_batch):
@@ -165,6 +165,8 @@ class Options(Struct, frozen=True, kw_only=True):
     pages_per_batch: int = PAGES_PER_BATCH
     commit_sec: float = COMMIT_SEC
     adopt: bool = False
+    # Read everything again, and repair every row that differs.
+    full: bool = False
 
 
 class Puller:
@@ -201,6 +203,8 @@ class Puller:
             self._check_origin(state)
             self._check_shops(state)
             pull_state.select(state, self._options.since, self._options.shops)
+            if self._options.full:
+                self._forget_progress(state)
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
             if is_resumed:
@@ -235,7 +239,7 @@ class Puller:
             return
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
-        elif pull_state.changes_selection(state, self._options.since, self._options.shops):
+        elif self._options.full or pull_state.changes_selection(state, self._options.since, self._options.shops):
             # This run drops the position, so no later request would show whether the key belongs to the right lineage.
             # Check this now.
             try:
@@ -270,6 +274,15 @@ class Puller:
                 return False
             raise
         return True
+
+    def _forget_progress(self, state: State) -> None:
+        """Make this run, and later runs if it is interrupted, read everything. Rows stay until they are replaced."""
+        pull_state.require_full_pass(state)
+        # The members of every base are due.
+        state.bases = {provider_id: BaseState() for provider_id in state.bases}
+        with self._transaction(state):
+            self._sink.clear_undelivered()
+            self.tally.strays_removed += self._sink.delete_strays()
 
     # --- the feed ------------------------------------------------------------------
 

@@ -166,6 +166,8 @@ class Tally(Struct):
     members_unchanged: int = 0
     members_removed: int = 0
     shops_changed: int = 0
+    # Rows of lines, payments and so on, whose bill, shop or member was not in the copy.
+    strays_removed: int = 0
     missing_shops: list[str] = field(default_factory=list)
     remaining: int | None = None
     reading: str = ""
@@ -204,8 +206,8 @@ class Tally(Struct):
 
     @property
     def changes(self) -> int:
-        """The number of bills, members and shops that the run has added, changed or removed."""
-        bills = self.bills_written + self.bills_removed
+        """The number of bills, members and shops that the run has added, changed or removed, and of stray rows."""
+        bills = self.bills_written + self.bills_removed + self.strays_removed
         return bills + self.members_written + self.members_removed + self.shops_changed
 
 

@@ -1,8 +1,9 @@
-"""Compares a copy with the service, shop by shop and day by day, and can fix the differences.
+"""Compares a copy with the service, and can fix the differences.
 
-The service's digests show which days differ, and only the bills of those days
-are compared. Bills that changed or were removed since the last pull do not
-count as different, because the next pull reads them.
+Shops and days are compared by the service's digests, and only the bills of
+days that differ are read. A deep comparison reads everything and compares every
+row. Bills that changed or were removed since the last pull do not count as
+different, because the next pull reads them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,8 +20,9 @@ from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, RawPage, decode_
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
-from counterfoil.client.pull import origin_of
+from counterfoil.client.pull import Options, Puller, origin_of
 from counterfoil.client.pull_state import State, Tally
+from counterfoil.client.row_comparison import LeftOut, RowComparison, RowDifferences
 from counterfoil.client.sinks.sql import BillKey, CopiedBill, ShopDayTotals, Sink
 from counterfoil.domain.calendar import EPOCH
 
@@ -134,6 +136,8 @@ class Reconciler:
         self.unread: list[str] = []
         self.is_first_pull_finished = True
         self.days = 0
+        self.tables: list[RowDifferences] = []
+        self.left_out = LeftOut()
 
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found.
@@ -142,13 +146,8 @@ class Reconciler:
         pull was interrupted, yield nothing and list all shops of the copy in
         `unread`.
         """
-        state = pull_state.decode(self._sink.state())
-        if state.origin is None:
-            raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
-        self._require_origin(state)
-        if state.feed.mark is None:
-            self.is_first_pull_finished = False
-            self.unread += sorted(self._sink.shop_ids())
+        state = self._complete_state()
+        if state is None:
             return
         differing = self._differing_days(state)
         self.tally.shops = len(differing)
@@ -158,6 +157,40 @@ class Reconciler:
             self.tally.shops_done += 1
         if self._fix:
             self._sink.publish()
+
+    def compare_rows(self) -> None:
+        """Read everything, compare every row of every table, and list the tables that differ in `tables`.
+
+        With `fix`, everything is then read a second time, which replaces the rows that differ. As in `run`, nothing is
+        compared if a full pass has to be finished.
+        """
+        state = self._complete_state()
+        if state is None:
+            return
+        comparison = RowComparison(self._client, self._sink, self.tally, self._on_progress)
+        comparison.read(state.selection)
+        pending = self._pending(state)
+        comparison.forget_pending(pending.shops, pending.listed_shops, pending.bills)
+        self.tables = comparison.differences()
+        self.left_out = comparison.left_out(len(pending.bills) + len(pending.listed_shops))
+        if self.tables and self._fix:
+            try:
+                Puller(self._client, self._sink, Options(full=True), self._on_progress).run()
+            finally:
+                self.tally.requests = self._client.requests
+            self.tables = [msgspec.structs.replace(difference, is_fixed=True) for difference in self.tables]
+
+    def _complete_state(self) -> State | None:
+        """Return the state of the copy, or None if a full pass has to be finished first."""
+        state = pull_state.decode(self._sink.state())
+        if state.origin is None:
+            raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
+        self._require_origin(state)
+        if state.feed.mark is not None:
+            return state
+        self.is_first_pull_finished = False
+        self.unread += sorted(self._sink.shop_ids())
+        return None
 
     def _require_origin(self, state: State) -> None:
         """Raise `CopyMismatch` if the copy is from another address or another key lineage, or if it is too old."""
@@ -275,9 +308,11 @@ class Reconciler:
         for element in self._feed(state.feed.mark):
             if element.full is True or element.in_scope is False:
                 pending.shops.add(element.shop_id)
-            if element.type == "bill":
+            if element.type in ("shop", "shopRemoved"):
+                pending.listed_shops.add(element.shop_id)
+            elif element.type == "bill":
                 pending.bills.add((element.shop_id, _decode_bill(element.bill).id))
-            elif element.type == "billRemoved":
+            else:
                 pending.bills.add((element.shop_id, element.id))
         return pending
 
@@ -359,9 +394,13 @@ class Reconciler:
 
 
 class _Pending(Struct):
-    """Changes that the copy does not have yet: bills, and shops that the feed sends in full or that left the scope."""
+    """Changes that the copy does not have yet.
+
+    `shops` are those that the feed sends in full or that left the scope, and `listed_shops` all whose own rows changed.
+    """
 
     shops: set[str] = msgspec.field(default_factory=set)
+    listed_shops: set[str] = msgspec.field(default_factory=set)
     bills: set[BillKey] = msgspec.field(default_factory=set)
 
     def without(self, shop_id: str, bills: _Bills) -> _Bills:

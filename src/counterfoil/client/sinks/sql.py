@@ -63,11 +63,7 @@ class ShopDayTotals(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """How many rows were added, changed or unchanged.
-
-    A bill that was already stored is unchanged if its `updatedAt` is the same, and changed if it has no `updatedAt`.
-    Members are compared in full.
-    """
+    """How many bills or members were added, changed or unchanged. They are compared in full, with their parts."""
 
     added: int = 0
     changed: int = 0
@@ -115,8 +111,8 @@ def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
 
 Rows = list[tuple[Any, ...]]
 
-# The columns that identify a bill and its version.
-VERSIONS = Table("bills", tuple(column for column in BILLS.columns if column.name in ("shop_id", "id", "updated_at")))
+# The columns that identify a bill.
+_BILL_KEYS = Table("bill_keys", tuple(column for column in BILLS.columns if column.name in BILLS.identity))
 _SELECT_BILLS = (
     "SELECT CAST(bill_date AS {text}), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
 )
@@ -137,13 +133,21 @@ class Fill(Struct, frozen=True):
     supplied: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-_TABLES_OF_BILLS = (BILLS, *PARTS_OF_BILL)
+# A shop, a bill or a member is a row of the first table, and its parts are rows of the others. The identity of a part
+# begins with that of the whole.
+WHOLES = ((SHOPS, CATEGORIES), (BILLS, *PARTS_OF_BILL), (MEMBERS, COUPONS))
+WHOLE_OF = {table.name: tables[0] for tables in WHOLES for table in tables}
+COMPARED_TABLES = tuple(table for tables in WHOLES for table in tables)
 # The parser reads amounts as text.
 _REVENUE = """
     CASE WHEN "status" = 'void' THEN 0 ELSE coalesce(CAST("amounts"."net" AS DECIMAL(38,6)), 0)
         - coalesce(CAST("amounts"."tip" AS DECIMAL(38,6)), 0) END
 """
-# The inserts that write a batch of bills. Campaigns and coupons share a table.
+# The inserts that write a batch of shops or bills. Campaigns and coupons share a table.
+_FILLS_OF_SHOPS = (
+    Fill(SHOPS, {"removed_at": "NULL", "in_scope": "TRUE", "complete_until": "NULL"}),
+    Fill(CATEGORIES),
+)
 _FILLS_OF_BILLS = (
     Fill(BILLS, {"revenue": _REVENUE}),
     *(Fill(table) for table in PARTS_OF_BILL if table is not PROMOTIONS),
@@ -255,14 +259,14 @@ class Sink(ABC):
 
     def put_shops(self, rows: Sequence[bytes]) -> None:
         """Upsert shops that are listed, and so not removed and in scope."""
-        if not rows:
-            return
+        if rows:
+            self.stage_shops(rows)
+            self._merge(SHOPS, CATEGORIES)
+
+    def stage_shops(self, rows: Sequence[bytes]) -> None:
+        """Fill the `staged_...` tables with listed shops, which must not be empty."""
         self._parser.read(rows, (SHOPS, CATEGORIES))
-        listed = {"removed_at": "NULL", "in_scope": "TRUE", "complete_until": "NULL"}
-        if any(self._merge(SHOPS, "shop_id", listed)):
-            self.changed(SHOPS)
-        if any(self._merge(CATEGORIES, "shop_id", parents="SELECT shop_id FROM staged_shops")):
-            self.changed(CATEGORIES)
+        self._stage(_FILLS_OF_SHOPS)
 
     def remove_shops(self, shops: Mapping[str, bool], now: str, complete_until: str | None) -> None:
         """Mark shops as removed. A shop that is not in the copy is added without a name.
@@ -348,17 +352,17 @@ class Sink(ABC):
         """Upsert members and mark them as seen by the current pass. `rows` must not contain a member twice."""
         if not rows:
             return Written()
+        self.stage_members(provider_id, rows)
+        written = self._merge(MEMBERS, COUPONS)
+        base = f"'{escape_quotes(provider_id)}'"
+        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM staged_members")
+        return written
+
+    def stage_members(self, provider_id: str, rows: Sequence[bytes]) -> None:
+        """Fill the `staged_...` tables with members, which must not be empty."""
         self._parser.read(rows, (MEMBERS, COUPONS))
         base = f"'{escape_quotes(provider_id)}'"
-        added, changed = self._merge(MEMBERS, "member_id", {"provider_id": base, "removed_at": "NULL"})
-        new_coupons, changed_coupons = self._merge(COUPONS, "member_id", parents="SELECT member_id FROM staged_members")
-        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM staged_members")
-        if added or changed:
-            self.changed(MEMBERS)
-        if new_coupons or changed_coupons:
-            self.changed(COUPONS)
-        all_changed = (changed | new_coupons | changed_coupons) - added
-        return Written(len(added), len(all_changed), len(rows) - len(added) - len(all_changed))
+        self._stage([Fill(MEMBERS, {"provider_id": base, "removed_at": "NULL"}), Fill(COUPONS)])
 
     def close_pass(self, provider_id: str, now: str) -> int:
         """Mark members that the pass has not seen as removed; return the number marked."""
@@ -373,48 +377,66 @@ class Sink(ABC):
             self.changed(MEMBERS)
         return len(vanished)
 
-    def _merge(
-        self, table: Table, key: str, supplied: dict[str, str] | None = None, *, parents: str = ""
-    ) -> tuple[set[str], set[str]]:
-        """Replace the rows of each key whose rows have changed; return the new keys and the changed keys.
+    # --- staged rows -----------------------------------------------------------------
 
-        `parents` is SQL that selects all keys that were read. It is needed if the table may have no row for a key.
-        """
-        staged, names = f"staged_{table.name}", column_names(table)
-        self._stage(staged, table, supplied or {})
-        keys = parents or f"SELECT {key} FROM {staged}"
-        insert = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {staged}"
-        if not self.run(f"SELECT 1 FROM {table.name} WHERE {key} IN ({keys}) LIMIT 1"):
+    def _stage(self, fills: Sequence[Fill]) -> None:
+        """Create a temporary table `staged_...` for each table, with the rows that were read."""
+        for name, table in {fill.table.name: fill.table for fill in fills}.items():
+            self.run(f"DROP TABLE IF EXISTS staged_{name}")
+            self.run(f"CREATE TEMPORARY TABLE staged_{name} ({definitions(table, self.TYPES)})")
+        for fill in fills:
+            self.fill(fill.table, f"staged_{fill.table.name}", fill.supplied)
+
+    def _merge(self, *tables: Table) -> Written:
+        """Replace the rows of each shop, bill or member whose staged rows differ. The first table is that of wholes."""
+        merged = [self._merge_table(table) for table in tables]
+        added = merged[0][0]
+        changed = set[tuple[Any, ...]]().union(*(keys for pair in merged for keys in pair)) - added
+        count: int = self.run(f"SELECT count(*) FROM staged_{tables[0].name}")[0][0]
+        return Written(len(added), len(changed), count - len(added) - len(changed))
+
+    def _merge_table(self, table: Table) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
+        """Replace the rows of each key whose rows have changed; return the new keys and the changed keys."""
+        key, names = ", ".join(key_of(table)), column_names(table)
+        insert = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM staged_{table.name}"
+        if not self.run(f"SELECT 1 FROM {table.name} WHERE ({key}) IN ({_staged_keys(table)}) LIMIT 1"):
             self.run(insert)
-            return {row[0] for row in self.run(f"SELECT DISTINCT {key} FROM {staged}")}, set()
-        copied = f"SELECT {names} FROM {table.name} WHERE {key} IN ({keys})"
-        self.run("DROP TABLE IF EXISTS different")
-        self.run(
-            f"CREATE TEMPORARY TABLE different AS "
-            f"SELECT {key} FROM (SELECT {names} FROM {staged} EXCEPT {copied}) AS newer "
-            f"UNION SELECT {key} FROM ({copied} EXCEPT SELECT {names} FROM {staged}) AS older"
-        )
-        different = {row[0] for row in self.run(f"SELECT {key} FROM different")}
+            added = set(self.run(f"SELECT DISTINCT {key} FROM staged_{table.name}"))
+            if added:
+                self.changed(table)
+            return added, set()
+        self.find_different(table)
+        different = set(self.run(f"SELECT DISTINCT {key} FROM different"))
         if not different:
             return set(), set()
-        known = {
-            row[0] for row in self.run(f"SELECT {key} FROM {table.name} WHERE {key} IN (SELECT {key} FROM different)")
-        }
-        self.run(f"DELETE FROM {table.name} WHERE {key} IN (SELECT {key} FROM different)")
-        self.run(f"{insert} WHERE {key} IN (SELECT {key} FROM different)")
+        of_different = f"({key}) IN (SELECT {key} FROM different)"
+        known = set(self.run(f"SELECT DISTINCT {key} FROM {table.name} WHERE {of_different}"))
+        self.run(f"DELETE FROM {table.name} WHERE {of_different}")
+        self.run(f"{insert} WHERE {of_different}")
+        self.changed(table)
         return different - known, different & known
 
-    def _stage(self, name: str, table: Table, supplied: dict[str, str]) -> None:
-        """Create a temporary table with the rows that were read."""
-        self.run(f"DROP TABLE IF EXISTS {name}")
-        self.run(f"CREATE TEMPORARY TABLE {name} ({definitions(table, self.TYPES)})")
-        self.fill(table, name, supplied)
+    def find_different(self, table: Table) -> None:
+        """Fill `different` with the identities of the rows that differ from the copy's.
+
+        `served` and `held` are 1 if the service, or the copy, has a row that the other does not have.
+        """
+        key, names, identity = ", ".join(key_of(table)), column_names(table), ", ".join(table.identity)
+        # EXCEPT removes duplicates, so equal rows are counted.
+        served = f"SELECT {names}, count(*) FROM staged_{table.name} GROUP BY {names}"
+        held = f"SELECT {names}, count(*) FROM {table.name} WHERE ({key}) IN ({_staged_keys(table)}) GROUP BY {names}"
+        self.run("DROP TABLE IF EXISTS different")
+        self.run(
+            f"CREATE TEMPORARY TABLE different AS SELECT {identity}, max(served) AS served, max(held) AS held FROM ("
+            f"SELECT {identity}, 1 AS served, 0 AS held FROM ({served} EXCEPT {held}) AS only_served UNION ALL "
+            f"SELECT {identity}, 0, 1 FROM ({held} EXCEPT {served}) AS only_held) AS both_sides GROUP BY {identity}"
+        )
 
     # --- bills -------------------------------------------------------------------------
 
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
         """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
-        return self._parser.read_ahead(rows, _TABLES_OF_BILLS)
+        return self._parser.read_ahead(rows, (BILLS, *PARTS_OF_BILL))
 
     def put_bills(
         self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
@@ -425,54 +447,46 @@ class Sink(ABC):
         """
         if not rows:
             return Written()
+        if not self._read_bills(rows, parsed, shop_ids):
+            return self.put_bills(latest_versions(rows))
+        incoming = "SELECT shop_id, id FROM staged_bill_keys"
+        if self._has_undelivered:
+            self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({incoming})")
+        if self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1"):
+            self._stage(_FILLS_OF_BILLS)
+            return self._merge(BILLS, *PARTS_OF_BILL)
+        self.fill_all(_FILLS_OF_BILLS)
+        self.changed(BILLS, *PARTS_OF_BILL)
+        return Written(added=len(rows))
+
+    def stage_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str]) -> None:
+        """Fill the `staged_...` tables with bills, which must not be empty, outside a transaction."""
+        if not self._read_bills(rows, parsed, shop_ids):
+            self._read_bills(latest_versions(rows), None, shop_ids)
+        self._stage(_FILLS_OF_BILLS)
+        self._parser.release()
+
+    def _read_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str] | None) -> bool:
+        """Parse bills and return whether all are different bills. Raise an error if one is not of these shops."""
         if parsed is None:
-            self._parser.read(rows, _TABLES_OF_BILLS)
+            self._parser.read(rows, (BILLS, *PARTS_OF_BILL))
         else:
             self._parser.use(parsed)
-        self._stage("incoming", VERSIONS, {})
+        self._stage([Fill(_BILL_KEYS)])
         found = self.run(
-            "SELECT shop_id, count(*), count(id) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities "
+            "SELECT shop_id, count(*), count(id) FROM (SELECT DISTINCT shop_id, id FROM staged_bill_keys) AS keys "
             "GROUP BY shop_id"
         )
         allowed = {shop_id for shop_id, _, _ in found if shop_id is not None} if shop_ids is None else set(shop_ids)
         if any(shop_id not in allowed or with_id < count for shop_id, count, with_id in found):
             raise NotThisService("the service returned a bill without an ID, or of another shop. Check the base URL.")
-        if sum(count for _, count, _ in found) < len(rows):
-            return self.put_bills(latest_versions(rows))
-        if self._has_undelivered:
-            self.run("DELETE FROM pull_undelivered WHERE (shop_id, id) IN (SELECT shop_id, id FROM incoming)")
-        known, same = self._replaced()
-        if known:
-            self._delete_bills("SELECT shop_id, id FROM replaced")
-        self.fill_all(_FILLS_OF_BILLS)
-        self.changed(BILLS, *PARTS_OF_BILL)
-        return Written(len(rows) - known, known - same, same)
-
-    def _replaced(self) -> tuple[int, int]:
-        """Fill `replaced` with the incoming bills that the copy already has.
-
-        Return how many there are, and how many of them have the same `updated_at` as in the copy.
-        """
-        self.run("DROP TABLE IF EXISTS replaced")
-        self.run(
-            "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "
-            "CASE WHEN bills.updated_at = incoming.updated_at THEN 1 ELSE 0 END AS same "
-            "FROM incoming JOIN bills ON bills.shop_id = incoming.shop_id AND bills.id = incoming.id"
-        )
-        [(known, same)] = self.run("SELECT count(*), coalesce(sum(same), 0) FROM replaced")
-        return known, int(same)
+        return bool(sum(count for _, count, _ in found) == len(rows))
 
     def remove_bills(self, keys: Sequence[BillKey]) -> int:
         """Delete bills, and return how many of them were in the copy."""
         if not keys:
             return 0
-        text = self.TYPES[Kind.TEXT]
-        self.run("DROP TABLE IF EXISTS removals")
-        self.run(f"CREATE TEMPORARY TABLE removals (shop_id {text}, id {text})")
-        for pairs in _chunks(keys, _PAIRS_PER_STATEMENT):
-            values = ", ".join(["(?, ?)"] * len(pairs))
-            self.run(f"INSERT INTO removals VALUES {values}", [value for pair in pairs for value in pair])
-        removed = "SELECT shop_id, id FROM removals"
+        removed = self.listed_keys(keys)
         self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({removed})")
         found: int = self.run(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({removed})")[0][0]
         # The parts of a bill are deleted even if the bill is missing, because somebody may have deleted only the bill.
@@ -480,6 +494,16 @@ class Sink(ABC):
         if found:
             self.changed(BILLS, *PARTS_OF_BILL)
         return found
+
+    def listed_keys(self, keys: Sequence[BillKey]) -> str:
+        """Store keys of bills in a temporary table, and return a SELECT for them."""
+        text = self.TYPES[Kind.TEXT]
+        self.run("DROP TABLE IF EXISTS listed_keys")
+        self.run(f"CREATE TEMPORARY TABLE listed_keys (shop_id {text}, id {text})")
+        for pairs in _chunks(keys, _PAIRS_PER_STATEMENT):
+            values = ", ".join(["(?, ?)"] * len(pairs))
+            self.run(f"INSERT INTO listed_keys VALUES {values}", [value for pair in pairs for value in pair])
+        return "SELECT shop_id, id FROM listed_keys"
 
     def mark_undelivered(self, shop_ids: Sequence[str]) -> None:
         """Flag all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the flag of a bill."""
@@ -510,6 +534,20 @@ class Sink(ABC):
         self.run(f"DELETE FROM bills WHERE (shop_id, id) IN ({keys})")
         for table in PARTS_OF_BILL:
             self.run(f"DELETE FROM {table.name} WHERE (shop_id, bill_id) IN ({keys})")
+
+    def delete_strays(self) -> int:
+        """Delete the parts of bills, shops and members that the copy does not have; return the number of rows."""
+        deleted = 0
+        for whole, *parts in WHOLES:
+            wholes = f"SELECT {', '.join(whole.identity)} FROM {whole.name}"
+            for table in parts:
+                key = ", ".join(key_of(table))
+                strays = f"SELECT {key} FROM {table.name} EXCEPT {wholes}"
+                count = len(self.run(f"DELETE FROM {table.name} WHERE ({key}) IN ({strays}) RETURNING 1"))
+                if count:
+                    self.changed(table)
+                deleted += count
+        return deleted
 
     # --- comparing -----------------------------------------------------------------
 
@@ -571,3 +609,14 @@ def _copied_bill(bill_id: str, changed_us: Any, net: Any, void: Any, tip: Any) -
 def _decimal(value: Any) -> Decimal | None:
     # SQLite returns a floating-point number. Its shortest decimal form has the digits that the service sent.
     return None if value is None else Decimal(str(value))
+
+
+def key_of(table: Table) -> tuple[str, ...]:
+    """Return the columns that identify the shop, bill or member that a row belongs to."""
+    return table.identity[: len(WHOLE_OF[table.name].identity)]
+
+
+def _staged_keys(table: Table) -> str:
+    """Return SQL for the shops, bills or members that were read."""
+    whole = WHOLE_OF[table.name]
+    return f"SELECT {', '.join(whole.identity)} FROM staged_{whole.name}"
