@@ -9,7 +9,7 @@ from cli.command import PYTHON, Command
 from counterfoil.http.reference import example_base_url, render
 
 
-@pytest.mark.parametrize("kind", ["html", "md", "txt"])
+@pytest.mark.parametrize("kind", ["html", "md", "txt", "json"])
 def test_the_suffix_of_the_file_chooses_the_format(counterfoil: Command, tmp_path: Path, kind: str) -> None:
     out = tmp_path / f"reference.{kind}"
     said = counterfoil.bare("reference", "--out", out).stdout
@@ -30,7 +30,7 @@ def test_a_format_can_be_named_and_overrides_the_suffix(counterfoil: Command, tm
 
 def test_an_unknown_suffix_is_refused_with_a_hint(counterfoil: Command, tmp_path: Path) -> None:
     said = counterfoil.bare("reference", "--out", tmp_path / "reference.pdf", status=2).stderr
-    assert "The suffix of reference.pdf is not .html, .md or .txt. Choose a format with --format." in said
+    assert "The suffix of reference.pdf is not .html, .md, .txt or .json. Choose a format with --format." in said
     assert list(tmp_path.iterdir()) == []
 
 

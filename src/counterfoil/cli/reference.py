@@ -50,5 +50,7 @@ def _kind_of(out: Path | None) -> str:
         return "html"
     kind = out.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
-        raise click.UsageError(f"The suffix of {out.name} is not .html, .md or .txt. Choose a format with --format.")
+        raise click.UsageError(
+            f"The suffix of {out.name} is not .html, .md, .txt or .json. Choose a format with --format."
+        )
     return kind

@@ -1,17 +1,18 @@
-"""The API reference for integrators, as an HTML page, as Markdown, and as llms.txt.
+"""The API reference for integrators, as an HTML page, as Markdown, as llms.txt, and as a Postman collection.
 
-All three formats are generated from the OpenAPI document, so a new endpoint, field or error code appears in them
+All formats are generated from the OpenAPI document, so a new endpoint, field or error code appears in them
 without any change here. `content` extracts the contents from the document, `calls` writes example requests, and
-`page` and `markdown` write the formats.
+`page`, `markdown` and `postman` write the formats.
 """
 
 from counterfoil.http.reference.content import Reference, build
 from counterfoil.http.reference.markdown import render_llms, render_markdown
 from counterfoil.http.reference.page import TRY_SCRIPT, TryOut, page_style_sheet, render_page, try_script
+from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
 from counterfoil.web.html import content_security_policy
 
-FORMATS = ("html", "md", "txt")
+FORMATS = ("html", "md", "txt", "json")
 
 __all__ = ["FORMATS", "Reference", "build", "render"]
 
@@ -23,6 +24,8 @@ def example_base_url(prefix: str) -> str:
 
 def render(kind: str, prefix: str, base_url: str) -> bytes:
     """Return the reference as a file in one of the FORMATS."""
+    if kind == "json":
+        return render_postman(prefix, base_url)
     reference = build(prefix, base_url, {})
     match kind:
         case "html":
