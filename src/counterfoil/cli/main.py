@@ -26,9 +26,22 @@ from counterfoil.machine.process import wants_colour
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# The commands in the groups of the help. A command is implemented by the function `command` in the module of the same
-# name, or by the function of its own name in the module that MODULES names.
-GROUPS = {
+# A command is implemented by the function `command` in the module of the same name, or by the function of its own name
+# in the module that MODULES names.
+MODULES = {
+    **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
+    **dict.fromkeys(("schema", "completion"), "documents"),
+    "doctor": "status",
+}
+
+
+def _module_of(name: str) -> str:
+    # `import` is a keyword of Python.
+    return "import_" if name == "import" else MODULES.get(name, name)
+
+
+# The commands in the groups of the help.
+_ALL_GROUPS = {
     "Start": ("demo", "init", "serve", "console"),
     "Load": ("load", "loads", "import", "shops"),
     "Keys": ("keys", "usage"),
@@ -37,12 +50,14 @@ GROUPS = {
     "Copies": ("pull", "reconcile", "mcp"),
     "Develop": ("generate", "schema", "reference", "completion"),
 }
-COMMANDS = [name for names in GROUPS.values() for name in names]
-MODULES = {
-    **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
-    **dict.fromkeys(("schema", "completion"), "documents"),
-    "doctor": "status",
+# The distribution `counterfoil-client` has only the commands for copies.
+_INSTALLED = {path.stem for path in Path(__file__).parent.iterdir()}
+GROUPS = {
+    title: installed
+    for title, names in _ALL_GROUPS.items()
+    if (installed := [name for name in names if _module_of(name) in _INSTALLED])
 }
+COMMANDS = [name for names in GROUPS.values() for name in names]
 
 # Errors whose messages are written for the operator, each with the prefix of its message. The classes are given by
 # name, so that the modules that define them need not be imported.
@@ -199,9 +214,7 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        # `import` is a keyword of Python.
-        own_module = "import_" if cmd_name == "import" else cmd_name
-        module = importlib.import_module(f"counterfoil.cli.{MODULES.get(cmd_name, own_module)}")
+        module = importlib.import_module(f"counterfoil.cli.{_module_of(cmd_name)}")
         if not gc.isenabled():
             # Garbage collection was off during the imports (see `__main__.py`). The objects that exist now stay in use,
             # so the collector need not examine them.
