@@ -72,6 +72,23 @@ def test_thai_headings_decimal_commas_and_buddhist_years_are_recognised(tmp_path
     assert (second["void"], second["payments"]) == (True, [{"name": "พร้อมเพย์", "amount": "80.00"}])
 
 
+def test_single_accents_are_not_taken_for_thai_letters(tmp_path: Path) -> None:
+    text = "Numéro de ticket;Date;Total payé;Annulé\nA1;14/11/2026 18:05;240,00;Non\nA2;14/11/2026 18:06;80,00;Oui\n"
+    proposal, mapping = inferred(written(tmp_path, text, encoding="windows-1252"))
+    assert mapping["file"]["encoding"] == "windows-1252"
+    assert (mapping["bill"]["amounts"]["net"], proposal.questions) == ("Total payé", [])
+
+
+def test_a_way_of_paying_that_is_not_known_is_a_sale_beside_one_that_was_explained(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill,Date,Total,Payment\n1,13/11/2026 10:00,60,Cash\n2,13/11/2026 11:00,40,Void\n")
+    mapping = propose([export], [], [], None, today=TODAY, answers={"status.Void": "void"}).text()
+    later = "Bill,Date,Total,Payment\n3,14/11/2026 10:00,60,TrueMoney\n4,14/11/2026 11:00,50,Void\n"
+    assert [bill.get("void", False) for bill in imported("csv", written(tmp_path, later), mapping=mapping).bills] == [
+        False,
+        True,
+    ]
+
+
 def test_short_thai_headings_are_recognised(tmp_path: Path) -> None:
     export = written(tmp_path, "เลขที่บิล,วันที่,ยอด,วิธีชำระ\nก1,14/11/2569 18:05,240,เงินสด\nก2,14/11/2569 18:06,80,โอน\n")
     mapping = inferred(export)[1]

@@ -21,6 +21,7 @@ from counterfoil.importing.column_profiles import (
 )
 from counterfoil.importing.export_totals import is_total_label, is_total_word
 from counterfoil.importing.headings import (
+    CHARGES,
     REFUND,
     SALE,
     SKIP,
@@ -274,13 +275,7 @@ class BillSample:
                 self.statuses[name] = {"": SALE}
             if not values or len(values) > MANY_VALUES or name in key or not self._is_status(column):
                 continue
-            meanings = statuses_of(name, values)
-            if self._is_answered(column):
-                meanings = dict.fromkeys(values, SALE)
-            for value in values:
-                if meanings[value] == REFUND and self._is_state_of_sale(column, value):
-                    meanings[value] = None
-                meanings[value] = self._answers.get(f"status.{value}", meanings[value])
+            meanings = self._explained(column)
             if not self.is_of_bill(column):
                 is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
                 if is_about_lines and self.cancelled is None:
@@ -291,6 +286,20 @@ class BillSample:
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
                 meanings[""] = SALE if is_flag or are_exceptions else None
             self.statuses[name] = meanings
+
+    def _explained(self, column: SampleColumn) -> dict[str, str | None]:
+        """Return what the values of a status column mean, by their words and by what the operator said."""
+        meanings = statuses_of(column.name, column.distinct)
+        if self._is_answered(column):
+            meanings = dict.fromkeys(meanings, SALE)
+        elif set(meanings.values()) == {SKIP}:
+            # It is improbable that no bill of an export counts.
+            meanings = dict.fromkeys(meanings)
+        for value in meanings:
+            if meanings[value] == REFUND and self._is_state_of_sale(column, value):
+                meanings[value] = None
+            meanings[value] = self._answers.get(f"status.{value}", meanings[value])
+        return meanings
 
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
@@ -308,13 +317,20 @@ class BillSample:
         if column.role == "status" or self._is_answered(column):
             return True
         of_heading = heading_status(column.name)
-        if of_heading in (VOID, REFUND) and any(match.role in NUMBER_ROLES for match in column.matches):
-            # Void Qty and Void Amount are not flags.
+        if (of_heading in (VOID, REFUND) or column.heading_role in CHARGES) and any(
+            match.role in NUMBER_ROLES for match in column.matches
+        ):
+            # Void Qty, Void Amount and Charges are not flags.
             return False
         if of_heading and all(map(_is_flag, values)):
             return True
         has_exceptions = VOID in known or REFUND in known
         return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
+
+    def has_other_values(self, column: SampleColumn) -> bool:
+        """Return whether a later file may have more values in a column of words, such as new ways of paying."""
+        names_way = column.role in ("method", "channel") and column.name not in self.statuses
+        return self._is_answered(column) or (names_way and len(column.distinct) <= MANY_VALUES)
 
     def _is_answered(self, column: SampleColumn) -> bool:
         """Return whether a person has said that bills with some way of paying, or another value, do not count."""

@@ -66,9 +66,10 @@ def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[
         if is_known or not (is_spoken or (column.role is None and len(column.distinct) <= MANY_VALUES)):
             continue
         for value in column.distinct:
-            meaning = status_of(value) if is_spoken and not channel_of(value) else None
-            meaning = SKIP if is_no_sale(value) else meaning
-            if meaning not in entries or answers.get(f"status.{value}") == SALE:
+            meaning = SKIP if is_no_sale(value) else None if channel_of(value) else status_of(value)
+            # A remark such as `hold the ice` says nothing about the bill.
+            is_remark = meaning == SKIP and not is_spoken and not is_no_sale(value)
+            if is_remark or meaning not in entries or answers.get(f"status.{value}") == SALE:
                 continue
             explained = sample.rows_with_status(meaning)
             if any(text == value and row not in explained for row, text in enumerate(column.values)):

@@ -272,8 +272,9 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
         if error.start >= len(start) - 4 and len(start) == SAMPLE_BYTES:
             # Only the last character cannot be decoded, because the sample ends in the middle of it.
             return "utf-8", True
-        high = [byte for byte in start if byte >= 0x80]
-        is_thai = sum(byte in THAI_BYTES for byte in high) == len(high)
+        words = re.findall(rb"[\x80-\xff]+", start)
+        # Between other letters, a single one is an accent.
+        is_thai = all(byte in THAI_BYTES for word in words for byte in word) and max(map(len, words)) > 2
         return ("cp874" if is_thai else "windows-1252"), False
     return "utf-8", True
 

@@ -4,7 +4,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
 
@@ -215,6 +215,12 @@ def is_in_other_unit(heading: str) -> bool:
 def is_no_sale(value: str) -> bool:
     """Return whether a value says that a bill may not be a sale: training, or a meal of the staff."""
     return _folded(value) in _whole_values("no_sale")
+
+
+@lru_cache(maxsize=1000)
+def may_be_no_sale(value: str) -> bool:
+    """Return whether a word of a value, such as a way of paying, says that a bill may be void, refunded or not paid."""
+    return is_no_sale(value) or status_of(value) not in (SALE, None) or bool(_meanings(words_of(value)) - {SALE})
 
 
 def is_payment(value: str) -> bool:

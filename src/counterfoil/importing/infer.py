@@ -330,7 +330,9 @@ class _Inference:
             self._result.add("[bill]", "receiptNumber", number.name)
 
     def _statuses(self) -> None:
-        for number, (name, meanings) in enumerate(self._sample.statuses.items(), start=1):
+        others = [column for column in self._sheet.columns.values() if self._sample.has_other_values(column)]
+        listed = {column.name: dict.fromkeys(column.distinct, SALE) for column in others if column.filled}
+        for number, (name, meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
             unknown = [value for value, meaning in meanings.items() if not meaning]
             values = ", ".join(value or "an empty cell" for value in unknown)
             note = ""
@@ -346,6 +348,9 @@ class _Inference:
                     f"refund or skip, as with --set 'status.{unknown[0]}=skip'.{note}"
                 )
             self._result.add(f"[[status]]#{number}", "column", name)
+            if name in listed:
+                comment = "a value that is not listed is a sale, unless its words say otherwise"
+                self._result.add(f"[[status]]#{number}", "others", SALE, comment)
             section = f"[status.values]#{number}"
             for value, meaning in meanings.items():
                 if meaning:

@@ -90,6 +90,8 @@ class StatusRule(Struct, frozen=True):
 
     source: CellSource
     values: dict[str, str]
+    others: bool = False
+    """Whether other values are sales, unless their words say otherwise."""
 
 
 class RejectRule(Struct, frozen=True):
@@ -349,8 +351,8 @@ class _Parser:
         for word, meaning in given["values"].items():
             self.check(meaning, list(STATUSES), f"status.values.{word}")
         meanings = {word.casefold(): meaning for word, meaning in given["values"].items()}
-        source = {name: value for name, value in given.items() if name != "values"}
-        return StatusRule(self.cell(source, "status", TEXT), meanings)
+        source = {name: value for name, value in given.items() if name not in ("values", "others")}
+        return StatusRule(self.cell(source, "status", TEXT), meanings, "others" in given)
 
     def totals(self, content: Table[str, Any]) -> TotalsRule | None:
         if "totals" not in content:

@@ -24,6 +24,7 @@ from counterfoil.importing.fields import (
     PAYMENT_FIELDS,
     TIME,
 )
+from counterfoil.importing.headings import may_be_no_sale
 from counterfoil.importing.mapping import (
     REFUND,
     SALE,
@@ -182,6 +183,10 @@ class TableBillConverter:
         rows = self._of_one_bill(group.bills, "bill", group)
         self._check_agreement(rows)
         statuses = self._statuses(rows[0])
+        for row in rows[1:]:
+            if self._statuses(row) != statuses:
+                detail = f"has another status than line {rows[0].line} of the same bill"
+                raise RowProblem(DIFFERENT_ROWS, detail, row.line, row.sheet.name)
         status = max(statuses, key=STATUSES.index)
         return status, None if status == SKIP else self._record(rows, group, statuses)
 
@@ -193,6 +198,8 @@ class TableBillConverter:
                 continue
             word = cell_text(rule.source, row)
             status = rule.values.get(word.casefold())
+            if status is None and rule.others and not may_be_no_sale(word):
+                status = SALE
             if status is None:
                 column = " and ".join(map(shown, rule.source.columns))
                 detail = f"has {shown(word)} in the column {column}, which the mapping does not list as a status"
@@ -350,12 +357,8 @@ class TableBillConverter:
             detail = f"repeats all rows of the same bill, from line {first.line} on. The file may have its rows twice"
             raise RowProblem(REPEATED_BILL, detail, rows[half].line, first.sheet.name)
         for row in rows[1:]:
-            if not self._is_flat and row.cells == first.cells:
-                detail = f"is the same row as line {first.line}"
-                raise RowProblem(REPEATED_BILL, detail, row.line, row.sheet.name)
-            if all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet)):
-                continue
-            for name, source in self._own_sources():
+            is_same = all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet))
+            for name, source in () if is_same else self._own_sources():
                 text, other = self._compared_text(source, row), self._compared_text(source, first)
                 if text != other:
                     reason = DIFFERENT_ROWS if self._is_flat else REPEATED_BILL
@@ -365,6 +368,15 @@ class TableBillConverter:
                         row.line,
                         row.sheet.name,
                     )
+            if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
+                detail = f"is the same bill as line {first.line}"
+                raise RowProblem(REPEATED_BILL, detail, row.line, row.sheet.name)
+
+    @property
+    def _has_payment_rows(self) -> bool:
+        """Whether several rows may be one bill because each has a payment: an amount of its own, or a part of a sum."""
+        net, payments = self._mapping.bill.fields.get("amounts.net"), self._mapping.payments
+        return bool(net and net.sums()) or any(not one.key and one.fields.get("amount") != net for one in payments)
 
     def _own_sources(self) -> Iterator[tuple[str, CellSource]]:
         """Yield the sources of the values that belong to the bill itself, and so are the same on all its rows."""
@@ -373,7 +385,8 @@ class TableBillConverter:
             if self._is_flat and not table.key:
                 yield from ((f"payment.{name}", source) for name, source in table.fields.items())
         for rule in self._mapping.statuses:
-            yield f"the column {' and '.join(rule.source.columns)}", rule.source
+            if not rule.others:
+                yield f"the column {' and '.join(rule.source.columns)}", rule.source
         if self._mapping.refund:
             yield f"the column {self._mapping.refund.column}", CellSource(columns=(self._mapping.refund.column,))
 
