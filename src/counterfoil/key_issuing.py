@@ -76,7 +76,7 @@ class AlreadyRotated(KeyConflict):
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """The scope, limits and permissions of a new key."""
+    """The scope, limits and permissions of a new key. If `revokes_at` is set, the key ends at that time."""
 
     scope: Scope
     label: str = ""
@@ -84,6 +84,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     per_day: int = DEFAULT_PER_DAY
     personal_data: bool = False
     messaging_lookup: bool = False
+    revokes_at: int | None = None
 
 
 class KeyChanges(Struct, frozen=True, kw_only=True):

@@ -43,6 +43,7 @@ PAGES = (
     "/devices",
     "/audit",
     "/reference",
+    "/reference/try/listTransactions",
 )
 LANGUAGES = ("en", "th")
 WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
@@ -274,6 +275,31 @@ def test_five_questions_are_answered_without_scrolling(demo: RunningDemo, visit:
         box = go(visit, demo, path).locator(answer).first.bounding_box()
         assert box, path
         assert (path, box["y"] + box["height"] < 900) == (path, True)
+
+
+def test_the_search_of_the_reference_shows_only_what_contains_all_words(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/reference")
+    parts, links = page.locator("main article:visible"), page.locator("#contents li:visible")
+    all_parts, all_links = parts.count(), links.count()
+    page.get_by_label("Search").fill("lookup Messaging")
+    assert page.locator("#lookupMember").is_visible()
+    assert page.locator("#listShops").is_hidden()
+    assert 0 < parts.count() < all_parts
+    assert 0 < links.count() < all_links
+    page.get_by_label("Search").fill("no part contains this")
+    assert parts.count() == 0
+    page.get_by_label("Search").fill("")
+    assert (parts.count(), links.count()) == (all_parts, all_links)
+
+
+def test_an_operator_tries_a_request_from_the_reference(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/reference")
+    page.locator("#listShops").get_by_role("link", name="Try it").click()
+    page.locator("#field-scope").select_option(index=1)
+    page.get_by_role("button", name="Send").click()
+    assert page.locator("#answer .badge").inner_text() == "200"
+    assert '"ok": true' in page.locator("#answer pre").last.inner_text()
+    assert visit.violations() == []
 
 
 def test_the_keyboard_alone_reaches_and_sends_a_form(demo: RunningDemo, visit: Visit) -> None:

@@ -61,7 +61,10 @@ def test_the_policy_in_a_header_also_forbids_frames() -> None:
 
 def test_only_a_page_with_scripts_may_run_them_and_only_from_its_own_origin() -> None:
     assert "script-src" not in content_security_policy("")
-    assert "script-src 'self'; connect-src 'self'" in content_security_policy("", runs_scripts=True)
+    assert "connect-src" not in content_security_policy("", runs_scripts=True)
+    assert "script-src 'self'; connect-src 'self'" in content_security_policy(
+        "", runs_scripts=True, sends_requests=True
+    )
 
 
 def test_shortening_keeps_every_rule() -> None:

@@ -50,7 +50,7 @@ def test_each_format_is_served_without_a_key(public: RunningService, path: str) 
 
 def test_the_security_headers_are_strict(public: RunningService) -> None:
     headers = ask(public, "reference").headers
-    assert headers["content-security-policy"] == content_security_policy(page_style_sheet())
+    assert headers["content-security-policy"] == content_security_policy(page_style_sheet(), runs_scripts=True)
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"

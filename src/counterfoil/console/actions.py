@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import DecodeError, Struct, convert, field, json
 
@@ -22,8 +23,10 @@ from counterfoil.console.pages import devices as devices_page
 from counterfoil.console.pages import key as key_page
 from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
+from counterfoil.console.pages import try_it as try_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
+from counterfoil.console.sessions import TrialKey
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
@@ -43,18 +46,21 @@ from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
 
 _CHANGING = threading.Lock()
+Result = TypeVar("Result")
+# A key to try requests has no permissions, these limits, and ends by itself.
+TRY_MS, TRY_LABEL, TRY_PER_MIN, TRY_PER_DAY = 15 * 60_000, "try it", 20, 200
 # At most this many characters of a rejected line are shown.
 MAX_SHOWN = 20_000
 
 
-def _one_at_a_time(action: Callable[[Visit], ConsoleResponse]) -> Callable[[Visit], ConsoleResponse]:
+def _one_at_a_time(action: Callable[[Visit], Result]) -> Callable[[Visit], Result]:
     """Let an action finish before the next one starts.
 
     Otherwise two operators who send a form at the same moment would both find the key unchanged.
     """
 
     @wraps(action)
-    def act(visit: Visit) -> ConsoleResponse:
+    def act(visit: Visit) -> Result:
         with _CHANGING:
             return action(visit)
 
@@ -150,6 +156,36 @@ def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
     is_loaded = visit.store.reads.knows(issued.key.scope)
     content = keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded)
     return ConsoleResponse(body=page(visit, "keys", content, None))
+
+
+# --- trying a request ----------------------------------------------------------------
+
+
+def try_request(visit: Visit) -> ConsoleResponse:
+    """Send a request to the API, with the session's key for this scope or with a new one."""
+    view = try_page.read(visit)
+    try:
+        key = _try_key(visit)
+    except (InvalidForm, KeyIssuingError) as error:
+        problem = str(error) if isinstance(error, InvalidForm) else _refusal(visit, error)
+        content = try_page.draw(visit, view, problem=problem)
+        return ConsoleResponse(status=422, body=page(visit, "reference", content, None))
+    content = try_page.draw(visit, view, try_page.send(visit, view, key))
+    return ConsoleResponse(body=page(visit, "reference", content, None))
+
+
+@_one_at_a_time
+def _try_key(visit: Visit) -> TrialKey:
+    scope, current = _scope(visit), try_page.current_key(visit)
+    named = f"{scope.kind}:{scope.id}"
+    if current and current.scope == named:
+        return current
+    until = visit.now + TRY_MS
+    grant = Grant(scope=scope, label=TRY_LABEL, per_min=TRY_PER_MIN, per_day=TRY_PER_DAY, revokes_at=until)
+    with _key_store(visit) as key_store:
+        issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
+    visit.session.try_key = TrialKey(issued.key.key_id, issued.text, named, until)
+    return visit.session.try_key
 
 
 # --- changing ------------------------------------------------------------------------

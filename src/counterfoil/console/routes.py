@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
-from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today
+from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today, try_it
 from counterfoil.console.visit import (
     CSV,
     JSON,
@@ -32,6 +32,7 @@ from counterfoil.views.columns import csv_lines
 from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
+_OPERATION = "(?P<operation>[A-Za-z]{1,40})"
 PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/today": today.PAGE,
     "/keys": keys.PAGE,
@@ -45,6 +46,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/store": store.PAGE,
     "/devices": devices.PAGE,
     "/audit": audit.PAGE,
+    f"{try_it.TRY_PATH}/{_OPERATION}": try_it.PAGE,
 }
 
 
@@ -66,6 +68,7 @@ ACTIONS: Final = {
     r"/loads/items/(?P<number>[0-9]{1,15})/accept": ConsoleAction("operator", actions.accept_item),
     r"/loads/items/(?P<number>[0-9]{1,15})/discard": ConsoleAction("operator", actions.discard_item),
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": ConsoleAction("operator", actions.revoke_device),
+    f"{try_it.TRY_PATH}/{_OPERATION}": ConsoleAction("operator", actions.try_request),
     "/devices/revoke-all": ConsoleAction("operator", actions.revoke_all_devices),
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]

@@ -1,4 +1,4 @@
-"""What the console keeps in memory about each device or proxied operator: the language, and one-time form tokens.
+"""What the console keeps in memory about each device or proxied operator: language, form tokens, a key to try requests.
 
 A form token prevents a form from being sent twice. If a trusted proxy identifies the operator, there is no device: the
 session of the operator ends after the lifetimes of a device that was signed in without a number of days, and the next
@@ -20,6 +20,15 @@ MAX_SESSIONS = 200
 MAX_FORMS = 200
 
 
+class TrialKey(Struct, frozen=True):
+    """The short-lived key that was issued for this session to try requests, with its scope, such as `shop:ID`."""
+
+    key_id: str
+    text: str
+    scope: str
+    until: int
+
+
 class Session(Struct, kw_only=True):
     """`forms` maps a form's token to None until it is submitted, then to `sent` or a result. A proxy has no device."""
 
@@ -29,6 +38,7 @@ class Session(Struct, kw_only=True):
     began_us: int
     seen_us: int
     language: Language | None = None
+    try_key: TrialKey | None = None
     forms: OrderedDict[str, str | None] = field(default_factory=OrderedDict)
 
 

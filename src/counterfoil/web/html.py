@@ -190,7 +190,7 @@ ICON = (
 
 
 class HtmlPage(Struct, frozen=True, kw_only=True):
-    """The parts of a page. `scripts` are addresses of files; a page has no inline script."""
+    """The parts of a page. `scripts` are addresses of files, which may send requests; a page has no inline script."""
 
     title: str
     description: str
@@ -201,11 +201,14 @@ class HtmlPage(Struct, frozen=True, kw_only=True):
     footer: Html
     language: str = "en"
     scripts: tuple[str, ...] = ()
+    sends_requests: bool = False
 
 
 def render_html(page: HtmlPage) -> bytes:
     """Return the page as one file, which loads only its scripts. A <meta> element sets the Content-Security-Policy."""
-    policy = content_security_policy(page.style_sheet, runs_scripts=bool(page.scripts), in_header=False)
+    policy = content_security_policy(
+        page.style_sheet, runs_scripts=bool(page.scripts), sends_requests=page.sends_requests, in_header=False
+    )
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -235,18 +238,20 @@ def render_html(page: HtmlPage) -> bytes:
 
 
 @cache
-def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_header: bool = True) -> str:
+def content_security_policy(
+    style_sheet: str, *, runs_scripts: bool = False, sends_requests: bool = False, in_header: bool = True
+) -> str:
     """Return a policy that allows this inline style sheet and `data:` images.
 
-    If `runs_scripts`, it also allows script files from the same origin, and requests
-    to it. Everything else is blocked, such as other hosts, inline scripts, other inline
-    styles and form submissions. A policy `in_header` also prevents other pages
-    from showing the page in a frame.
+    If `runs_scripts`, it also allows script files from the same origin, and if
+    `sends_requests`, the requests of scripts to it. Everything else is blocked, such
+    as other hosts, inline scripts, other inline styles and form submissions. A policy
+    `in_header` also prevents other pages from showing the page in a frame.
     """
     digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
     rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
-    if runs_scripts:
-        rules += ["script-src 'self'", "connect-src 'self'"]
+    rules += ["script-src 'self'"] if runs_scripts else []
+    rules += ["connect-src 'self'"] if sends_requests else []
     rules += ["base-uri 'none'", "form-action 'none'"]
     if in_header:
         # A <meta> element cannot set this rule.

@@ -33,6 +33,7 @@ from counterfoil.console.key_parts import (
     state_badge,
 )
 from counterfoil.console.layout import notice
+from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
 from counterfoil.http.reference import example_base_url
@@ -180,10 +181,9 @@ def read_scopes(visit: Visit) -> IssueView:
     )
 
 
-def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) -> PageContent:
-    """Return the form. After an invalid entry, the form shows the values that the operator entered."""
-    t, entered = visit.t, visit.request.form
-    groups = {
+def scope_choices(t: Texts, view: IssueView) -> dict[str, list[FormChoice]]:
+    """Return the choices of a list of the loaded franchises and shops."""
+    return {
         "": [FormChoice("", t("issue.choose"))],
         t("issue.franchises"): [
             FormChoice(scope.value, franchise_text(t, scope.id, scope.shop_names))
@@ -193,8 +193,13 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
         t("issue.shops"): [
             FormChoice(scope.value, f"{scope.name} ({scope.id})") for scope in view.scopes if scope.kind == "shop"
         ],
-        t("issue.other"): [FormChoice("other", t("issue.other_choice"))],
     }
+
+
+def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) -> PageContent:
+    """Return the form. After an invalid entry, the form shows the values that the operator entered."""
+    t, entered = visit.t, visit.request.form
+    groups = {**scope_choices(t, view), t("issue.other"): [FormChoice("other", t("issue.other_choice"))]}
     kinds = {"": [FormChoice("shop", t("scope.shop")), FormChoice("franchise", t("scope.franchise"))]}
     label, other_id = entered.get("label", ""), entered.get("other_id", "")
     chosen = entered.get("scope", visit.query.get("scope", ""))

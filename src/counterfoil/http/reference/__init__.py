@@ -7,7 +7,7 @@ without any change here. `content` extracts the contents from the document, `cal
 
 from counterfoil.http.reference.content import Reference, build
 from counterfoil.http.reference.markdown import render_llms, render_markdown
-from counterfoil.http.reference.page import TRY_SCRIPT, TryOut, page_style_sheet, render_page, try_script
+from counterfoil.http.reference.page import SEARCH_SCRIPT, TRY_SCRIPT, TryOut, page_style_sheet, render_page, script
 from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
 from counterfoil.web.html import content_security_policy
@@ -40,19 +40,23 @@ PATH = "/reference"
 
 
 def served_pages(
-    reference: Reference, try_out: TryOut | None = None, home: tuple[str, str] | None = None
+    reference: Reference,
+    try_out: TryOut | None = None,
+    home: tuple[str, str] | None = None,
+    try_at: str | None = None,
 ) -> dict[str, StaticPage]:
     """Return the pages by path. With `try_out`, the HTML page has forms that send requests with the given keys.
 
-    `home` is the address and the name of a page that the HTML page links back to.
+    `home` is the address and the name of a page that the HTML page links back to. `try_at` is the address below which
+    each operation can be tried.
     """
-    policy = content_security_policy(page_style_sheet(), runs_scripts=try_out is not None)
-    html = render_page(reference, is_served=True, try_out=try_out, home=home)
+    policy = content_security_policy(page_style_sheet(), runs_scripts=True, sends_requests=try_out is not None)
+    html = render_page(reference, is_served=True, try_out=try_out, home=home, try_at=try_at)
     pages = {
         PATH: StaticPage("text/html; charset=utf-8", html, policy, has_keys=try_out is not None),
         f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),
         "/llms.txt": StaticPage("text/plain; charset=utf-8", render_llms(reference)),
     }
-    if try_out:
-        pages[f"/{TRY_SCRIPT}"] = StaticPage("text/javascript; charset=utf-8", try_script())
+    for name in (SEARCH_SCRIPT, TRY_SCRIPT) if try_out else (SEARCH_SCRIPT,):
+        pages[f"/{name}"] = StaticPage("text/javascript; charset=utf-8", script(name))
     return {reference.prefix + path: page for path, page in pages.items()}

@@ -1,4 +1,4 @@
-"""Writes the reference as one HTML page. Only the forms of the demo need a script."""
+"""Writes the reference as one HTML page. Only the search and the forms of the demo need a script."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ from counterfoil.web.html import (
 # separate file. Without the script, the forms stay hidden, and the rest of the page still works. The page contains
 # the keys, so it must be served only if everybody who can open it may use these keys.
 
-TRY_SCRIPT = "try.js"
+TRY_SCRIPT, SEARCH_SCRIPT = "try.js", "reference-search.js"
 # The forms use this as `limit`, so that a response fits on the screen.
 FEW_ROWS = "2"
 
@@ -59,9 +59,9 @@ class TryOut(Struct, frozen=True):
         return next((key for key in self.keys if operation in key.operations), self.keys[0])
 
 
-def try_script() -> bytes:
-    """Return the script that the forms need."""
-    return text_file("counterfoil.http.reference", TRY_SCRIPT).encode()
+def script(name: str) -> bytes:
+    """Return a script of the page."""
+    return text_file("counterfoil.http.reference", name).encode()
 
 
 def key_table(try_out: TryOut) -> Html:
@@ -137,11 +137,14 @@ def render_page(
     is_served: bool = False,
     try_out: TryOut | None = None,
     home: tuple[str, str] | None = None,
+    try_at: str | None = None,
 ) -> bytes:
-    """Return the page. If `is_served` is set, the page links to the other formats and to the OpenAPI document.
+    """Return the page. If `is_served` is set, the page has a search field, whose script must be served next to it, and
+    links to the other formats and to the OpenAPI document.
 
     With `try_out`, the page has forms that send requests, and the script `try.js` must be served next to it.
-    `home` is the address and the name of a page to link back to.
+    `home` is the address and the name of a page to link back to; below the address `try_at`, each operation has a page
+    where it can be tried.
     """
     links = _links(reference)
     return render_html(
@@ -149,17 +152,18 @@ def render_page(
             title="API reference: Counterfoil",
             description=reference.summary,
             style_sheet=page_style_sheet(),
-            header=_header(reference, home),
+            header=markup(_header(reference, home), _search() if is_served else None),
             navigation=_navigation(reference),
             main=markup(
                 _start(reference, links, try_out),
-                [_group(reference, group, links, try_out) for group in reference.groups],
+                [_group(reference, group, links, try_out, try_at) for group in reference.groups],
                 _section("objects", "Objects", [_object(described, links) for described in reference.objects]),
                 _errors(reference, links),
                 _headers(reference, links),
             ),
             footer=_footer(reference, is_served),
-            scripts=(TRY_SCRIPT,) if try_out else (),
+            scripts=((SEARCH_SCRIPT,) if is_served else ()) + ((TRY_SCRIPT,) if try_out else ()),
+            sends_requests=try_out is not None,
         )
     )
 
@@ -188,6 +192,20 @@ def _header(reference: Reference, home: tuple[str, str] | None) -> Html:
         element("h1", element("span", "Counterfoil", class_="brand"), " API reference"),
         element("p", [element("span", fact) for fact in facts], class_="facts"),
         element("p", element("a", f"← {home[1]}", href=home[0])) if home else None,
+    )
+
+
+def _search() -> Html:
+    """Return the search field. It is hidden until the script shows it."""
+    return element(
+        "p",
+        element("label", "Search", for_="search"),
+        " ",
+        element("input", id="search", type="search", autocomplete="off", spellcheck="false"),
+        " ",
+        element("span", id="search-count", role="status", class_="muted"),
+        role="search",
+        hidden=True,
     )
 
 
@@ -254,16 +272,20 @@ def _start(reference: Reference, links: Links, try_out: TryOut | None) -> Html:
     )
 
 
-def _group(reference: Reference, group: EndpointGroup, links: Links, try_out: TryOut | None) -> Html:
+def _group(
+    reference: Reference, group: EndpointGroup, links: Links, try_out: TryOut | None, try_at: str | None
+) -> Html:
     return _section(
         group.anchor,
         group.title,
         element("p", inline(group.text, links), class_="muted"),
-        [_endpoint(reference, endpoint, links, try_out) for endpoint in group.endpoints],
+        [_endpoint(reference, endpoint, links, try_out, try_at) for endpoint in group.endpoints],
     )
 
 
-def _endpoint(reference: Reference, endpoint: Endpoint, links: Links, try_out: TryOut | None) -> Html:
+def _endpoint(
+    reference: Reference, endpoint: Endpoint, links: Links, try_out: TryOut | None, try_at: str | None
+) -> Html:
     title = element("a", element("code", endpoint.path), href=f"#{endpoint.anchor}")
     examples = [_example(endpoint, example, is_first=number == 0) for number, example in enumerate(endpoint.examples)]
     return element(
@@ -279,6 +301,9 @@ def _endpoint(reference: Reference, endpoint: Endpoint, links: Links, try_out: T
             _table("Fields of the response", endpoint.rows, links) if endpoint.rows else None,
             _error_line(endpoint),
             try_form(reference, endpoint, try_out) if try_out else None,
+            element("p", element("a", "Try it", href=f"{try_at}/{endpoint.anchor}"))
+            if try_at and not endpoint.public
+            else None,
         ),
         element("div", [_samples(call) for call in endpoint.calls], examples, class_="samples"),
         id=endpoint.anchor,

@@ -1,0 +1,113 @@
+"""An operator tries requests of the API in the console, with a key that is issued for it and ends soon."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.running_console import Operator, RunningConsole
+from records import base, bills, branch, member
+from running_service import free_port
+
+LIST_SHOPS = "/reference/try/listShops"
+QUARTER_HOUR_SEC = 15 * 60
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[RunningConsole]:
+    """A console beside a service that listens on the port of the settings."""
+    running = RunningConsole(tmp_path, port=free_port())
+    running.service.port = running.settings.port
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def tried(console: RunningConsole, shop: str) -> str:
+    """Load a shop and let the service listen; return the scope of the shop."""
+    assert console.service.server.port == console.settings.port
+    return f"shop:{shop}"
+
+
+def key_ids(alice: Operator) -> list[str]:
+    return [row["key"]["keyId"] for row in alice.json("/keys.json")["keys"]]
+
+
+def test_a_request_is_sent_with_a_key_of_its_own_that_is_audited(
+    console: RunningConsole, alice: Operator, tried: str
+) -> None:
+    answer = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+    assert answer.status_code == 200
+    assert "Riverside" in answer.text
+    assert "cf_live_" not in answer.text
+    (key,) = console.service.key_store.all()
+    assert (key.label, key.personal_data, key.messaging_lookup) == ("try it", False, False)
+    assert key.revokes_at == console.clock.now_ms() + QUARTER_HOUR_SEC * 1000
+    entry = alice.json("/audit.json")["entries"][0]
+    assert [entry[name] for name in ("act", "actor", "via", "keyId")] == ["key_issued", "alice", "console", key.key_id]
+
+
+def test_the_key_is_used_again_until_it_ends(console: RunningConsole, alice: Operator, tried: str) -> None:
+    for _ in range(2):
+        alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+    (first,) = key_ids(alice)
+    console.clock.advance(QUARTER_HOUR_SEC)
+    assert key_ids(alice) == []
+    alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+    (second,) = key_ids(alice)
+    assert second != first
+
+
+def test_another_scope_gets_another_key(console: RunningConsole, alice: Operator, tried: str) -> None:
+    other = branch(name="Hillside", franchiseId="noodles")
+    console.service.load(other)
+    for scope in (tried, "franchise:noodles"):
+        shown = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=scope)).text
+    assert len(key_ids(alice)) == 2
+    assert "Hillside" in shown[shown.index('id="answer"') :]
+
+
+def test_parameters_are_sent_and_an_error_of_the_api_is_shown(alice: Operator, tried: str) -> None:
+    path = "/reference/try/listTransactions"
+    entered = alice.fill_in(path, path, scope=tried, shopId="elsewhere", updatedSince="1970-01-01T00:00:00Z")
+    shown = alice.send(path, entered).text
+    assert "shopId=elsewhere" in shown
+    assert "shop_not_in_scope" in shown
+
+
+def test_no_telephone_number_is_shown(console: RunningConsole, alice: Operator) -> None:
+    shop = branch(name="Riverside")
+    person = member(shop, tel="0800000000")
+    console.service.load(shop, base(shop), person, *bills(shop, 1))
+    assert console.service.server.port == console.settings.port
+    path = "/reference/try/listMembers"
+    entered = alice.fill_in(path, path, scope=f"shop:{shop['id']}", providerId=str(shop["providerId"]))
+    shown = alice.send(path, entered).text
+    assert "points" in shown[shown.index('id="answer"') :]
+    assert "0800000000" not in shown
+
+
+def test_a_service_that_does_not_answer_is_named(console: RunningConsole, alice: Operator, shop: str) -> None:
+    shown = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=f"shop:{shop}")).text
+    assert f":{console.settings.port}" in shown
+    assert "ConnectionRefusedError" in shown
+
+
+def test_a_scope_must_be_chosen(console: RunningConsole, alice: Operator, tried: str) -> None:
+    assert alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope="")).status_code == 422
+    assert console.service.key_store.all() == []
+
+
+def test_only_an_operator_is_offered_to_try_requests(console: RunningConsole, alice: Operator) -> None:
+    reader = console.device("kitchen phone", "reader", 90)
+    assert f'href="{LIST_SHOPS}"' in alice.get("/reference").text
+    assert LIST_SHOPS not in reader.get("/reference").text
+    assert reader.get(LIST_SHOPS).status_code == 403
+    assert alice.get("/reference/try/nothing").status_code == 404
+
+
+def test_the_reference_page_has_a_search_and_its_script(alice: Operator) -> None:
+    page = alice.get("/reference")
+    assert 'id="search"' in page.text
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert alice.get("/reference-search.js").headers["content-type"].startswith("text/javascript")
