@@ -41,7 +41,8 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
             continue
         result.used.add(column.name)
         empty = {value for value in column.distinct if is_placeholder(value) or flag_of(value) is False}
-        is_amount = column.is_number or any(match.role in NUMBER_ROLES for match in column.matches)
+        has_digits = all(any(map(str.isdigit, value)) for value in column.distinct if not is_placeholder(value))
+        is_amount = (column.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in column.matches)
         empty |= {value for value in column.distinct if is_amount and not any(map(str.isdigit, value.strip("0.,")))}
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
