@@ -39,6 +39,9 @@ FROM changes WHERE kind = 'shop';
 
 CREATE OR REPLACE VIEW current_bills AS
 SELECT bills.shop_id, bills.id, CAST(data->>'$.bill.billDate' AS DATE) AS bill_date,
+    CAST(data->>'$.bill.businessDate' AS DATE) AS business_date,
+    CAST(data->>'$.bill.timestamp' AS TIMESTAMPTZ) AS timestamp,
+    CAST(left(data->>'$.bill.timestamp', -6) AS TIMESTAMP) AS local_time,
     CAST(data->>'$.bill.updatedAt' AS TIMESTAMPTZ) AS updated_at, data->>'$.bill.status' AS status,
     CAST(data->>'$.bill.amounts.net' AS DECIMAL(38, 6)) AS net,
     CAST(data->>'$.bill.amounts.tip' AS DECIMAL(38, 6)) AS tip,

@@ -31,6 +31,7 @@ TYPES: dict[Kind, dict[str, Any]] = {
     Kind.INTEGER: {"data_type": "bigint"},
     Kind.FLAG: {"data_type": "bool"},
     Kind.INSTANT: {"data_type": "timestamp"},
+    Kind.LOCAL_TIME: {"data_type": "timestamp", "timezone": False},
     Kind.DAY: {"data_type": "date"},
 }
 TEXT, FLAG, INSTANT = TYPES[Kind.TEXT], TYPES[Kind.FLAG], TYPES[Kind.INSTANT]

@@ -383,7 +383,8 @@ def test_the_first_question_during_a_pull_waits_or_gets_an_error(file: Path) -> 
 def test_answers_include_rows_that_a_killed_pull_committed(file: Path) -> None:
     source = (
         "import duckdb, os, sys; db = duckdb.connect(sys.argv[1]);"
-        "db.execute(\"INSERT INTO shops (shop_id) VALUES ('committed')\"); os._exit(9)"
+        "db.execute(\"INSERT INTO shops (shop_id, in_scope, copied_at) VALUES ('committed', true, now())\");"
+        "os._exit(9)"
     )
     with questions(file) as ask:
         before = ask.copy_state()["rows"]["shops"]
@@ -418,7 +419,9 @@ def test_a_base_whose_first_pass_has_not_ended_is_listed_as_incomplete(
         assert "incompleteBases" not in ask.member_summary(10)
         assert "incompleteBases" not in ask.copy_state()
     with duckdb.connect(str(file)) as db:
-        db.execute("INSERT INTO shops (shop_id, provider_id) VALUES ('sh-new', 'b-new')")
+        db.execute(
+            "INSERT INTO shops SELECT * REPLACE ('sh-new' AS shop_id, 'b-new' AS provider_id) FROM shops LIMIT 1"
+        )
         db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
     with questions(file) as ask:
         summary, copy_state = ask.member_summary(10), ask.copy_state()

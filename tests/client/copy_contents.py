@@ -126,7 +126,7 @@ def _selected(sink: Sink, column: Column) -> str:
     quoted = f'"{column.name}"'
     if column.kind is Kind.INSTANT:
         return f"{sink.microseconds(quoted)} / 1000"
-    return f"CAST({quoted} AS {sink.TYPES[Kind.TEXT]})" if column.kind is Kind.DAY else quoted
+    return f"CAST({quoted} AS {sink.DIALECT.types[Kind.TEXT]})" if column.kind is Kind.DAY else quoted
 
 
 def _record(table: Table, row: Json) -> Json:

@@ -36,7 +36,7 @@ def test_a_bill_that_the_service_does_not_have_is_found_and_dropped(copy: Copy, 
     copy.rows("INSERT INTO bills SELECT * REPLACE ('extra' AS id, NULL AS bill_date) FROM bills LIMIT 1")
     if day:
         copy.rows(f"UPDATE bills SET bill_date = '{day}' WHERE id = 'extra'")  # noqa: S608 - our own value
-    copy.rows("INSERT INTO payments (shop_id, bill_id, position) SELECT shop_id, 'extra', 1 FROM bills LIMIT 1")
+    copy.rows("INSERT INTO payments SELECT * REPLACE ('extra' AS bill_id) FROM payments LIMIT 1")
     [found] = copy.reconcile()
     assert (found.day, found.removed, found.missing, found.different) == (day, 1, 0, 0)
     assert not found.is_fixed

@@ -26,6 +26,7 @@ OTHER = {
     Kind.INTEGER: "77",
     Kind.DAY: "'2001-01-01'",
     Kind.INSTANT: "'2001-01-01T00:00:00.000Z'",
+    Kind.LOCAL_TIME: "'2001-01-01T00:00:00.000'",
 }
 LISTS = {"sqlite": "'[\"other\"]'", "postgres": "ARRAY['other']"}
 Everything = tuple[RunningService, r.Record]
@@ -126,12 +127,12 @@ def test_added_and_changed_rows_of_each_table_are_found_and_repaired(copy: Copy)
     assert_equal(copy)
 
 
-def test_every_column_is_compared(copy: Copy, kind: str) -> None:
+def test_every_column_but_the_time_of_writing_is_compared(copy: Copy, kind: str) -> None:
     with closing(copy.target()) as sink:
         for table in COMPARED_TABLES:
             sink.run(f"CREATE TEMPORARY TABLE staged_{table.name} AS SELECT * FROM {table.name}")
         for table in COMPARED_TABLES:
-            for column in table.columns:
+            for column in (column for column in table.columns if column.name != "copied_at"):
                 lists = LISTS.get(kind, "['other']")
                 other = f"{column.name} IS NOT TRUE" if column.kind is Kind.FLAG else OTHER.get(column.kind, lists)
                 sink.run("BEGIN")

@@ -1,6 +1,7 @@
-"""The views of a copy return the same totals as a computation from the source records."""
+"""The views of a copy return the same figures in every target as a computation from the source records."""
 
 from collections import defaultdict
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,16 @@ from typing import Any
 import pytest
 
 import records as r
+from client import plain_sql
 from client.pulled_copy import PLENTY, Copy
 from client.targets import TARGETS
+from counterfoil.client.tables import DUCKDB_VIEWS
 from running_service import RunningService
 
-DAYS = ("2025-12-30", "2025-12-31", "2026-01-01")
-VIEWS = ("daily_sales", "product_mix", "member_activity")
+# The last of these times is after midnight, but before the shops close at 02:00.
+TIMES = ("2025-12-30T12:00", "2025-12-31T18:30", "2026-01-01T00:30")
+BUSINESS_DAYS = ("2025-12-30", "2025-12-31", "2025-12-31")
+CATEGORIES = [{"id": "c1", "name": "Food"}, {"id": "c2", "name": "Hot", "parentId": "c1"}]
 
 
 def source_records() -> tuple[list[r.Record], list[r.Record]]:
@@ -21,20 +26,25 @@ def source_records() -> tuple[list[r.Record], list[r.Record]]:
 
     Some bills are void, or have a tip amount, a cancelled line or a member.
     """
-    one = r.branch()
-    shops = [one, r.branch(franchiseId=one["franchiseId"])]
+    one = r.branch(categories=CATEGORIES, name="Riverside")
+    shops = [one, r.branch(franchiseId=one["franchiseId"], name="Station")]
     bills = [
         r.bill(
             shops[number % 2],
-            closedAt=f"{DAYS[number % 3]}T12:00:00+07:00",
+            closedAt=f"{TIMES[number % 3]}:00+07:00",
             amounts={"net": 100.1 + number, **({"tip": 0.7} if number % 4 == 0 else {})},
             lines=[
                 r.line(
-                    productId=f"p{number % 3}", name=f"Dish {number % 3}", qty=number % 5 + 0.25, total=10.1 + number
+                    productId=f"p{number % 3}" if number % 3 else None,
+                    name=f"Dish {number % 3}",
+                    qty=number % 5 + 0.25,
+                    total=10.1 + number,
+                    categoryIds=["c1", "c2"],
                 ),
-                r.line(productId="p9", name="Rice", qty=1, total=15.5, cancelled=number % 6 == 0),
-                r.line(productId="tip", name="Tip", qty=1, total=0.7, tip=True),
+                r.line(productId="p9", name="Rice", qty=1, total=15.5, cancelled=number % 6 == 0, categoryIds=["gone"]),
+                r.line(productId="tip", name="Tip", qty=1, total=0.7, tip=True, categoryIds=[]),
             ],
+            payments=[{"name": "Cash", "amount": 200, "change": 150.5}, {"name": "QR", "amount": 50.6 + number}],
             memberId=f"m{number % 4}" if number % 4 else None,
             void={"reason": "mistake"} if number % 7 == 0 else None,
         )
@@ -43,80 +53,149 @@ def source_records() -> tuple[list[r.Record], list[r.Record]]:
     return shops, bills
 
 
-@pytest.fixture(params=["duckdb", "sqlite"])
-def copy(request: pytest.FixtureRequest, service: RunningService, tmp_path: Path) -> tuple[Copy, list[r.Record]]:
+@dataclass(frozen=True)
+class Pulled:
+    kind: str
+    copy: Copy
+    folder: Path
+    shops: list[r.Record]
+    bills: list[r.Record]
+
+    def rows(self, statement: str) -> plain_sql.Rows:
+        return plain_sql.rows(self.kind, self.copy.target, self.folder, statement)
+
+    @property
+    def sold(self) -> list[r.Record]:
+        return [bill for bill in self.bills if not bill["void"]]
+
+
+@pytest.fixture(params=TARGETS)
+def pulled(request: pytest.FixtureRequest, service: RunningService, tmp_path: Path) -> Pulled:
     shops, bills = source_records()
     service.load(*shops, *(r.member(shops[0], id=f"m{number}") for number in range(4)), *bills)
     copy = Copy(service, service.key(franchise=shops[0]["franchiseId"], **PLENTY), TARGETS[request.param](tmp_path))
     copy.pull()
-    return copy, bills
+    return Pulled(request.param, copy, tmp_path, shops, bills)
+
+
+def sums(pairs: Any) -> dict[Any, tuple[Decimal, ...]]:
+    """Add up the values of equal keys."""
+    found: dict[Any, tuple[Decimal, ...]] = defaultdict(tuple)
+    for key, *values in pairs:
+        added = [number(value) for value in values]
+        earlier = found[key] or (Decimal(0),) * len(added)
+        found[key] = tuple(number(total + more) for total, more in zip(earlier, added, strict=True))
+    return dict(found)
 
 
 def number(value: Any) -> Decimal:
-    return Decimal(str(value)).normalize()
+    return Decimal(str(value)).normalize() + 0
 
 
-def day_of(bill: r.Record) -> str:
+def calendar_day(bill: r.Record) -> str:
     return str(bill["closedAt"][:10])
 
 
-def test_daily_sales_are_net_without_tips_and_voids(copy: tuple[Copy, list[r.Record]]) -> None:
-    pulled, bills = copy
-    expected: dict[tuple[str, str], list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 4)
-    for bill in bills:
-        totals = expected[bill["shopId"], day_of(bill)]
-        net, tip = Decimal(str(bill["amounts"]["net"])), Decimal(str(bill["amounts"].get("tip", 0)))
-        added = (
-            [Decimal(0), Decimal(1), Decimal(0), Decimal(0)]
+def business_day(bill: r.Record) -> str:
+    return BUSINESS_DAYS[[time[:10] for time in TIMES].index(calendar_day(bill))]
+
+
+def revenue(bill: r.Record) -> Decimal:
+    return Decimal(0) if bill["void"] else number(bill["amounts"]["net"]) - tip(bill)
+
+
+def tip(bill: r.Record) -> Decimal:
+    return number(bill["amounts"].get("tip", 0))
+
+
+def test_daily_sales_are_net_without_tips_and_voids_by_business_day_and_by_calendar_day(pulled: Pulled) -> None:
+    for view, day in {"daily_sales": business_day, "daily_sales_by_calendar_day": calendar_day}.items():
+        expected = sums(
+            ((bill["shopId"], day(bill)), 0, 1, 0, 0)
             if bill["void"]
-            else [Decimal(1), Decimal(0), net - tip, tip]
+            else ((bill["shopId"], day(bill)), 1, 0, revenue(bill), tip(bill))
+            for bill in pulled.bills
         )
-        expected[bill["shopId"], day_of(bill)] = [total + more for total, more in zip(totals, added, strict=True)]
-    rows = pulled.rows("SELECT shop_id, CAST(day AS VARCHAR), bills, voids, revenue, tips FROM daily_sales")
-    assert len(rows) == 6
-    assert {row[:2]: [number(value) for value in row[2:]] for row in rows} == {
-        key: [number(value) for value in totals] for key, totals in expected.items()
+        named = "business_date" if view == "daily_sales" else "bill_date"
+        columns = f"shop_id, CAST({named} AS VARCHAR), bills, voids, revenue, tips"
+        rows = pulled.rows(f"SELECT {columns} FROM {view}")  # noqa: S608 - names of our own views
+        assert {row[:2]: row[2:] for row in rows} == expected
+
+
+def test_the_product_mix_leaves_out_voids_cancelled_lines_and_tips(pulled: Pulled) -> None:
+    expected = sums(
+        ((bill["shopId"], business_day(bill), line["productId"], line["name"]), line["qty"], line["total"], 1)
+        for bill in pulled.sold
+        for line in bill["lines"]
+        if not line.get("cancelled") and not line.get("tip")
+    )
+    rows = pulled.rows(
+        "SELECT shop_id, CAST(business_date AS VARCHAR), product_id, name, qty, line_total, bills FROM product_mix"
+    )
+    assert {row[:4]: row[4:] for row in rows} == expected
+
+
+def test_payments_by_method_are_without_change_and_voids(pulled: Pulled) -> None:
+    expected = sums(
+        ((bill["shopId"], business_day(bill), paid["name"]), 1, number(paid["amount"]) - number(paid.get("change", 0)))
+        for bill in pulled.sold
+        for paid in bill["payments"]
+    )
+    rows = pulled.rows(
+        "SELECT shop_id, CAST(business_date AS VARCHAR), method, payments, amount FROM payments_by_method"
+    )
+    assert {row[:3]: row[3:] for row in rows} == expected
+
+
+def test_a_line_has_its_shop_its_times_and_the_names_of_its_categories(pulled: Pulled) -> None:
+    names = {shop["id"]: shop["name"] for shop in pulled.shops}
+    levels = {"c1": ("Food", "Hot", "Hot"), "gone": ("gone", None, "gone")}
+    expected = {
+        (bill["id"], position): (
+            names[bill["shopId"]],
+            f"{bill['closedAt'][:19]}.000",
+            business_day(bill),
+            line["name"],
+            number(line["total"]),
+            # The second shop has no categories, so their IDs are shown.
+            *(
+                levels.get(line["categoryIds"][0], (None,) * 3)
+                if names[bill["shopId"]] == "Riverside" and line["categoryIds"]
+                else (line["categoryIds"][0], [*line["categoryIds"], None][1], line["categoryIds"][-1])
+                if line["categoryIds"]
+                else (None, None, None)
+            ),
+            not (bill["void"] or line.get("cancelled") or line.get("tip")),
+        )
+        for bill in pulled.bills
+        for position, line in enumerate(bill["lines"], 1)
     }
+    rows = pulled.rows(
+        "SELECT bill_id, line, shop_name, local_time, CAST(business_date AS VARCHAR), product_name, line_total, "
+        "category_level_1, category_level_2, category_name, is_sold FROM bill_lines"
+    )
+    assert {row[:2]: (*row[2:-1], bool(row[-1])) for row in rows} == expected
 
 
-def test_the_product_mix_leaves_out_voids_cancelled_lines_and_tips(copy: tuple[Copy, list[r.Record]]) -> None:
-    pulled, bills = copy
-    expected: dict[tuple[str, str, str], list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 3)
-    for bill in bills:
-        for line in bill["lines"] if not bill["void"] else ():
-            if not line.get("cancelled") and not line.get("tip"):
-                key = bill["shopId"], day_of(bill), line["productId"]
-                added = Decimal(str(line["qty"])), Decimal(str(line["total"])), Decimal(1)
-                expected[key] = [total + more for total, more in zip(expected[key], added, strict=True)]
-    rows = pulled.rows("SELECT shop_id, CAST(day AS VARCHAR), product_id, qty, line_total, bills FROM product_mix")
-    assert {row[:3]: [number(value) for value in row[3:]] for row in rows} == {
-        key: [number(value) for value in totals] for key, totals in expected.items()
-    }
-
-
-def test_member_activity_counts_the_bills_and_sales_of_each_member(
-    copy: tuple[Copy, list[r.Record]], service: RunningService
-) -> None:
-    pulled, bills = copy
+def test_member_activity_counts_the_bills_and_sales_of_each_member(pulled: Pulled) -> None:
     expected = {}
-    for member in {bill["memberId"] for bill in bills} - {None}:
-        own = [bill for bill in bills if bill["memberId"] == member and not bill["void"]]
-        sales = sum(Decimal(str(bill["amounts"]["net"])) - Decimal(str(bill["amounts"].get("tip", 0))) for bill in own)
-        days = sorted(map(day_of, own))
-        expected[service.token(member)] = (len(own), number(sales), days[0], days[-1])
+    for member in {bill["memberId"] for bill in pulled.bills} - {None}:
+        own = [bill for bill in pulled.sold if bill["memberId"] == member]
+        days = sorted(map(calendar_day, own))
+        total = number(sum(map(revenue, own)))
+        expected[pulled.copy.service.token(member)] = (len(own), total, days[0], days[-1])
     rows = pulled.rows(
         "SELECT member_id, bills, revenue, CAST(first_day AS VARCHAR), CAST(last_day AS VARCHAR) FROM member_activity"
     )
-    assert {row[0]: (row[1], number(row[2]), *row[3:]) for row in rows} == expected
+    assert {row[0]: row[1:] for row in rows} == expected
 
 
-def test_a_view_that_somebody_has_replaced_is_kept(copy: tuple[Copy, list[r.Record]]) -> None:
-    pulled, _ = copy
-    sink = pulled.target()
-    for view in VIEWS:
+def test_a_view_that_somebody_has_replaced_is_kept(pulled: Pulled) -> None:
+    sink = pulled.copy.target()
+    for view in DUCKDB_VIEWS:
         sink.run(f"DROP VIEW {view}")
         sink.run(f"CREATE VIEW {view} AS SELECT 1 AS mine")
     sink.close()
-    pulled.pull()
-    for view in VIEWS:
-        assert pulled.rows(f"SELECT mine FROM {view}") == [(1,)]  # noqa: S608 - names of our own views
+    pulled.copy.pull()
+    for view in DUCKDB_VIEWS:
+        assert pulled.copy.rows(f"SELECT mine FROM {view}") == [(1,)]  # noqa: S608 - names of our own views

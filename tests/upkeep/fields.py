@@ -114,3 +114,8 @@ def _annotation(declared: typing.Any) -> str:
     if origin is not None:
         return f"{origin.__name__ if origin is list else 'NotRequired'}[{_annotation(inner[0])}]"
     return "None" if declared is type(None) else str(declared.__name__)
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text, "utf-8")

@@ -7,10 +7,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CONNECTORS = sorted(path.parent for path in (ROOT / "connectors").glob("*/requirements.txt"))
-MELTANO = ROOT / "connectors" / "tests" / "meltano"
+TESTED_WITH = [ROOT / "connectors" / "tests" / name for name in ("meltano", "dbt")]
 
 
-@pytest.mark.parametrize("folder", [*CONNECTORS, MELTANO], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [*CONNECTORS, *TESTED_WITH], ids=lambda folder: folder.name)
 def test_every_package_of_a_connector_has_an_exact_version_and_no_host(folder: Path) -> None:
     lines = (folder / "requirements.txt").read_text("utf-8").splitlines()
     assert lines

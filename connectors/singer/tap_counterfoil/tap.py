@@ -34,6 +34,8 @@ TYPES: dict[Kind, Schema] = {
     Kind.INTEGER: {"type": ["integer", "null"]},
     Kind.FLAG: FLAG,
     Kind.INSTANT: INSTANT,
+    # target-postgres stores times without their zone.
+    Kind.LOCAL_TIME: INSTANT,
     Kind.DAY: {"type": ["string", "null"], "format": "date"},
 }
 

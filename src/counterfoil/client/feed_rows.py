@@ -144,8 +144,13 @@ def all_shop_rows(client: Client, state: Mapping[str, Any] | None) -> Iterator[R
 
 def bill_row(bill: Mapping[str, Any], copied_at: str) -> Row:
     lists = {name: json_text(_at(bill, path)) for name, path in LISTS_OF_BILL.items()}
-    more = {"revenue": _revenue(bill), "removed": False, "copied_at": copied_at}
-    return _values(_FROM_RESPONSE["bills"], bill) | lists | more
+    more = {"local_time": _local_time(bill["timestamp"]), "revenue": _revenue(bill)}
+    return _values(_FROM_RESPONSE["bills"], bill) | lists | more | {"removed": False, "copied_at": copied_at}
+
+
+def _local_time(instant: str | None) -> str | None:
+    """Return the time on the shop's clock, whose offset the instant has."""
+    return instant and datetime.fromisoformat(instant).replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
 def _revenue(bill: Mapping[str, Any]) -> Decimal:
@@ -170,7 +175,7 @@ def json_text(value: object) -> str:
 
 def _empty(table: str) -> Row:
     """Return the row of a removed shop or bill, in which all fields of the response are None."""
-    lists = dict.fromkeys([*LISTS_OF_BILL, "revenue"]) if table == "bills" else {}
+    lists = dict.fromkeys([*LISTS_OF_BILL, "local_time", "revenue"]) if table == "bills" else {}
     return dict.fromkeys(column.name for column in _FROM_RESPONSE[table]) | lists | {"removed": True}
 
 

@@ -123,13 +123,14 @@ class MemberPass:
         if batch.is_last:
             base.passed, base.began = base.began, None
         began, before = time.monotonic(), self._tally.changes
+        self._sink.now = mark
         with self._sink.transaction():
             if batch.is_first:
                 self._sink.open_pass(provider_id)
             rows = [bytes(row) for row in batch.latest.values()]
             self._tally.count_members(self._sink.put_members(provider_id, rows))
             if batch.is_last:
-                self._tally.members_removed += self._sink.close_pass(provider_id, mark)
+                self._tally.members_removed += self._sink.close_pass(provider_id)
             state.changes += self._tally.changes - before
             self._sink.save_state(pull_state.encode(state))
         self._tally.writing_sec += time.monotonic() - began
@@ -359,8 +360,9 @@ class Puller:
         """Write a batch, and further batches until it is time to commit. Return the last batch."""
         began, written = time.monotonic(), 0
         while True:
+            self._sink.now = batch.time
             for group in batch.groups:
-                self._write(state, group, batch.time)
+                self._write(state, group)
             if batch.pages:
                 state.feed.cursor = batch.cursor
             if batch.mark is not None:
@@ -382,12 +384,12 @@ class Puller:
         self.tally.remaining = page.remaining
         self._on_progress(self.tally)
 
-    def _write(self, state: State, group: FeedGroup, now: str) -> None:
+    def _write(self, state: State, group: FeedGroup) -> None:
         """Apply a group of elements to the copy."""
         began = time.monotonic()
         self._sink.mark_undelivered(group.full_shops)
         self._sink.put_shops(list(group.shops.values()))
-        self._sink.remove_shops(group.removed_shops, now, state.feed.last_complete)
+        self._sink.remove_shops(group.removed_shops, state.feed.last_complete)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
         self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
         self.tally.bills_read += len(group.bills) + group.left_out
@@ -409,9 +411,7 @@ class Puller:
                 sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
             )
             # The key no longer covers these shops. Their bills stay in the copy.
-            self._sink.remove_shops(
-                dict.fromkeys(filter(selection.has_shop, others), False), now, state.feed.last_complete
-            )
+            self._sink.remove_shops(dict.fromkeys(filter(selection.has_shop, others), False), state.feed.last_complete)
             self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
             if selection.shops is not None:
                 self._forget_other_bases(state)

@@ -12,8 +12,8 @@ from msgspec import MsgspecError, Struct, field, json
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.sinks.sql import Sink, Written
 
-# Formats 1 to 3 were used before the first release.
-FORMAT = 4
+# Formats 1 to 4 were used before the first release.
+FORMAT = 5
 # The service accepts a cursor of a member list for 7 days after it was last handed out or used, and then refuses it
 # with bad_cursor.
 # The client restarts a list much earlier, so that it does not depend on how long cursors are valid.

@@ -328,6 +328,7 @@ class Reconciler:
         self._overwrite_bills(state, shop_id, rows, removed_ids)
 
     def _overwrite_bills(self, state: State, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
+        self._sink.now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
         with self._sink.transaction():
             self._sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(removed_ids | set(rows))])
             self._sink.put_bills(list(rows.values()))

@@ -71,7 +71,7 @@ class RowComparison:
 
     def read(self, selection: CopySelection) -> None:
         """Read and compare everything that the copy should contain."""
-        text = self._sink.TYPES[Kind.TEXT]
+        text = self._sink.DIALECT.types[Kind.TEXT]
         for name, sides in (("compared", ""), ("differences", ", served INTEGER, held INTEGER")):
             self._sink.run(f"DROP TABLE IF EXISTS {name}")
             self._sink.run(f"CREATE TEMPORARY TABLE {name} (name {text}, owner {text}, bill_id {text}{sides})")

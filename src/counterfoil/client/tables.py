@@ -8,7 +8,7 @@ these definitions into SQL.
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, structs, toml
 
@@ -16,7 +16,7 @@ from counterfoil.domain import resources
 from counterfoil.domain.resources import Content, Kind
 
 # `Content` and `Kind` describe columns, so callers import them from here, too.
-__all__ = ["TABLES", "Column", "Content", "Kind", "Table"]
+__all__ = ["TABLES", "Column", "Content", "Dialect", "Kind", "Table", "View"]
 
 
 class Column(Struct, frozen=True):
@@ -33,6 +33,7 @@ class Column(Struct, frozen=True):
     path: tuple[str, ...] = ()
     of_parent: bool = False
     content: Content = Content.FACT
+    nullable: bool = True
 
 
 class Table(Struct, frozen=True):
@@ -48,15 +49,22 @@ class Table(Struct, frozen=True):
     identity: tuple[str, ...] = ()
 
 
-class _OwnColumn(Struct, frozen=True):
+class View(Struct, frozen=True, forbid_unknown_fields=True):
+    description: str
+    sql: str
+
+
+class _OwnColumn(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Kind
     description: str
+    content: Literal["fact", "technical"] = "fact"
+    nullable: bool = False
 
 
 class _Definition(Struct, frozen=True, forbid_unknown_fields=True):
     one_row_per: str
     identity: tuple[str, ...]
-    resource: str
+    resource: str | None = None
     parent: dict[str, tuple[str, str]] = {}
     leading: tuple[str, ...] = ()
     trailing: tuple[str, ...] = ()
@@ -70,8 +78,8 @@ class _Definitions(Struct, frozen=True, forbid_unknown_fields=True):
     tables: dict[str, _Definition]
     own_tables: dict[str, str]
     indexes: dict[str, tuple[str, ...]]
-    views: dict[str, str]
-    view_sums: dict[str, dict[str, str]]
+    views: dict[str, View]
+    elements: dict[str, dict[str, str]]
 
 
 _DEFINED = toml.decode((files("counterfoil.client") / "tables.toml").read_bytes(), type=_Definitions)
@@ -80,12 +88,16 @@ _DEFINED = toml.decode((files("counterfoil.client") / "tables.toml").read_bytes(
 def _table(name: str, defined: _Definition) -> Table:
     names = defined.identity
     own = sorted(
-        _columns(getattr(resources, defined.resource)),
+        _columns(getattr(resources, defined.resource)) if defined.resource else (),
         key=lambda column: names.index(column.name) if column.name in names else len(names),
     )
     parent = (_of_parent(column, *field) for column, field in defined.parent.items())
     leading, trailing = map(_supplied, defined.leading), map(_supplied, defined.trailing)
-    return Table(name, (*parent, *leading, *own, *trailing), defined.each, defined.one_row_per, names)
+    columns = tuple(
+        structs.replace(column, nullable=False) if column.name in names else column
+        for column in (*parent, *leading, *own, *trailing)
+    )
+    return Table(name, columns, defined.each, defined.one_row_per, names)
 
 
 def _columns(resource: type[resources.Resource], inside: tuple[str, ...] = ()) -> Iterator[Column]:
@@ -104,18 +116,23 @@ def _of_parent(column: str, resource: str, name: str) -> Column:
 
 
 def _supplied(name: str) -> Column:
-    return Column(name, _DEFINED.columns[name].kind, _DEFINED.columns[name].description)
+    own = _DEFINED.columns[name]
+    return Column(name, own.kind, own.description, content=Content[own.content.upper()], nullable=own.nullable)
 
 
 TABLES = tuple(_table(name, defined) for name, defined in _DEFINED.tables.items())
-SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS, MEMBERS, COUPONS = TABLES
+SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS, MEMBERS, COUPONS, REMOVED_BILLS = TABLES
 PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 PROMOTION_KINDS = ("campaign", "coupon")
 OWN_TABLES = _DEFINED.own_tables
 INDEXES = _DEFINED.indexes
-DUCKDB_VIEWS, SQLITE_VIEWS = (
-    {name: view.format(**_DEFINED.view_sums[engine]) for name, view in _DEFINED.views.items()}
-    for engine in ("duckdb", "sqlite")
+Views = Mapping[str, View]
+DUCKDB_VIEWS, POSTGRES_VIEWS, SQLITE_VIEWS = (
+    {
+        name: View(view.description, view.sql.strip().format(**_DEFINED.elements[engine]))
+        for name, view in _DEFINED.views.items()
+    }
+    for engine in ("duckdb", "postgres", "sqlite")
 )
 
 
@@ -159,23 +176,28 @@ def _list_at(node: JsonStructure, path: tuple[str, ...]) -> JsonStructure:
     return inner
 
 
-def missing_statements(
-    found: Mapping[str, set[str]],
-    types: Mapping[Kind, str],
-    indexes: Mapping[str, tuple[str, ...]],
-    views: Mapping[str, str],
-) -> Iterator[str]:
+class Dialect(Struct, frozen=True):
+    """How an engine defines a copy: the types of its columns, its views, and what it has besides."""
+
+    types: Mapping[Kind, str]
+    views: Views
+    has_keys: bool = True
+    has_comments: bool = True
+
+
+def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Iterator[str]:
     """Yield the statements that create the missing tables, columns, indexes and views of a copy.
 
     `found` contains the columns of each existing table or view, by its name.
     """
+    types, indexes = dialect.types, INDEXES if dialect.has_keys else {}
     for name, columns in OWN_TABLES.items():
         if name not in found:
             yield f"CREATE TABLE {name} ({columns.format(text=types[Kind.TEXT])})"
             yield from indexes.get(name, ())
     for table in TABLES:
         if table.name not in found:
-            yield f"CREATE TABLE {table.name} ({definitions(table, types)})"
+            yield from _creation(table, dialect)
             yield from indexes.get(table.name, ())
             continue
         # An older release may have created the table without some columns.
@@ -183,9 +205,30 @@ def missing_statements(
             if column.name not in found[table.name]:
                 yield f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {types[column.kind]}'
     # An existing view is kept, because somebody may have replaced it with their own.
-    yield from (statement for name, statement in views.items() if name not in found)
+    for name, view in dialect.views.items():
+        if name not in found:
+            yield f"CREATE VIEW {name} AS {view.sql}"
+            if dialect.has_comments:
+                yield _comment("VIEW", name, view.description)
 
 
-def definitions(table: Table, types: Mapping[Kind, str]) -> str:
-    """Return the columns of a table with their types."""
-    return ", ".join(f'"{column.name}" {types[column.kind]}' for column in table.columns)
+def _creation(table: Table, dialect: Dialect) -> Iterator[str]:
+    key = f", PRIMARY KEY ({', '.join(table.identity)})" if dialect.has_keys else ""
+    yield f"CREATE TABLE {table.name} ({definitions(table, dialect.types, constraints=True)}{key})"
+    if dialect.has_comments:
+        yield _comment("TABLE", table.name, f"One row per {table.one_row_per}.")
+        for column in table.columns:
+            yield _comment("COLUMN", f'{table.name}."{column.name}"', column.description)
+
+
+def _comment(kind: str, name: str, text: str) -> str:
+    quoted = text.replace("'", "''")
+    return f"COMMENT ON {kind} {name} IS '{quoted}'"
+
+
+def definitions(table: Table, types: Mapping[Kind, str], *, constraints: bool = False) -> str:
+    """Return the columns of a table with their types and, if required, without null."""
+    return ", ".join(
+        f'"{column.name}" {types[column.kind]}{" NOT NULL" if constraints and not column.nullable else ""}'
+        for column in table.columns
+    )

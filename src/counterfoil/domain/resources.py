@@ -32,6 +32,7 @@ class Kind(Enum):
     INTEGER = "integer"
     FLAG = "flag"
     INSTANT = "instant"
+    LOCAL_TIME = "local_time"
     DAY = "day"
 
 

@@ -25,14 +25,15 @@ from counterfoil.client.sinks.duckdb import MAGIC_OFFSET
 from counterfoil.client.sinks.json_rows import TYPES as DUCKDB_TYPES
 from counterfoil.client.sinks.sql import escape_quotes
 from counterfoil.client.sinks.sqlite import MAGIC as SQLITE_MAGIC
-from counterfoil.client.tables import TABLES, Column, Content, Kind, Table
+from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Column, Content, Kind, Table
 from counterfoil.text import first_line
 
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
 # Instants are stored in UTC without a time zone, because DuckDB's Python package needs another package for time zones.
-TYPES = DUCKDB_TYPES | {Kind.INSTANT: "TIMESTAMP"}
+# Local times are stored as text, because an answer shows every time as an instant in UTC.
+TYPES = DUCKDB_TYPES | {Kind.INSTANT: "TIMESTAMP", Kind.LOCAL_TIME: "VARCHAR"}
 
 # The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names of
 # people, IDs of members and text that staff can type freely are not loaded into the snapshot: a table may be named
@@ -43,6 +44,8 @@ PUBLISHED = {
     for table in TABLES
     if any(column.content is Content.FACT and column.path and not column.of_parent for column in table.columns)
 }
+# The views of the copy that need only published columns.
+VIEWS = {name: view for name, view in DUCKDB_VIEWS.items() if name != "member_activity"}
 # Boolean columns that are computed when the copy is read, keyed by table. An entry names the column and a withheld
 # column; the computed column is true in the rows in which the withheld column is not null.
 PRESENCE = {"bills": ("has_member", "member_id")}
@@ -178,6 +181,8 @@ def _remove(path: Path) -> None:
 
 
 def _from_duckdb(value: str, kind: Kind) -> str:
+    if kind is Kind.LOCAL_TIME:
+        return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%g')"
     return f"{value} AT TIME ZONE 'UTC'" if kind is Kind.INSTANT else value
 
 
@@ -418,6 +423,8 @@ class CopyReader:
                 db.execute("SET preserve_insertion_order = false")
                 db.execute("SET TimeZone = 'UTC'")
                 state = fill(db, self.path, folder / "rows.ndjson")
+                for name, view in VIEWS.items():
+                    db.execute(f"CREATE VIEW {name} AS {view.sql}")
             return Snapshot(folder, decode(state))
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)

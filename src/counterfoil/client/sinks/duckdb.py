@@ -17,7 +17,7 @@ import duckdb
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, json_rows
 from counterfoil.client.sinks.json_rows import JsonRows
 from counterfoil.client.sinks.sql import Rows, Sink, SinkError, column_names, escape_quotes
-from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Table
+from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table
 from counterfoil.text import first_line
 
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.
@@ -25,6 +25,8 @@ MAGIC_OFFSET, MAGIC = 8, b"DUCK"
 # DuckDB merges its log into the file when the log reaches this size. Almost every transaction would reach the default
 # of 16 MB.
 CHECKPOINT_AT = "1GB"
+# The format of new files. DuckDB 1.1 and later can open it.
+STORAGE_VERSION = "v1.1.0"
 _EXISTING = """
     SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
     UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal
@@ -34,8 +36,7 @@ _EXISTING = """
 class DuckDBSink(Sink):
     """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
-    TYPES = json_rows.TYPES
-    VIEWS = DUCKDB_VIEWS
+    DIALECT = Dialect(json_rows.TYPES, DUCKDB_VIEWS, has_keys=False)
 
     _parser: JsonRows
 
@@ -45,7 +46,10 @@ class DuckDBSink(Sink):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _require_duckdb(path)
-            self._db = duckdb.connect(str(path), config={"autoinstall_known_extensions": False})
+            self._db = duckdb.connect(
+                str(path),
+                config={"autoinstall_known_extensions": False, "storage_compatibility_version": STORAGE_VERSION},
+            )
         except (duckdb.Error, OSError) as error:
             raise SinkError(_open_error(path, error)) from error
         try:
@@ -86,7 +90,7 @@ class DuckDBSink(Sink):
         # To list all columns, DuckDB parses the definitions of its own views, which takes as long as opening the file.
         # So first query only the tables and views of a complete copy. If one of them does not exist, the query fails,
         # and all columns are listed.
-        names = (*OWN_TABLES, *(table.name for table in TABLES), *self.VIEWS)
+        names = (*OWN_TABLES, *(table.name for table in TABLES), *self.DIALECT.views)
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:
             return self._db.execute(" UNION ALL ".join(columns)).fetchall()
@@ -125,6 +129,9 @@ def _open_error(path: Path, error: Exception) -> str:
 # --- Parquet -------------------------------------------------------------------------
 
 
+SCRIPT_OF_VIEWS = "views.sql"
+
+
 class ParquetSink(DuckDBSink):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -149,6 +156,9 @@ class ParquetSink(DuckDBSink):
                 target = self._folder / f"{table.name}.parquet"
                 if table.name in unpublished or not target.exists():
                     self._write(table, target)
+            script = self._folder / SCRIPT_OF_VIEWS
+            if not script.exists() or script.read_text("utf-8") != _script_of_views():
+                script.write_text(_script_of_views(), "utf-8")
             _flush_to_disk(self._folder)
         except OSError as error:
             raise SinkError(f"cannot write to {self._folder}: {error.strerror}") from error
@@ -161,12 +171,27 @@ class ParquetSink(DuckDBSink):
         draft.replace(target)
 
 
+def _script_of_views() -> str:
+    """Return SQL for DuckDB that creates a view of every file, and the views that a copy in DuckDB has."""
+    lines = [
+        "-- Views of the Parquet files in this folder, for DuckDB. In this folder: duckdb -init views.sql",
+        "-- Elsewhere, run this first: SET file_search_path = 'PATH OF THIS FOLDER';",
+        *(
+            f"CREATE OR REPLACE VIEW {table.name} AS SELECT * FROM read_parquet('{table.name}.parquet');"
+            for table in TABLES
+        ),
+        *(f"CREATE OR REPLACE VIEW {name} AS\n{view.sql};" for name, view in DUCKDB_VIEWS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _require_own_folder(folder: Path) -> None:
     """Raise SinkError if the folder has files with our names but no working file, which every pull creates."""
-    foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
+    names = (*(f"{table.name}.parquet" for table in TABLES), SCRIPT_OF_VIEWS)
+    foreign = [name for name in names if (folder / name).exists()]
     if foreign and not (folder / PARQUET_WORKING_FILE).exists():
         raise SinkError(
-            f"{folder} contains {foreign[0]}.parquet but not {PARQUET_WORKING_FILE}, so it is not a complete copy. "
+            f"{folder} contains {foreign[0]} but not {PARQUET_WORKING_FILE}, so it is not a complete copy. "
             "Move the files elsewhere, or choose another folder."
         )
 

@@ -38,10 +38,12 @@ TYPES = {
     Kind.INTEGER: "BIGINT",
     Kind.FLAG: "BOOLEAN",
     Kind.INSTANT: "TIMESTAMPTZ",
+    Kind.LOCAL_TIME: "TIMESTAMP",
     Kind.DAY: "DATE",
 }
-# DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Reading it as text keeps the digits exact.
-_READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR", Kind.QUANTITY: "VARCHAR"}
+# DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Reading it as text keeps the digits exact. The text
+# of an instant has the local time.
+_READ_AS = {**TYPES, **dict.fromkeys((Kind.DECIMAL, Kind.QUANTITY, Kind.INSTANT), "VARCHAR")}
 
 Run = Callable[[str], Any]
 

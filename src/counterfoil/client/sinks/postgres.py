@@ -9,7 +9,7 @@ import psycopg
 
 from counterfoil.client.sinks.json_rows import RowConverter
 from counterfoil.client.sinks.sql import Fill, Rows, Sink, SinkError, column_names
-from counterfoil.client.tables import INDEXES, TABLES, Kind, Table
+from counterfoil.client.tables import POSTGRES_VIEWS, TABLES, Dialect, Kind, Table
 from counterfoil.text import first_line
 
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is
@@ -22,19 +22,22 @@ BLOCK_BYTES = 1024 * 1024
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")
 
 
+_TYPES = {
+    Kind.TEXT: "text",
+    Kind.TEXTS: "text[]",
+    Kind.DECIMAL: "numeric(38,6)",
+    Kind.QUANTITY: "numeric(38,18)",
+    Kind.INTEGER: "bigint",
+    Kind.FLAG: "boolean",
+    Kind.INSTANT: "timestamptz",
+    Kind.LOCAL_TIME: "timestamp",
+    Kind.DAY: "date",
+}
+
+
 class PostgresSink(Sink):
     LOCK_WAIT = "SET lock_timeout = '5s'"
-    TYPES = {  # noqa: RUF012 - never modified
-        Kind.TEXT: "text",
-        Kind.TEXTS: "text[]",
-        Kind.DECIMAL: "numeric(38,6)",
-        Kind.QUANTITY: "numeric(38,18)",
-        Kind.INTEGER: "bigint",
-        Kind.FLAG: "boolean",
-        Kind.INSTANT: "timestamptz",
-        Kind.DAY: "date",
-    }
-    INDEXES = INDEXES
+    DIALECT = Dialect(_TYPES, POSTGRES_VIEWS)
 
     _parser: RowConverter
 

@@ -26,8 +26,10 @@ from counterfoil.client.tables import (
     PARTS_OF_BILL,
     PROMOTION_KINDS,
     PROMOTIONS,
+    REMOVED_BILLS,
     SHOPS,
     TABLES,
+    Dialect,
     Kind,
     Table,
     definitions,
@@ -138,7 +140,8 @@ class Fill(Struct, frozen=True):
 WHOLES = ((SHOPS, CATEGORIES), (BILLS, *PARTS_OF_BILL), (MEMBERS, COUPONS))
 WHOLE_OF = {table.name: tables[0] for tables in WHOLES for table in tables}
 COMPARED_TABLES = tuple(table for tables in WHOLES for table in tables)
-# The parser reads amounts as text.
+# The parser reads amounts and instants as text. An instant has the shop's offset.
+_LOCAL_TIME = """left("timestamp", CASE WHEN "timestamp" LIKE '%Z' THEN -1 ELSE -6 END)"""
 _REVENUE = """
     CASE WHEN "status" = 'void' THEN 0 ELSE coalesce(CAST("amounts"."net" AS DECIMAL(38,6)), 0)
         - coalesce(CAST("amounts"."tip" AS DECIMAL(38,6)), 0) END
@@ -149,7 +152,7 @@ _FILLS_OF_SHOPS = (
     Fill(CATEGORIES),
 )
 _FILLS_OF_BILLS = (
-    Fill(BILLS, {"revenue": _REVENUE}),
+    Fill(BILLS, {"revenue": _REVENUE, "local_time": _LOCAL_TIME}),
     *(Fill(table) for table in PARTS_OF_BILL if table is not PROMOTIONS),
     *(Fill(promotions_of(kind), {"kind": f"'{kind}'"}) for kind in PROMOTION_KINDS),
 )
@@ -161,14 +164,15 @@ class Sink(ABC):
     Each row is a JSON object from a response, as bytes. A bill is identified by its shop and ID.
     """
 
-    TYPES: Mapping[Kind, str]
-    INDEXES: Mapping[str, tuple[str, ...]] = {}
-    VIEWS: Mapping[str, str] = {}
+    DIALECT: Dialect
 
     _parser: RowParser
+    # The time of the service that rows get as `copied_at`. Whoever writes rows sets it first.
+    now: str = ""
 
     def __init__(self) -> None:
         self._has_undelivered = False
+        self._has_removed = False
 
     # --- methods that each engine implements --------------------------------------
 
@@ -225,12 +229,13 @@ class Sink(ABC):
             raise SinkError(
                 f"the target already has a table `{foreign[0]}` that was not created by a pull. Choose another target."
             )
-        missing = list(missing_statements(found, self.TYPES, self.INDEXES, self.VIEWS))
+        missing = list(missing_statements(found, self.DIALECT))
         if missing:
             with self.transaction():
                 for statement in missing:
                     self.run(statement)
         self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
+        self._has_removed = bool(self.run("SELECT 1 FROM removed_bills LIMIT 1"))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -240,7 +245,7 @@ class Sink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            self._has_undelivered = True  # The rollback may restore rows of `pull_undelivered`.
+            self._has_undelivered = self._has_removed = True  # The rollback may restore rows of these tables.
             for clean_up in (lambda: self.run("ROLLBACK"), self._parser.release):
                 with suppress(SinkError):  # Report the original error, not one that is raised here.
                     clean_up()
@@ -268,28 +273,26 @@ class Sink(ABC):
         self._parser.read(rows, (SHOPS, CATEGORIES))
         self._stage(_FILLS_OF_SHOPS)
 
-    def remove_shops(self, shops: Mapping[str, bool], now: str, complete_until: str | None) -> None:
+    def remove_shops(self, shops: Mapping[str, bool], complete_until: str | None) -> None:
         """Mark shops as removed. A shop that is not in the copy is added without a name.
 
         The values of `shops` say whether the key can still read their bills. If not, the copy has their changes up to
         `complete_until`, or it is not known up to when.
         """
+        now = self._literal(self.now)
         for shop_id, in_scope in shops.items():
             if not self.run("SELECT 1 FROM shops WHERE shop_id = ?", [shop_id]):
-                self.run("INSERT INTO shops (shop_id) VALUES (?)", [shop_id])
+                self.run(f"INSERT INTO shops (shop_id, in_scope, copied_at) VALUES (?, TRUE, {now})", [shop_id])
             self.run(
-                f"UPDATE shops SET removed_at = {self.instant_of(now)} WHERE shop_id = ? AND removed_at IS NULL",
-                [now, shop_id],
+                f"UPDATE shops SET removed_at = {now}, copied_at = {now} WHERE shop_id = ? AND removed_at IS NULL",
+                [shop_id],
             )
-            if in_scope:
-                self.run("UPDATE shops SET in_scope = TRUE, complete_until = NULL WHERE shop_id = ?", [shop_id])
-                continue
             # A shop that had left before keeps its time.
-            until, values = (self.instant_of(complete_until), [complete_until]) if complete_until else ("NULL", [])
+            until = self._literal(complete_until) if complete_until and not in_scope else "NULL"
             self.run(
-                f"UPDATE shops SET in_scope = FALSE, complete_until = {until} "
-                "WHERE shop_id = ? AND in_scope IS NOT FALSE",
-                [*values, shop_id],
+                f"UPDATE shops SET in_scope = {in_scope}, complete_until = {until}, copied_at = {now} "
+                f"WHERE shop_id = ? AND in_scope <> {in_scope}",
+                [shop_id],
             )
         if shops:
             self.changed(SHOPS)
@@ -312,6 +315,7 @@ class Sink(ABC):
         forgotten = 0
         for shop_id in shop_ids:
             forgotten += self.run("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])[0][0]
+            self._record_removals("shop_id = ?", [shop_id])
             for table in (SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL):
                 self.run(f"DELETE FROM {table.name} WHERE shop_id = ?", [shop_id])
             self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
@@ -338,9 +342,13 @@ class Sink(ABC):
             self.changed(MEMBERS, COUPONS)
         return len(forgotten)
 
-    def instant_of(self, text: str) -> str:  # noqa: ARG002 - some engines need the text
-        """Return SQL with a placeholder for an instant that is passed in the service's format."""
-        return f"CAST(? AS {self.TYPES[Kind.INSTANT]})"
+    def _literal(self, instant: str) -> str:
+        """Return SQL for an instant in the service's format."""
+        return self.instant(f"'{escape_quotes(instant)}'")
+
+    def instant(self, text: str) -> str:
+        """Return SQL that converts an instant in the service's format."""
+        return f"CAST({text} AS {self.DIALECT.types[Kind.INSTANT]})"
 
     # --- members -------------------------------------------------------------------
 
@@ -364,13 +372,14 @@ class Sink(ABC):
         base = f"'{escape_quotes(provider_id)}'"
         self._stage([Fill(MEMBERS, {"provider_id": base, "removed_at": "NULL"}), Fill(COUPONS)])
 
-    def close_pass(self, provider_id: str, now: str) -> int:
+    def close_pass(self, provider_id: str) -> int:
         """Mark members that the pass has not seen as removed; return the number marked."""
+        now = self._literal(self.now)
         vanished = self.run(
-            f"UPDATE members SET removed_at = {self.instant_of(now)} "
+            f"UPDATE members SET removed_at = {now}, copied_at = {now} "
             "WHERE provider_id = ? AND removed_at IS NULL AND member_id NOT IN "
             "(SELECT member_id FROM pull_seen WHERE provider_id = ?) RETURNING 1",
-            [now, provider_id, provider_id],
+            [provider_id, provider_id],
         )
         self.open_pass(provider_id)
         if vanished:
@@ -383,9 +392,14 @@ class Sink(ABC):
         """Create a temporary table `staged_...` for each table, with the rows that were read."""
         for name, table in {fill.table.name: fill.table for fill in fills}.items():
             self.run(f"DROP TABLE IF EXISTS staged_{name}")
-            self.run(f"CREATE TEMPORARY TABLE staged_{name} ({definitions(table, self.TYPES)})")
-        for fill in fills:
+            self.run(f"CREATE TEMPORARY TABLE staged_{name} ({definitions(table, self.DIALECT.types)})")
+        for fill in self._with_time(fills):
             self.fill(fill.table, f"staged_{fill.table.name}", fill.supplied)
+
+    def _with_time(self, fills: Sequence[Fill]) -> list[Fill]:
+        """Return the same inserts with the time of writing. A comparison has none, and writes nothing."""
+        time = {"copied_at": f"'{escape_quotes(self.now)}'" if self.now else "NULL"}
+        return [Fill(fill.table, fill.supplied | time) for fill in fills]
 
     def _merge(self, *tables: Table) -> Written:
         """Replace the rows of each shop, bill or member whose staged rows differ. The first table is that of wholes."""
@@ -421,7 +435,8 @@ class Sink(ABC):
 
         `served` and `held` are 1 if the service, or the copy, has a row that the other does not have.
         """
-        key, names, identity = ", ".join(key_of(table)), column_names(table), ", ".join(table.identity)
+        key, identity = ", ".join(key_of(table)), ", ".join(table.identity)
+        names = column_names(table, without="copied_at")
         # EXCEPT removes duplicates, so equal rows are counted.
         served = f"SELECT {names}, count(*) FROM staged_{table.name} GROUP BY {names}"
         held = f"SELECT {names}, count(*) FROM {table.name} WHERE ({key}) IN ({_staged_keys(table)}) GROUP BY {names}"
@@ -452,10 +467,11 @@ class Sink(ABC):
         incoming = "SELECT shop_id, id FROM staged_bill_keys"
         if self._has_undelivered:
             self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({incoming})")
+        self._forget_removals(incoming)
         if self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1"):
             self._stage(_FILLS_OF_BILLS)
             return self._merge(BILLS, *PARTS_OF_BILL)
-        self.fill_all(_FILLS_OF_BILLS)
+        self.fill_all(self._with_time(_FILLS_OF_BILLS))
         self.changed(BILLS, *PARTS_OF_BILL)
         return Written(added=len(rows))
 
@@ -489,6 +505,7 @@ class Sink(ABC):
         removed = self.listed_keys(keys)
         self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({removed})")
         found: int = self.run(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({removed})")[0][0]
+        self._record_removals(f"(shop_id, id) IN ({removed})")
         # The parts of a bill are deleted even if the bill is missing, because somebody may have deleted only the bill.
         self._delete_bills(removed)
         if found:
@@ -497,7 +514,7 @@ class Sink(ABC):
 
     def listed_keys(self, keys: Sequence[BillKey]) -> str:
         """Store keys of bills in a temporary table, and return a SELECT for them."""
-        text = self.TYPES[Kind.TEXT]
+        text = self.DIALECT.types[Kind.TEXT]
         self.run("DROP TABLE IF EXISTS listed_keys")
         self.run(f"CREATE TEMPORARY TABLE listed_keys (shop_id {text}, id {text})")
         for pairs in _chunks(keys, _PAIRS_PER_STATEMENT):
@@ -524,6 +541,7 @@ class Sink(ABC):
             return 0
         count: int = self.run("SELECT count(*) FROM pull_undelivered")[0][0]
         if count:
+            self._record_removals("(shop_id, id) IN (SELECT shop_id, id FROM pull_undelivered)")
             self._delete_bills("SELECT shop_id, id FROM pull_undelivered")
             self.changed(BILLS, *PARTS_OF_BILL)
         self.clear_undelivered()
@@ -549,12 +567,30 @@ class Sink(ABC):
                 deleted += count
         return deleted
 
+    def _record_removals(self, condition: str, values: Sequence[Any] = ()) -> None:
+        """Record the bills that are about to be deleted in `removed_bills`."""
+        now = self._literal(self.now)
+        self._forget_removals(f"SELECT shop_id, id FROM bills WHERE {condition}", values)
+        self.run(
+            f"INSERT INTO removed_bills ({column_names(REMOVED_BILLS)}) "
+            f"SELECT DISTINCT shop_id, id, business_date, bill_date, {now}, {now} FROM bills WHERE {condition}",
+            values,
+        )
+        self._has_removed = True
+        self.changed(REMOVED_BILLS)
+
+    def _forget_removals(self, keys: str, values: Sequence[Any] = ()) -> None:
+        """Delete the records of removals of bills that the copy contains again."""
+        forget = f"DELETE FROM removed_bills WHERE (shop_id, id) IN ({keys}) RETURNING 1"
+        if self._has_removed and self.run(forget, values):
+            self.changed(REMOVED_BILLS)
+
     # --- comparing -----------------------------------------------------------------
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         """Return the bills of a shop from the day `first` to the day `last`, keyed by day."""
         days: dict[str, list[CopiedBill]] = {}
-        day_type = self.TYPES[Kind.DAY]
+        day_type = self.DIALECT.types[Kind.DAY]
         dated = f"{self._select_bills()} AND bill_date BETWEEN CAST(? AS {day_type}) AND CAST(? AS {day_type})"
         for day, *bill in self.run(dated, [shop_id, first.isoformat(), last.isoformat()]):
             days.setdefault(day, []).append(_copied_bill(*bill))
@@ -566,7 +602,7 @@ class Sink(ABC):
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
         """Return totals by shop and day, from `since` on. If it is None, include all days and the undated bills."""
-        text = self.TYPES[Kind.TEXT]
+        text = self.DIALECT.types[Kind.TEXT]
         milliseconds = f"CAST(round({self.microseconds('updated_at')} / 1000.0) AS BIGINT)"
         hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS {text}), '')")
         statement = _DAY_TOTALS.format(
@@ -574,7 +610,7 @@ class Sink(ABC):
             net=self.sum_of("net"),
             tip=self.sum_of("tip"),
             hash=self.sum_of(hashed),
-            days="" if since is None else f"WHERE bill_date >= CAST(? AS {self.TYPES[Kind.DAY]})",
+            days="" if since is None else f"WHERE bill_date >= CAST(? AS {self.DIALECT.types[Kind.DAY]})",
         )
         return {
             (shop_id, day): ShopDayTotals(bills, voids, Decimal(net), Decimal(tip), str(total))
@@ -584,12 +620,12 @@ class Sink(ABC):
         }
 
     def _select_bills(self) -> str:
-        return _SELECT_BILLS.format(text=self.TYPES[Kind.TEXT], changed=self.microseconds("updated_at"))
+        return _SELECT_BILLS.format(text=self.DIALECT.types[Kind.TEXT], changed=self.microseconds("updated_at"))
 
 
-def column_names(table: Table) -> str:
+def column_names(table: Table, without: str = "") -> str:
     """Return the column names in definition order. An older table may have a different order, so SQL must name them."""
-    return ", ".join(f'"{column.name}"' for column in table.columns)
+    return ", ".join(f'"{column.name}"' for column in table.columns if column.name != without)
 
 
 def escape_quotes(text: str) -> str:

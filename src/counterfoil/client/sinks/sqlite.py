@@ -13,7 +13,7 @@ from typing import Any
 
 from counterfoil.client.sinks.json_rows import RowConverter
 from counterfoil.client.sinks.sql import Rows, Sink, SinkError, column_names
-from counterfoil.client.tables import INDEXES, SQLITE_VIEWS, Kind, Table
+from counterfoil.client.tables import SQLITE_VIEWS, Dialect, Kind, Table
 
 MAGIC = b"SQLite format 3\0"
 # How long to wait for another process that has locked the file.
@@ -24,21 +24,23 @@ _EXISTING = """
 """
 
 
+_TYPES = {
+    Kind.TEXT: "TEXT",
+    Kind.TEXTS: "TEXT",
+    Kind.DECIMAL: "REAL",
+    Kind.QUANTITY: "REAL",
+    Kind.INTEGER: "INTEGER",
+    Kind.FLAG: "INTEGER",
+    Kind.INSTANT: "TEXT",
+    Kind.LOCAL_TIME: "TEXT",
+    Kind.DAY: "TEXT",
+}
+
+
 class SQLiteSink(Sink):
     """A copy in an SQLite file. SQLite serialises transactions, and `save_state` detects a second pull."""
 
-    TYPES = {  # noqa: RUF012 - never modified
-        Kind.TEXT: "TEXT",
-        Kind.TEXTS: "TEXT",
-        Kind.DECIMAL: "REAL",
-        Kind.QUANTITY: "REAL",
-        Kind.INTEGER: "INTEGER",
-        Kind.FLAG: "INTEGER",
-        Kind.INSTANT: "TEXT",
-        Kind.DAY: "TEXT",
-    }
-    INDEXES = INDEXES
-    VIEWS = SQLITE_VIEWS
+    DIALECT = Dialect(_TYPES, SQLITE_VIEWS, has_comments=False)
 
     _parser: RowConverter
 
@@ -110,8 +112,8 @@ class SQLiteSink(Sink):
     def existing(self) -> Rows:
         return self.run(_EXISTING)
 
-    def instant_of(self, text: str) -> str:  # noqa: ARG002 - all instants of the service have the same format
-        return "strftime('%Y-%m-%dT%H:%M:%fZ', ?)"
+    def instant(self, text: str) -> str:
+        return f"strftime('%Y-%m-%dT%H:%M:%fZ', {text})"
 
     def microseconds(self, column: str) -> str:
         """Return SQL for microseconds since 1970, rounded to milliseconds, the precision of the service's instants."""
@@ -154,6 +156,8 @@ def _convert(value: str, kind: Kind) -> str:
             return f"CAST({value} AS INTEGER)"
         case Kind.INSTANT:
             return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%gZ')"
+        case Kind.LOCAL_TIME:
+            return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%g')"
         case Kind.DAY:
             return f"CAST({value} AS VARCHAR)"
     return value

@@ -1,0 +1,249 @@
+"""The statements in docs/questions.md and the tools of an assistant return what the API's bills add up to."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import records as r
+from client import plain_sql
+from client.pulled_copy import PLENTY, Copy
+from client.targets import TARGETS
+from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
+from counterfoil.mcp.sources import CopyReader
+from running_service import RunningService
+
+PAGE = Path(__file__).parents[2] / "docs" / "questions.md"
+STATEMENTS = dict(re.findall(r"^## ([^\n]+)\n\n```sql\n(.+?)\n```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+YESTERDAY, LAST_WEEK = "2026-01-08", "2026-01-01"
+FRANCHISE = "franchise-with-questions"
+CATEGORIES = [{"id": "food", "name": "Food"}, {"id": "hot", "name": "Hot", "parentId": "food"}]
+Json = dict[str, Any]
+Rows = plain_sql.Rows
+
+
+def sold_in(shop: r.Record, numbers: range) -> list[r.Record]:
+    """Return bills of two weeks, some of them after midnight, void, with a tip, of members, or with odd lines."""
+    return [
+        r.bill(
+            shop,
+            closedAt=f"2026-01-{number % 9 + 1:02}T{(number * 7) % 24:02}:30:00+07:00",
+            amounts={"net": 80.35 + number * 3, **({"tip": 5.5} if number % 4 == 0 else {})},
+            lines=[
+                r.line(
+                    productId="p-curry",
+                    name="Curry",
+                    qty=number % 3 + 0.5,
+                    total=70.1 + number,
+                    categoryIds=["food", "hot"],
+                ),
+                r.line(productId=None, name=f"Special {number % 2}", qty=1, total=9.25, categoryIds=["food"]),
+                r.line(productId="p-water", name="Water", qty=2, total=30, cancelled=number % 5 == 0, categoryIds=None),
+                r.line(productId="p-tip", name="Tip", qty=1, total=5.5, tip=True, categoryIds=[]),
+            ],
+            payments=[{"name": "Cash", "amount": 500, "change": 420.4}, {"name": "QR", "amount": 0.75 + number * 3}],
+            memberId="m-1" if number % 3 == 0 else None,
+            void={"reason": "mistake"} if number % 11 == 0 else None,
+        )
+        for number in numbers
+    ]
+
+
+class World:
+    """A service with three shops, one of which leaves, and the bills that the API returned while it could."""
+
+    def __init__(self, service: RunningService, target: Any) -> None:
+        bangkok = r.branch(franchiseId=FRANCHISE, categories=CATEGORIES, providerId="base-1", name="Bangkok")
+        tokyo = r.branch(franchiseId=FRANCHISE, timezone="Asia/Tokyo", providerId="base-1", name="Tokyo")
+        self.leaving = r.branch(franchiseId=FRANCHISE, providerId="base-1", name="Leaving")
+        sold = [*sold_in(bangkok, range(40)), *sold_in(tokyo, range(40, 70)), *sold_in(self.leaving, range(70, 90))]
+        service.load(bangkok, tokyo, self.leaving, r.base("base-1"), r.member("base-1", id="m-1"), *sold)
+        self.copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), target)
+        self.copy.pull()
+        served = self.copy.served()
+        self.bills: list[Json] = list(served["bills"].values())
+        self.names = {shop_id: shop["shopName"] for shop_id, shop in served["shops"].items()}
+        service.clock.advance(60)
+        service.load(self.leaving | {"franchiseId": "another-franchise"}, r.bill(self.leaving))
+        service.ledger.advance_horizon()
+        self.copy.pull()
+
+    @property
+    def sold(self) -> list[Json]:
+        return [bill for bill in self.bills if bill["status"] != "void"]
+
+    def lines(self) -> Iterator[tuple[Json, Json]]:
+        for bill in self.sold:
+            yield from ((bill, line) for line in bill["items"] if not line["cancelled"] and not line["isTip"])
+
+
+def revenue(bill: Json) -> Decimal:
+    amounts = bill["amounts"]
+    return Decimal(0) if bill["status"] == "void" else Decimal(amounts["net"] or 0) - (amounts["tip"] or 0)
+
+
+def sums(pairs: Any) -> dict[Any, tuple[Decimal, ...]]:
+    found: dict[Any, list[Decimal]] = {}
+    for key, *values in pairs:
+        totals = found.setdefault(key, [Decimal(0)] * len(values))
+        totals[:] = [total + value for total, value in zip(totals, values, strict=True)]
+    return {key: tuple(plain(total) for total in totals) for key, totals in found.items()}
+
+
+def plain(value: Decimal) -> Decimal:
+    return Decimal(value).normalize() + 0
+
+
+def percent(part: Decimal, whole: Decimal) -> Decimal:
+    return plain(round(100 * part / whole, 2))
+
+
+def rows(totals: dict[Any, tuple[Decimal, ...]]) -> Counter[tuple[Any, ...]]:
+    return Counter((*(key if isinstance(key, tuple) else (key,)), *values) for key, values in totals.items())
+
+
+# --- the figures, computed from the bills of the API -----------------------------------
+
+
+def hour_of(world: World, bill: Json) -> str:
+    """Return the hour in the shop's zone. In the test data, Tokyo is two hours ahead of Bangkok."""
+    milliseconds: int = bill["timestamp"]
+    offset = 9 if world.names[bill["shopId"]] == "Tokyo" else 7
+    return f"{(milliseconds // 3_600_000 + offset) % 24:02}"
+
+
+def best_seller(world: World) -> Counter[tuple[Any, ...]]:
+    totals = sums(
+        ((line["id"], line["name"] if line["id"] is None else ""), line["qty"], line["lineTotal"])
+        for _, line in world.lines()
+    )
+    (product_id, _), figures = max(totals.items(), key=lambda item: item[1][1])
+    [name] = {line["name"] for _, line in world.lines() if line["id"] == product_id}
+    return Counter([(product_id, name, *figures)])
+
+
+def of_level_1(world: World, bill: Json, line: Json) -> str | None:
+    if not line["category"]:
+        return None
+    return "Food" if world.names[bill["shopId"]] == "Bangkok" else str(line["category"][0])
+
+
+FIGURES: dict[str, Callable[[World], Counter[tuple[Any, ...]]]] = {
+    "Revenue by shop and business day": lambda world: rows(
+        sums(((bill["shopId"], bill["businessDate"]), revenue(bill)) for bill in world.bills)
+    ),
+    "Best seller": best_seller,
+    "Share of voids": lambda world: Counter(
+        [(percent(Decimal(len(world.bills) - len(world.sold)), Decimal(len(world.bills))),)]
+    ),
+    "Average bill": lambda world: Counter(
+        [(plain(round(sum(map(revenue, world.bills), Decimal(0)) / len(world.sold), 2)),)]
+    ),
+    "Hour of day": lambda world: rows(sums((hour_of(world, bill), 1, revenue(bill)) for bill in world.sold)),
+    "Category": lambda world: rows(
+        sums((of_level_1(world, bill, line), line["lineTotal"]) for bill, line in world.lines())
+    ),
+    "Payment method": lambda world: rows(
+        sums(
+            (paid["name"], 1, paid["amount"] - (paid["change"] or 0))
+            for bill in world.sold
+            for paid in bill["payments"]
+        )
+    ),
+    "Share of members": lambda world: Counter(
+        [
+            (
+                percent(
+                    sum((revenue(bill) for bill in world.bills if bill["memberId"]), Decimal(0)),
+                    sum(map(revenue, world.bills), Decimal(0)),
+                ),
+            )
+        ]
+    ),
+    "A shop that left": lambda world: rows(
+        sums(
+            ((bill["shopId"], "Leaving"), revenue(bill))
+            for bill in world.bills
+            if bill["shopId"] == world.leaving["id"]
+        )
+    ),
+    "Yesterday against last week": lambda world: rows(
+        sums(
+            (bill["businessDate"], 1, revenue(bill))
+            for bill in world.sold
+            if bill["businessDate"] in (YESTERDAY, LAST_WEEK)
+        )
+    ),
+}
+
+
+def test_every_question_of_the_page_is_tested() -> None:
+    assert list(STATEMENTS) == list(FIGURES)
+    assert len(FIGURES) == 10
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_plain_sql_returns_the_figures_of_the_api(kind: str, service: RunningService, tmp_path: Path) -> None:
+    world = World(service, TARGETS[kind](tmp_path))
+    for question, statement in STATEMENTS.items():
+        found = Counter(plain_sql.rows(kind, world.copy.target, tmp_path, statement))
+        assert found == FIGURES[question](world), question
+
+
+# --- the same questions, asked by an assistant ------------------------------------------
+
+
+def numbers(row: Json, *names: str) -> tuple[Decimal, ...]:
+    return tuple(plain(Decimal(row[name])) for name in names)
+
+
+def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...]]:
+    """Return the answer of an assistant, in the form of the statement's rows."""
+    totals = ask.sales([], Period(), MAX_ROWS)["totals"]
+    match question:
+        case "Revenue by shop and business day":
+            groups = ask.sales(["shop", "business_day"], Period(), MAX_ROWS)["groups"]
+            return Counter((row["shopId"], row["businessDay"], *numbers(row, "revenue")) for row in groups)
+        case "Best seller":
+            [best] = ask.product_mix("product", Period(), 1)["products"]
+            return Counter([(best["productId"], best["name"], *numbers(best, "quantity", "total"))])
+        case "Share of voids":
+            bills, voids = numbers(totals, "bills", "voids")
+            return Counter([(percent(voids, bills + voids),)])
+        case "Average bill":
+            total, bills = numbers(totals, "revenue", "bills")
+            return Counter([(plain(round(total / bills, 2)),)])
+        case "Hour of day":
+            hours = ask.sales(["hour"], Period(), MAX_ROWS)["groups"]
+            return Counter((f"{row['hour']:02}", *numbers(row, "bills", "revenue")) for row in hours if row["bills"])
+        case "A shop that left":
+            [shop_id] = ask.sales([], Period(), 1)["shopsThatLeft"]
+            of_shop = ask.sales(["shop"], Period(shop_ids=[shop_id]), MAX_ROWS)["groups"]
+            return Counter((row["shopId"], row["shopName"], *numbers(row, "revenue")) for row in of_shop)
+        case "Yesterday against last week":
+            found = Counter[tuple[Any, ...]]()
+            for day in map(date.fromisoformat, (YESTERDAY, LAST_WEEK)):
+                [row] = ask.sales(["business_day"], Period(day, day), MAX_ROWS)["groups"]
+                found[row["businessDay"], *numbers(row, "bills", "revenue")] += 1
+            return found
+    statement = STATEMENTS[question].replace("member_id IS NOT NULL", "has_member")
+    answered = ask.query(statement, MAX_ROWS)["rows"]
+    return Counter(
+        (*row[:-1], plain(Decimal(row[-1]))) if len(row) < 3 else (row[0], row[1], plain(Decimal(row[2])))
+        for row in answered
+    )
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "parquet"])
+def test_an_assistant_returns_the_figures_of_the_api(kind: str, service: RunningService, tmp_path: Path) -> None:
+    world = World(service, TARGETS[kind](tmp_path))
+    path = {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}[kind]
+    with closing(CopyReader(tmp_path / path)) as reader:
+        for question, figures in FIGURES.items():
+            assert asked(Questions(reader), world, question) == figures(world), question
