@@ -1,0 +1,3 @@
+{% test unique_together(model, columns) %}
+select {{ columns | join(', ') }} from {{ model }} group by {{ columns | join(', ') }} having count(*) > 1
+{% endtest %}
