@@ -32,14 +32,15 @@ from counterfoil.domain.intake import (
     FORGET_FOLDER_MS,
     Intake,
     LatestLoad,
+    LoadRow,
     RejectedLine,
     WatchedFolder,
-    decode_seen_at,
     latest_load,
+    load_row,
 )
 from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import COLUMNS as ITEM_COLUMNS
-from counterfoil.domain.open_items import LoadedFiles, OpenItem, item_of
+from counterfoil.domain.open_items import OpenItem, item_of
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, copy_state
@@ -51,8 +52,6 @@ QUERY_SEC = 5.0
 SCANNED_REQUESTS = 25_000
 # The number of bills that one query reads.
 BILLS_PER_READ = 200
-# An unfinished load that has not written anything for this long counts as stopped, because it may have been killed.
-STALLED_MS = 120_000
 # Requests with a known key that end with these errors were not admitted, so they do not count against the quota.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
@@ -159,38 +158,6 @@ class ErrorGroup(Struct, frozen=True):
     route: str
     count: int
     last_at: int
-
-
-class LoadRow(Struct, frozen=True, kw_only=True):
-    """A load: its source, its progress, and the number of rejected lines by reason.
-
-    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless `load
-    --rejects` named a different file. `files` are the files that it read. `is_stopped` says that the load has recorded
-    that it ended with an error.
-    """
-
-    number: int
-    source: str
-    started_at: int
-    seen_at: int
-    finished_at: int | None
-    lines: int
-    changed: int
-    rejected: int
-    reasons: dict[str, int]
-    rejects_file: str | None
-    files: LoadedFiles
-    is_stopped: bool
-
-
-def load_state(load: LoadRow, now: int) -> str:
-    """Return `finished`, `running` or `stopped`.
-
-    An unfinished load counts as stopped if it ended with an error, or if it has not written anything for STALLED_MS.
-    """
-    if load.finished_at is not None:
-        return "finished"
-    return "stopped" if load.is_stopped or now - load.seen_at > STALLED_MS else "running"
 
 
 class BillsOfDay(Struct, frozen=True):
@@ -324,7 +291,7 @@ _COPIES = """
 """
 _LOADS = """
     SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
-        files
+        files, alarms
     FROM loads ORDER BY number DESC LIMIT :most
 """
 _TOTALS = "SELECT totals FROM loads WHERE number = :load"
@@ -557,7 +524,7 @@ class OperatorReads(ABC):
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers the last 100 loads."""
         with self._limited("books") as ask:
-            return [_load_row(row) for row in ask(_LOADS, most=limit)]
+            return [load_row(row) for row in ask(_LOADS, most=limit)]
 
     def rejects(self, load: int, limit: int) -> list[RejectedLine]:
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
@@ -685,15 +652,3 @@ def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:
         return replace(day, refused=day.refused + count)
     over_quota = count if error == QUOTA_EXCEEDED.code else 0
     return replace(day, errors=day.errors + count, over_quota=day.over_quota + over_quota)
-
-
-def _load_row(row: Row) -> LoadRow:
-    values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
-    seen_at, is_stopped = decode_seen_at(values["seen_at"])
-    decoded = {
-        "seen_at": seen_at,
-        "is_stopped": is_stopped,
-        "reasons": json.decode(values["reasons"], type=dict[str, int]),
-        "files": json.decode(values["files"], type=dict[str, int | None]),
-    }
-    return LoadRow(**values | decoded)

@@ -1,8 +1,10 @@
 """Tests for `counterfoil loads`."""
 
 import json
+from pathlib import Path
 
 from cli.command import SHOPS, Command
+from counterfoil.domain.open_items import MAX_FILES
 
 REJECTED = (b"not JSON", json.dumps({"kind": "bill", "id": "b_1", "shopId": "nowhere"}).encode())
 
@@ -32,7 +34,7 @@ def test_the_rejected_lines_of_a_load_are_listed_without_their_text(counterfoil:
 def test_a_rejected_line_without_named_fields_has_a_dash_in_their_column(counterfoil: Command) -> None:
     counterfoil("load", "-", stdin=REJECTED[0], status=3)
     (load,) = counterfoil.json("loads")
-    heading, row = counterfoil("loads", load["number"]).stdout.splitlines()
+    heading, row = counterfoil("loads", load["number"]).stdout.splitlines()[-2:]
     assert heading.split() == ["line", "reason", "fields", "source"]
     assert row.split() == ["1", "not_json", "-", "stdin"]
 
@@ -41,3 +43,36 @@ def test_a_load_that_does_not_exist_is_refused(counterfoil: Command) -> None:
     counterfoil("init")
     assert "nothing has been loaded yet" in counterfoil("loads").stderr
     assert "there is no load 7" in counterfoil("loads", 7, status=1).stderr
+
+
+def test_a_load_names_its_files_and_the_lines_that_each_rejected(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.ndjson").write_bytes(b"\n".join(SHOPS))
+    (tmp_path / "b.ndjson").write_bytes(b"\n".join(REJECTED))
+    counterfoil("load", tmp_path / "a.ndjson", tmp_path / "b.ndjson", status=3)
+    (load,) = counterfoil.json("loads")
+    assert (load["files"], load["moreFiles"], load["alarms"]) == ({"a.ndjson": 0, "b.ndjson": 2}, 0, [])
+    assert "a.ndjson, b.ndjson" in counterfoil("loads").stdout
+    first, second, *_ = counterfoil("loads", load["number"]).stdout.splitlines()
+    assert [first.split(maxsplit=1)[1], second.split(maxsplit=1)[1]] == ["a.ndjson", "b.ndjson (2 rejected)"]
+
+
+def test_a_load_of_many_files_names_the_first_ones(counterfoil: Command, tmp_path: Path) -> None:
+    for number in range(MAX_FILES + 5):
+        (tmp_path / f"{number:04}.ndjson").write_bytes(SHOPS[0])
+    counterfoil("load", tmp_path)
+    (load,) = counterfoil.json("loads")
+    assert (len(load["files"]), load["moreFiles"]) == (MAX_FILES, 5)
+    assert "0000.ndjson, 0001.ndjson, 0002.ndjson and 252 more" in " ".join(counterfoil("loads").stdout.split())
+
+
+def test_a_load_keeps_the_sudden_change_that_was_accepted_with_it(counterfoil: Command) -> None:
+    bills = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "amounts": {"net": 1}} for n in range(250)]
+    lines = b"\n".join(json.dumps(bill).encode() for bill in bills)
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS) + b"\n" + lines)
+    for _ in range(2):
+        counterfoil("load", "-", stdin=lines)
+    changed = lines.replace(b'"amounts"', b'"totals"')
+    counterfoil("load", "-", "--accept-change", stdin=changed)
+    load = counterfoil.json("loads")[0]
+    assert "unknown_field" in [alarm["measure"] for alarm in load["alarms"]]
+    assert "ALARM" in counterfoil("loads", load["number"]).stdout

@@ -67,7 +67,7 @@ def test_the_api_and_the_admin_listener_have_separate_ports(service: ServeProces
     assert service.admin("live").json() == {"live": True}
     assert service.admin("ready").json()["checked"] == [
         *("books", "keys", "usage", "horizon", "admissions", "api"),
-        *("intake", "folders"),
+        *("intake", "items", "folders"),
     ]
     public = f"http://127.0.0.1:{service.deployment.port}"
     for path in ("live", "ready", "metrics"):

@@ -12,12 +12,12 @@ import pytest
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.domain.changes import Outcome
+from counterfoil.domain.intake import load_state
 from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import load_state
 from counterfoil.ports import StoreUnavailable
 from ingest.loaders import (
     IterableSource,

@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import Outcome, PutBill
-from counterfoil.domain.intake import LatestLoad, LoadProgress
+from counterfoil.domain.intake import LatestLoad, LoadProgress, load_state
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.operator_reads import load_state
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from new_processes import new_processes
 from ports import other_processes

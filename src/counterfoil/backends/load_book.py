@@ -31,7 +31,8 @@ _BEGIN_LOAD = """
 """
 _SAVE_LOAD = """
     UPDATE loads SET seen_at = :now, lines = :lines, changed = :changed, rejected = :rejected,
-        finished_at = :finished_at, reasons = :reasons, rejects_file = :rejects_file, totals = :totals, files = :files
+        finished_at = :finished_at, reasons = :reasons, rejects_file = :rejects_file, totals = :totals, files = :files,
+        alarms = :alarms
     WHERE number = :number
 """
 # The negative sign marks the load as stopped: see `decode_seen_at`.

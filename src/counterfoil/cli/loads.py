@@ -10,14 +10,14 @@ from counterfoil import bootstrap
 from counterfoil.checks.open_items import waiting
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.store import record
-from counterfoil.cli.terminal import echo, print_json, print_list, print_note, print_rows
+from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.audit import Act
 from counterfoil.domain.control_totals import TotalsReport
-from counterfoil.domain.intake import RejectedLine
-from counterfoil.domain.open_items import Decision, OpenItem, items_detail
+from counterfoil.domain.intake import LoadRow, RejectedLine, describe
+from counterfoil.domain.open_items import OTHER_FILES, Decision, OpenItem, items_detail
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import LoadRow, OperatorReads
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.settings import Settings
 from counterfoil.text import counted
 from counterfoil.views import loads as views
@@ -129,6 +129,12 @@ def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
     print_rows(columns, loads, as_json, nothing=nothing, first=first)
 
 
+def _with_count(name: str, rejected: int | None) -> str:
+    if rejected is None:
+        return f"{name} (could not be read completely)"
+    return f"{name} ({rejected:,} rejected)" if rejected else name
+
+
 def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[RejectedLine], as_json: bool) -> None:
     columns = views.rejects({})
     if as_json:
@@ -136,6 +142,9 @@ def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[Re
         row = json_row(views.columns(SystemClock().now_ms()), load)
         print_json({**row, "totals": totals, "rejects": lines})
         return
+    pairs = [("file", _with_count(name, rejected)) for name, rejected in load.files.items() if name]
+    pairs += [("file", f"{more:,} more")] if (more := load.files.get(OTHER_FILES)) else []
+    print_fields([*(pairs or [("source", load.source)]), *(("ALARM", str(describe(alarm))) for alarm in load.alarms)])
     if totals:
         print_totals(totals)
         if load.finished_at is None:

@@ -75,13 +75,15 @@ class LoadProgress(Struct):
     """The files that could not be read completely. Set when the load ends."""
     rows: dict[str, int] = field(default_factory=dict)
     """For each export, the number of rows that could not be converted. The rejects file does not have them."""
+    alarms: Sequence["IntakeAlarm"] = ()
+    """The sudden changes in this load. Set when it ends."""
     rejects_path: str = ""
     rejects_place: str = ""
 
     def loaded_files(self) -> LoadedFiles:
         rejected = {name: count + self.rows.get(name, 0) for name, count in self.files.items()}
         files: dict[str, int | None] = {**self.rows, **rejected, **dict.fromkeys(self.damaged)}
-        return dict(list(files.items())[:MAX_FILES])
+        return files
 
     def items(self, now: int) -> Iterator[OpenItem]:
         """Yield the open items of this load: rejected lines in the rejects file, and rows of exports."""
@@ -109,6 +111,10 @@ class LoadProgress(Struct):
 
     def values(self, now: int) -> dict[str, Any]:
         """Return the parameters of the statement with which a ledger updates the load's row."""
+        files = self.loaded_files()
+        named = dict(sorted(files.items())[:MAX_FILES])
+        if len(files) > len(named):
+            named[OTHER_FILES] = len(files) - len(named)
         return {
             "now": now,
             "number": self.number,
@@ -119,7 +125,8 @@ class LoadProgress(Struct):
             "reasons": json.encode(self.reasons).decode(),
             "rejects_file": self.rejects_file,
             "totals": json.encode(self.totals).decode() if self.totals else None,
-            "files": json.encode(self.loaded_files()).decode(),
+            "files": json.encode(named).decode(),
+            "alarms": json.encode(self.alarms).decode(),
         }
 
     def reject_values(self) -> Iterator[dict[str, Any]]:
@@ -167,7 +174,7 @@ JUMP_FACTOR = 1.5
 # Maximum number of unknown field names that are remembered. The oldest names are forgotten first.
 MAX_KNOWN_NAMES = 500
 
-Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field"]
+Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field", "replaced"]
 MEASURES: Final[tuple[Measure, ...]] = ("rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field")
 
 
@@ -309,6 +316,8 @@ _DESCRIPTIONS: Final[Mapping[Measure, Message]] = {
     "unknown_field": Message(
         "intake.unknown_field", "unknown field {field}, which earlier loads did not have ({count} of {total} records)"
     ),
+    # Not a share of earlier loads: see `domain/replacements.py`.
+    "replaced": Message("intake.replaced", "{count} of {total} bills replace a stored bill by another one"),
 }
 
 
@@ -324,6 +333,58 @@ def describe(alarm: IntakeAlarm) -> Message:
         path=path,
         field=alarm.field,
     )
+
+
+# --- the list of loads ------------------------------------------------------------------
+
+# An unfinished load that has not written anything for this long counts as stopped, because it may have been killed.
+STALLED_MS = 120_000
+
+
+class LoadRow(Struct, frozen=True, kw_only=True):
+    """A load: its source, its progress, and the number of rejected lines by reason.
+
+    `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless `load
+    --rejects` named a different file. `files` are the files that it read, `alarms` the sudden changes in them.
+    `is_stopped` says that the load has recorded that it ended with an error.
+    """
+
+    number: int
+    source: str
+    started_at: int
+    seen_at: int
+    finished_at: int | None
+    lines: int
+    changed: int
+    rejected: int
+    reasons: dict[str, int]
+    rejects_file: str | None
+    files: LoadedFiles
+    alarms: list[IntakeAlarm]
+    is_stopped: bool
+
+
+def load_state(load: LoadRow, now: int) -> str:
+    """Return `finished`, `running` or `stopped`.
+
+    An unfinished load counts as stopped if it ended with an error, or if it has not written anything for STALLED_MS.
+    """
+    if load.finished_at is not None:
+        return "finished"
+    return "stopped" if load.is_stopped or now - load.seen_at > STALLED_MS else "running"
+
+
+def load_row(row: Sequence[Any]) -> LoadRow:
+    values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
+    seen_at, is_stopped = decode_seen_at(values["seen_at"])
+    decoded = {
+        "seen_at": seen_at,
+        "is_stopped": is_stopped,
+        "reasons": json.decode(values["reasons"], type=dict[str, int]),
+        "files": json.decode(values["files"], type=dict[str, int | None]),
+        "alarms": json.decode(values["alarms"], type=list[IntakeAlarm]),
+    }
+    return LoadRow(**values | decoded)
 
 
 # --- watched folders ------------------------------------------------------------------

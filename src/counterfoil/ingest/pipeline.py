@@ -255,12 +255,16 @@ class Pipeline:
         self._progress.finished = (self._damage is None or self._finishes_damaged) and not is_stopped
         self._progress.damaged = {printable(path.name) for path in source.damage}
         self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
+        guard = summary.guard
+        if is_stopped:
+            self._progress.alarms = [IntakeAlarm("replaced", guard.moved + guard.others, guard.bills)]
+        else:
+            self._progress.alarms = summary.alarms = self._compare(summary.counts())
         self._apply([], summary)
         if is_stopped:
             self._ledger.stop_load(self._progress.number, summary.changed)
         else:
             self._ledger.close_loaded(self._progress.number, self._progress.loaded_files())
-            summary.alarms = self._compare(summary.counts())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
@@ -374,7 +378,8 @@ class Pipeline:
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
         """
-        self._files = dict.fromkeys({line.source for line in batch.lines}, 0) | self._files
+        for name in dict.fromkeys([line.source for line in batch.lines]):
+            self._files.setdefault(name, 0)
         while batch.lines:
             outcomes = self._apply(batch.changes, summary)
             if summary.guard.is_exceeded:

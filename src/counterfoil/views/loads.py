@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from counterfoil.domain.intake import IntakeAlarm, RejectedLine
+from counterfoil.domain.intake import IntakeAlarm, LoadRow, RejectedLine, load_state
 from counterfoil.domain.messages import duration
-from counterfoil.domain.open_items import OpenItem
-from counterfoil.operator_reads import LoadRow, OperatorReads, load_state
+from counterfoil.domain.open_items import OTHER_FILES, OpenItem
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.text import printable
 from counterfoil.views.columns import ListColumn, json_row
 
 # The store remembers this many loads, and this many rejected lines of each. The rejects file has all of them.
 MOST_LOADS, MOST_REJECTS = 100, 1_000
+# A list names this many files of a load.
+MOST_NAMED = 3
 
 
 def find(reads: OperatorReads, number: int) -> LoadRow | None:
@@ -22,7 +25,17 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ListColumn("startedAt", kind="time", terminal="started", page="load.started"),
         ListColumn("seenAt", kind="time", csv=""),
         ListColumn("finishedAt", kind="time"),
-        ListColumn("source", terminal="source", page="load.source"),
+        ListColumn("source"),
+        ListColumn(
+            "files",
+            lambda load: {name: rejected for name, rejected in load.files.items() if name},
+            terminal="files",
+            page="load.files",
+            csv="",
+            text=file_names,
+        ),
+        ListColumn("moreFiles", lambda load: load.files.get(OTHER_FILES, 0), csv=""),
+        ListColumn("alarms", lambda load: alarms_json(load.alarms), csv=""),
         ListColumn("state", lambda load: load_state(load, now), terminal="state", page="state"),
         ListColumn("", lambda load: (load.finished_at or load.seen_at) - load.started_at, "number", page="load.took"),
         ListColumn("lines", kind="number", terminal="lines", page="load.lines"),
@@ -31,6 +44,13 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ListColumn("reasons", csv=""),
         ListColumn("rejectsFile", csv=""),
     )
+
+
+def file_names(load: LoadRow) -> str:
+    """Return the names of the files of a load, the first few of them if there are many."""
+    names = [name for name in load.files if name]
+    more = len(names[MOST_NAMED:]) + (load.files.get(OTHER_FILES) or 0)
+    return printable(", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more else "") or load.source)
 
 
 _ALARMS: Sequence[ListColumn[IntakeAlarm]] = (

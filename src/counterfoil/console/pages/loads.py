@@ -27,14 +27,13 @@ from counterfoil.console.forms import button_form
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, CsvExport, NotFound, PageContent, Visit
-from counterfoil.domain.intake import RejectedLine
+from counterfoil.domain.intake import LoadRow, RejectedLine, describe, load_state
 from counterfoil.domain.messages import NOTHING
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
-from counterfoil.operator_reads import LoadRow, load_state
 from counterfoil.views.columns import ListColumn, console_json
-from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, find, items, rejects
+from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, file_names, find, items, rejects
 from counterfoil.web.html import Child, Html, element, markup
 
 # The page of a load shows this many of its rejected lines.
@@ -91,6 +90,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
     t = visit.t
     cells: dict[str, Callable[[LoadRow], Child]] = {
         "load.started": lambda load: element("a", moment(load.started_at), href=f"/loads/{load.number}"),
+        "load.files": file_names,
         "state": lambda load: load_badge(visit, load),
         "load.took": lambda load: duration(t, (load.finished_at or load.seen_at) - load.started_at),
         "load.rejected": _rejected,
@@ -177,6 +177,8 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
     t, load = visit.t, view.load
     facts: list[tuple[str, Child]] = [
         (t("load.source"), name_of(load.source)),
+        (t("load.files"), file_names(load)),
+        *((t("load.alarms"), translated(t, describe(alarm))) for alarm in load.alarms),
         (t("state"), load_badge(visit, load)),
         (t("load.started"), moment(load.started_at)),
         (t("load.finished_at"), moment(load.finished_at)),

@@ -109,7 +109,8 @@ CREATE TABLE loads (
     reasons text NOT NULL DEFAULT '{}', -- JSON: the number of rejected lines by reason
     rejects_file text, -- the name of the rejects file, without its folder
     totals text, -- JSON of limited size: the control totals of its bills, set when it ends
-    files text NOT NULL DEFAULT '{}' -- JSON of limited size: the names of its files, each with the rejected lines
+    files text NOT NULL DEFAULT '{}', -- JSON of limited size: the names of its files, each with the rejected lines
+    alarms text NOT NULL DEFAULT '[]' -- JSON: the sudden changes in it, whether they were accepted or not
 );
 
 -- The first rejected lines of each load, in the order of its rejects file.

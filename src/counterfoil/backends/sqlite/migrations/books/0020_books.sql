@@ -107,7 +107,8 @@ CREATE TABLE loads (
     reasons TEXT NOT NULL DEFAULT '{}', -- JSON: the number of rejected lines by reason
     rejects_file TEXT, -- the name of the rejects file, without its folder
     totals TEXT, -- JSON of limited size: the control totals of its bills, set when it ends
-    files TEXT NOT NULL DEFAULT '{}' -- JSON of limited size: the names of its files, each with the rejected lines
+    files TEXT NOT NULL DEFAULT '{}', -- JSON of limited size: the names of its files, each with the rejected lines
+    alarms TEXT NOT NULL DEFAULT '[]' -- JSON: the sudden changes in it, whether they were accepted or not
 );
 
 -- The first rejected lines of each load, in the order of its rejects file.
