@@ -14,6 +14,7 @@ from console.running_console import Operator, RunningConsole
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.text import csv_text
 from records import bill, branch
 
@@ -392,6 +393,23 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
     assert [(entry["act"], entry["actor"]) for entry in entries if "item" in entry["act"]] == [
         ("items_resolved", "alice")
     ]
+
+
+@pytest.mark.parametrize("verb", ["accept", "discard"])
+def test_a_held_delivery_is_decided_about_by_its_buttons_and_that_is_audited(
+    console: RunningConsole, alice: Operator, verb: str
+) -> None:
+    held = OpenItem(kind="held", files={"bills.ndjson": 0}, path="/kept/held/1-bills.ndjson", place="elsewhere")
+    console.service.ledger.add_items([held])
+    (item,) = alice.json("/loads.json")["openItems"]
+    path = f"/loads/items/{item['number']}"
+    assert f"{path}/resolve" not in alice.page("/loads")
+    assert alice.send(f"{path}/resolve", {}).status_code == 409
+    assert alice.send(f"{path}/{verb}", {}).status_code == 200
+    (item,) = alice.json("/loads.json")["openItems"]
+    assert item["decision"] == f"{verb}ed"
+    assert f"{path}/{verb}" not in alice.page("/loads")
+    assert alice.json("/audit.json")["entries"][0]["act"] == f"delivery_{verb}ed"
 
 
 def test_a_line_that_was_not_rejected_cannot_be_revealed(console: RunningConsole, alice: Operator) -> None:

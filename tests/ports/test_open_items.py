@@ -99,3 +99,15 @@ def test_items_outlive_the_hundred_loads_that_a_store_remembers(open_store: Open
         open_store.ledger.begin_load("more")
     assert [row.number for row in reads.loads(500)][-1] > 1
     assert waiting(open_store.ledger) == [{"bills.ndjson": 3}]
+
+
+def test_only_a_held_file_can_be_decided_about_and_it_stays_open_until_that_is_done(open_store: OpenStore) -> None:
+    held = OpenItem(kind="held", files={"bills.ndjson": 0}, path="/kept/held/1-bills.ndjson", place="till")
+    open_store.ledger.add_items([held])
+    load(open_store.ledger, "first.ndjson", other_ndjson=1)
+    first, second = open_store.ledger.open_items()
+    decided = open_store.ledger.decide_items([first.number, second.number], "accepted")
+    assert [(item.number, item.decision) for item in decided] == [(first.number, "accepted")]
+    assert [item.decision for item in open_store.ledger.open_items()] == ["accepted", None]
+    open_store.ledger.close_items([first.number], "accepted")
+    assert [item.number for item in open_store.ledger.open_items()] == [second.number]
