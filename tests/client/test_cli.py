@@ -447,7 +447,7 @@ def test_a_comparison_that_did_not_finish_has_no_result(copy_owner: CopyOwner) -
 def test_a_full_pull_repairs_every_table_and_removes_stray_rows(copy_owner: CopyOwner) -> None:
     copy_owner("pull")
     with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.execute("UPDATE bill_items SET bill_id = 'none'")
+        db.execute("UPDATE bill_items SET bill_id = bill_id || ' gone'")
     assert copy_owner.json("pull", "--full")["strayRowsRemoved"] > 0
     assert copy_owner.json("reconcile", "--deep")["equal"]
 

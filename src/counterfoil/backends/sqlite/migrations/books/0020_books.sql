@@ -137,7 +137,7 @@ CREATE TABLE open_items (
     closed_by TEXT -- loaded, removed, resolved, accepted or discarded
 );
 CREATE UNIQUE INDEX open_items_by_load ON open_items (load, path);
-CREATE INDEX open_items_open ON open_items (number) WHERE closed_at IS NULL;
+CREATE INDEX open_items_by_closing ON open_items (closed_at, number);
 
 -- Statistics of earlier loads, used to detect sudden changes: counts and field names, as JSON of limited size.
 CREATE TABLE intake (
