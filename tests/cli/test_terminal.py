@@ -68,7 +68,7 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
         "lines",
         "changed",
         "rejected",
-        "source",
+        "files",
     ]
     assert [line.split()[-1] for line in shown[2:]] == ["finished", "1", "1", "0", "stdin"]
 

@@ -151,7 +151,9 @@ class _Sources(Struct, frozen=True):
 
     def open(self, name: str, *, may_have_other_files: bool) -> Source:
         if name == "-" and self.standard_input:
-            return File(Path(STANDARD_INPUT), None, self.standard_input)
+            with self.standard_input() as copy:
+                size = os.fstat(copy.fileno()).st_size
+            return File(Path(STANDARD_INPUT), size, self.standard_input)
         return open_source(name, may_have_other_files=may_have_other_files, kinds=self.kinds)
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.calendar import DAY_MS
+from counterfoil.text import printable
 
 Kind = Literal["rejects", "quarantined", "held"]
 KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held")
@@ -40,6 +41,10 @@ COLUMNS = (
     "closed_at",
     "closed_by",
 )
+
+
+# No machine has this name.
+UNKNOWN_PLACE = "?"
 
 
 class OpenItem(Struct, frozen=True, kw_only=True):
@@ -78,7 +83,10 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     def values(self) -> dict[str, Any]:
         """Return the parameters of the statements with which a ledger stores the item."""
         values = {name: getattr(self, name) for name in COLUMNS}
-        return values | {"files": json.encode(self.files).decode(), "reason": self.reason[:MAX_REASON]}
+        values |= {"files": json.encode(self.files).decode(), "reason": self.reason[:MAX_REASON]}
+        path = printable(self.path)
+        # If the path is not text, nobody can look for the file later, and so nobody may conclude that it was removed.
+        return values if path == self.path else values | {"path": path, "place": UNKNOWN_PLACE}
 
 
 def item_of(row: Sequence[Any]) -> OpenItem:
