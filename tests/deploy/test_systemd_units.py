@@ -170,9 +170,11 @@ def test_the_watcher_has_a_user_of_its_own_and_nobody_else_writes_to_its_folders
     (user,) = value_of("User")
     watched = command()[command().index("--watch") + 1]
     assert folders[watched] == ["3770", user, "counterfoil-deliver"]
-    for name in ("done", "quarantine", "held"):
+    for name in ("done", "quarantine"):
         # Loaded deliveries contain personal data, so they are deleted in time.
         assert folders[f"/var/spool/counterfoil/{name}"] == ["0700", user, user, "30d"]
+    # A held delivery is not in the store yet: it would be lost if it were deleted before the decision.
+    assert folders["/var/spool/counterfoil/held"] == ["0700", user, user]
     assert folders["/var/lib/counterfoil"] == ["3770", "counterfoil", "counterfoil"]
     assert value_of("StateDirectoryMode", "counterfoil.service") == ["3770"]
     assert set(value_of("SupplementaryGroups")) == {"counterfoil", "counterfoil-deliver"}
