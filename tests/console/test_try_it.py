@@ -110,4 +110,4 @@ def test_the_reference_page_has_a_search_and_its_script(alice: Operator) -> None
     page = alice.get("/reference")
     assert 'id="search"' in page.text
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    assert alice.get("/reference-search.js").headers["content-type"].startswith("text/javascript")
+    assert alice.get("/reference.js").headers["content-type"].startswith("text/javascript")

@@ -109,7 +109,7 @@ def test_the_demo_page_is_accessible_and_stays_on_its_origin(
     browser: Any, demo: dict[str, Any], width: int, scheme: str
 ) -> None:
     with visiting(browser, demo["reference"], width, color_scheme=scheme) as visit:
-        visit.page.locator("#getUsage button").click()
+        visit.page.locator("#getUsage form.try button").click()
         visit.page.locator("#getUsage .result pre").first.wait_for()
         assert visit.violations() == []
         assert visit.said == []
@@ -187,7 +187,7 @@ def test_every_form_of_the_demo_gets_an_answer_at_once(browser: Any, demo: dict[
         form.locator("button").click()
         form.locator(".result pre").last.wait_for()
         assert form.locator(".result .badge").text_content().startswith("200 OK")
-        headers, body = form.locator(".result pre").all_text_contents()
+        body, headers = form.locator(".result pre").all_text_contents()
         assert "x-request-id: " in headers
         assert json.loads(body).get("ok", True) is True
 
@@ -199,7 +199,20 @@ def test_a_form_shows_an_error_response(browser: Any, demo: dict[str, Any]) -> N
         form.locator("button").click()
         form.locator(".result pre").last.wait_for()
         assert form.locator(".result .badge").text_content().startswith("401")
-        assert json.loads(form.locator(".result pre").last.text_content())["error"] == "key_revoked"
+        assert json.loads(form.locator(".result pre").first.text_content())["error"] == "key_revoked"
+
+
+def test_a_sample_is_copied_to_the_clipboard(browser: Any, demo: dict[str, Any]) -> None:
+    with visiting(browser, demo["reference"], permissions=["clipboard-read", "clipboard-write"]) as visit:
+        shown = visit.page.locator("#getUsage .samples .copyable").first
+        shown.locator("button").click()
+        shown.get_by_text("Copied").wait_for()
+        assert visit.page.evaluate("navigator.clipboard.readText()") == shown.locator("pre").text_content()
+
+
+def test_the_first_call_is_on_the_first_screen_of_a_phone(browser: Any, file: Path) -> None:
+    with visiting(browser, file.as_uri(), 390) as visit:
+        assert visit.page.locator("#content").bounding_box()["y"] < 900 / 2
 
 
 def test_a_page_on_another_origin_gets_nothing_from_the_demo(browser: Any, demo: dict[str, Any], file: Path) -> None:

@@ -71,3 +71,37 @@ def test_the_python_of_a_call_works(calls: dict[str, list[ExampleCall]], place: 
     with contextlib.redirect_stdout(printed):
         exec(compile(text, "sample", "exec"), {})  # noqa: S102 - this runs the sample under test
     assert printed.getvalue().strip()
+
+
+def require(program: str) -> None:
+    asked = ["php", "-r", "exit(function_exists('curl_init') ? 0 : 1);"] if program == "php" else [program, "--version"]
+    if shutil.which(program) is None or subprocess.run(asked, capture_output=True, check=False).returncode:
+        pytest.skip(f"{program} is not on the PATH or lacks its curl extension, so its examples were NOT run")
+
+
+PROGRAMS = [("JavaScript", ["node", "--input-type=module", "-"]), ("PHP", ["php"])]
+
+
+@pytest.mark.parametrize("place", CALLS, ids=str)
+@pytest.mark.parametrize(("label", "command"), PROGRAMS)
+def test_a_call_works_in_other_languages(
+    calls: dict[str, list[ExampleCall]], place: tuple[str, int], label: str, command: list[str]
+) -> None:
+    require(command[0])
+    (text,) = (sample.text for sample in samples(calls[place[0]][place[1]]) if sample.label == label)
+    done = subprocess.run(command, input=text, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize(("label", "command"), PROGRAMS)
+@pytest.mark.parametrize("operation", ["getUsage", "listShops"])
+def test_a_refused_request_ends_a_sample_with_an_error(
+    calls: dict[str, list[ExampleCall]], label: str, command: list[str], operation: str
+) -> None:
+    require(command[0])
+    (text,) = (sample.text for sample in samples(calls[operation][0]) if sample.label == label)
+    environment = os.environ | {"KEY": "cf_live_unknown"}
+    done = subprocess.run(command, input=text, capture_output=True, check=False, text=True, env=environment)
+    assert done.returncode != 0
+    assert "invalid_key" in done.stdout + done.stderr

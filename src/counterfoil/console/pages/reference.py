@@ -7,11 +7,11 @@ from counterfoil.console.pages.try_it import TRY_PATH
 from counterfoil.console.visit import JSON, ConsoleResponse, Visit
 from counterfoil.http.openapi import document
 from counterfoil.http.reference import PATH, build, example_base_url, served_pages
-from counterfoil.http.reference.page import SEARCH_SCRIPT
+from counterfoil.http.reference.page import PAGE_SCRIPT
 from counterfoil.http.wire import StaticPage
 
 JSON_PATH = f"{PATH}.json"
-PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{SEARCH_SCRIPT}")
+PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{PAGE_SCRIPT}")
 
 
 def answer(visit: Visit, path: str) -> ConsoleResponse:

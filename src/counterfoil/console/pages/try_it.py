@@ -78,12 +78,13 @@ def draw(
 ) -> PageContent:
     """Return the form, with the answer to the request if it was sent."""
     t, entered, key = visit.t, visit.request.form, current_key(visit)
+    hints = {row.name: row.first_sentence for row in _endpoint(visit).parameters}
     chosen = entered.get("scope", key.scope if key else "")
     drawn = form(
         visit,
         f"{TRY_PATH}/{view.operation}",
         select(t("scope"), "scope", scope_choices(t, view.scopes), chosen, hint=t("try.scope_hint")),
-        [text_field(name, name, value) for name, value in view.values.items()],
+        [text_field(name, name, value, hint=hints[name]) for name, value in view.values.items()],
         button=t("try.button"),
         id_="try",
     )
@@ -104,8 +105,8 @@ def _answer(visit: Visit, answer: ApiAnswer) -> Html:
     return section(
         t("try.answer"),
         element("p", status_badge(answer.status), " ", element("code", f"GET {answer.target}")),
-        element("pre", headers, class_="code"),
         element("pre", _readable(answer.body), class_="code", tabindex=0),
+        element("pre", headers, class_="code"),
         anchor="answer",
     )
 

@@ -7,7 +7,7 @@ without any change here. `content` extracts the contents from the document, `cal
 
 from counterfoil.http.reference.content import Reference, build
 from counterfoil.http.reference.markdown import render_llms, render_markdown
-from counterfoil.http.reference.page import SEARCH_SCRIPT, TRY_SCRIPT, TryOut, page_style_sheet, render_page, script
+from counterfoil.http.reference.page import PAGE_SCRIPT, TRY_SCRIPT, TryOut, page_style_sheet, render_page, script
 from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
 from counterfoil.web.html import content_security_policy
@@ -57,6 +57,6 @@ def served_pages(
         f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),
         "/llms.txt": StaticPage("text/plain; charset=utf-8", render_llms(reference)),
     }
-    for name in (SEARCH_SCRIPT, TRY_SCRIPT) if try_out else (SEARCH_SCRIPT,):
+    for name in (PAGE_SCRIPT, TRY_SCRIPT) if try_out else (PAGE_SCRIPT,):
         pages[f"/{name}"] = StaticPage("text/javascript; charset=utf-8", script(name))
     return {reference.prefix + path: page for path, page in pages.items()}

@@ -1,4 +1,4 @@
-"""Example requests for an operation: with curl, with `counterfoil.client`, and with httpx.
+"""Example requests for an operation: with curl, with `counterfoil.client`, and in several languages.
 
 The address and the key come from the environment variables BASE and KEY, so that an example can be copied and run.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from string import Template
 from textwrap import indent
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
@@ -56,7 +56,7 @@ def samples(call: ExampleCall) -> list[CodeSample]:
     return [
         CodeSample("curl", "sh", _curl(call)),
         CodeSample("counterfoil.client", "python", _client(call)),
-        CodeSample("httpx", "python", _httpx(call)),
+        *(CodeSample(label, texts["language"], _in_language(call, texts)) for label, texts in _LANGUAGES.items()),
     ]
 
 
@@ -72,18 +72,23 @@ def _curl(call: ExampleCall) -> str:
     return " \\\n  ".join(lines)
 
 
-_TEMPLATES: dict[str, dict[str, str]] = tomllib.loads(text_file("counterfoil.http.reference", "calls.toml"))
+class _Template(Template):
+    delimiter = "%"
+
+
+_TEXTS: dict[str, Any] = tomllib.loads(text_file("counterfoil.http.reference", "calls.toml"))
+_LANGUAGES: dict[str, dict[str, str]] = _TEXTS["languages"]
 # The client's names for days.
 _DAYS = {"from": "first", "to": "last"}
 
 
 def _client(call: ExampleCall) -> str:
-    templates = _TEMPLATES["client"]
+    templates = _TEXTS["client"]
     values = {name: _text(value) for name, value in call.query} | {"id": _text(call.path.rpartition("/")[2])}
     values |= {_DAYS[name]: _day(value) for name, value in call.query if name in _DAYS}
     query = "".join(f'("{name}", {_text(value)}), ' for name, value in call.query)
     values["arguments"] = f'"{call.path}"' + (f", ({query.rstrip()})" if query else "")
-    lines = Template(templates.get(call.name, templates["any"])).substitute(values)
+    lines = _Template(templates.get(call.name, templates["any"])).substitute(values)
     return "\n".join(
         [
             *(["from datetime import date"] if "date(" in lines else []),
@@ -106,15 +111,18 @@ def _day(value: str) -> str:
     return f"date({int(value[:4])}, {int(value[4:6])}, {int(value[6:])})"
 
 
-def _httpx(call: ExampleCall) -> str:
-    query = "{" + ", ".join(f'"{name}": {_text(value)}' for name, value in call.query) + "}"
-    if call.paged:
-        return Template(_TEMPLATES["httpx"]["pages"]).substitute(path=call.path, query=query)
-    arguments = f"    params={query},\n" if call.query else ""
-    if not call.public:
-        arguments += '    headers={"Authorization": f"Bearer {os.environ[\'KEY\']}"},\n'
-    body = "response.json()" if call.public else 'response.json()["data"]'
-    return Template(_TEMPLATES["httpx"]["one_response"]).substitute(path=call.path, arguments=arguments, body=body)
+def _in_language(call: ExampleCall, texts: Mapping[str, str]) -> str:
+    """Return the sample in one of the languages. It leaves out parameters and a key that the call does not have."""
+    template = texts["pages" if call.paged else "one_response"]
+    left_out = (["%query"] if not (call.query or call.paged) else []) + (["Bearer"] if call.public else [])
+    lines = [line for line in template.splitlines() if not any(part in line for part in left_out)]
+    pairs = [_Template(texts["pair"]).substitute(name=name, value=_text(value)) for name, value in call.query]
+    return _Template("\n".join(lines)).substitute(
+        path=call.path,
+        query=", ".join(pairs),
+        query_string=urlencode(call.query, safe=_PLAIN_IN_QUERIES),
+        data="" if call.public else texts["data"],
+    )
 
 
 # --- layout: short values on one line, names and strings in colour ----------

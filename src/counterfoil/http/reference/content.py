@@ -120,6 +120,10 @@ class DescribedRow(Struct, frozen=True):
     text: str
     note: str = ""
 
+    @property
+    def first_sentence(self) -> str:
+        return self.text.replace("`", "").split(". ")[0].removesuffix(".") + "."
+
 
 class DescribedObject(Struct, frozen=True):
     anchor: str

@@ -36,7 +36,7 @@ from counterfoil.web.html import (
 # separate file. Without the script, the forms stay hidden, and the rest of the page still works. The page contains
 # the keys, so it must be served only if everybody who can open it may use these keys.
 
-TRY_SCRIPT, SEARCH_SCRIPT = "try.js", "reference-search.js"
+TRY_SCRIPT, PAGE_SCRIPT = "try.js", "reference.js"
 # The forms use this as `limit`, so that a response fits on the screen.
 FEW_ROWS = "2"
 
@@ -113,7 +113,14 @@ def _input(endpoint: Endpoint, row: DescribedRow, query: dict[str, str]) -> Html
         value = FEW_ROWS
     identifier = f"{endpoint.anchor}-{row.name}"
     field = element(
-        "input", id=identifier, name=row.name, value=value, data_in="path" if in_path else "query", autocomplete="off"
+        "input",
+        id=identifier,
+        name=row.name,
+        value=value,
+        data_in="path" if in_path else "query",
+        autocomplete="off",
+        placeholder=row.note,
+        title=row.first_sentence,
     )
     return _labelled(identifier, row.name, field)
 
@@ -162,7 +169,7 @@ def render_page(
                 _headers(reference, links),
             ),
             footer=_footer(reference, is_served),
-            scripts=((SEARCH_SCRIPT,) if is_served else ()) + ((TRY_SCRIPT,) if try_out else ()),
+            scripts=((PAGE_SCRIPT,) if is_served else ()) + ((TRY_SCRIPT,) if try_out else ()),
             sends_requests=try_out is not None,
         )
     )

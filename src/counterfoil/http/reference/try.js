@@ -42,8 +42,8 @@ async function send(form) {
     const took = Math.round(performance.now() - started);
     addText(result, "p", `GET ${url}`, "muted");
     addText(result, "p", `${response.status} ${response.statusText} in ${took} ms`, response.ok ? "badge" : "badge bad");
-    addText(result, "pre", [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n"), "code");
     addText(result, "pre", readable(body), "code").tabIndex = 0;
+    addText(result, "pre", [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n"), "code");
   } catch (error) {
     addText(result, "p", `The request failed: ${error.message}`, "badge bad");
   }

@@ -1,4 +1,4 @@
-// The search of the reference page: shows only the parts that contain all words.
+// The reference page: its search, which shows only the parts that contain all words, and the buttons that copy samples.
 "use strict";
 
 const field = document.getElementById("search");
@@ -27,3 +27,23 @@ field.addEventListener("input", search);
 field.closest("[hidden]").hidden = false;
 // A browser may fill the field in again when it returns to the page.
 search();
+
+// Only pages from https or from this machine may write to the clipboard.
+for (const sample of navigator.clipboard ? document.querySelectorAll("pre.code") : []) {
+  const frame = document.createElement("div");
+  const button = document.createElement("button");
+  frame.className = "copyable";
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(sample.textContent);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  });
+  sample.replaceWith(frame);
+  frame.append(sample, button);
+}
