@@ -60,17 +60,9 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
     counterfoil: Command, store: Path, columns: int
 ) -> None:
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n')
-    shown = on_terminal("loads", "--store", store, columns=columns, NO_COLOR="1").splitlines()
-    assert [line.split("  ")[0] for line in shown] == [
-        "load",
-        "started",
-        "state",
-        "lines",
-        "changed",
-        "rejected",
-        "files",
-    ]
-    assert [line.split()[-1] for line in shown[2:]] == ["finished", "1", "1", "0", "stdin"]
+    title, *details = on_terminal("loads", "--store", store, columns=columns, NO_COLOR="1").splitlines()
+    assert title.startswith("1  20")
+    assert " ".join(" ".join(details).split()) == "state finished · lines 1 · changed 1 · rejected 0 · files stdin"
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +135,8 @@ def test_keys_are_listed_with_when_they_were_issued_and_last_used(demo_store: Pa
     assert "last used" in heading
     drawn = on_terminal("keys", "list", "--store", demo_store, NO_COLOR="1").replace("\r", "")
     blocks = {block.split()[0]: block for block in re.split(r"\n(?=\S)", drawn)}
-    assert re.search(r"issued 20\S+ \S+ \+07 · last used 20", blocks[used["keyId"]])
-    assert "never used" in blocks[unused["keyId"]]
+    assert re.search(r"last used 20\S+ \S+ \+07", blocks[used["keyId"]])
+    assert "last used -" in blocks[unused["keyId"]]
 
 
 def test_progress_bars_are_shown_on_terminals_only(counterfoil: Command, store: Path) -> None:

@@ -1,29 +1,15 @@
 """`counterfoil audit`: show who changed keys or the store, what changed, and when."""
 
-from collections.abc import Mapping, Sequence
-
 import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.keys import duration, instant, key_id
 from counterfoil.cli.options import existing_store, store_options, utc_option
-from counterfoil.cli.terminal import print_note, print_rows, print_wrapped, style
-from counterfoil.domain.audit import Act, AuditEntry
+from counterfoil.cli.terminal import print_note, print_rows
 from counterfoil.machine.clock import SystemClock
 from counterfoil.text import counted
-from counterfoil.views.audit import plain_changes, with_labels
+from counterfoil.views.audit import with_labels
 from counterfoil.views.keys import labels_of
-from counterfoil.views.times import second
-
-INDENT = " " * 4
-COLOURS: dict[str, str] = {
-    Act.KEY_REVOKED: "red",
-    Act.REVOCATION_SCHEDULED: "yellow",
-    Act.REVOCATION_RESTORED: "yellow",
-    Act.STORE_RESTORED: "yellow",
-    Act.FILE_RECREATED: "yellow",
-    Act.KEY_ISSUED: "green",
-}
 
 
 def since_time(value: str) -> int:
@@ -51,30 +37,8 @@ def command(
     shown = found[:limit]
     about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
     nothing = f"there are no entries{about}{period}."
-    print_rows(
-        with_labels(labels),
-        shown,
-        as_json,
-        nothing=nothing,
-        first=("at", "act", "keyId", "label"),
-        on_screen=lambda entries: _print_entries(entries, labels),
-    )
+    print_rows(with_labels(labels), shown, as_json, nothing=nothing, first=("at", "act", "keyId", "label"))
     if len(found) > limit:
         print_note(
             f"there are more entries; only the latest {counted(limit, 'is', 'are')} shown. Use --limit N to see more."
         )
-
-
-def _print_entries(entries: Sequence[AuditEntry], labels: Mapping[str, str]) -> None:
-    """Print each entry, with its key and details on indented lines below it, so that it fits a narrow terminal."""
-    for entry in entries:
-        actor = entry.actor
-        who = f"{actor.name}@{actor.host}" if actor.host else actor.name
-        who += "" if actor.via == "cli" else f" ({actor.via})"
-        act = style(entry.act.replace("_", " "), fg=COLOURS.get(entry.act))
-        print_wrapped(f"{style(second(entry.at), dim=True)}  {act}  {style(who, dim=True)}", len(INDENT))
-        if entry.key_id:
-            key = f"{style(entry.key_id, bold=True)}  {labels.get(entry.key_id, '')}"
-            print_wrapped(INDENT + key, len(INDENT))
-        if detail := entry.detail or ", ".join(plain_changes(entry)):
-            print_wrapped(INDENT + detail, len(INDENT))

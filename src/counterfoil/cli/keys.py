@@ -3,7 +3,7 @@
 import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,12 +23,11 @@ from counterfoil.cli.terminal import (
     print_json,
     print_list,
     print_note,
-    print_parts,
     print_rows,
     print_wrapped,
     style,
 )
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions, successors_of
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day, to_ms
@@ -146,14 +145,7 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
         print_note(f"when the keys were last used cannot be shown: {error}")
         last_used = None
     first = ("keyId", "label", "scope", "perMin", "perDay")
-    print_rows(
-        columns(now, last_used),
-        keys,
-        as_json,
-        nothing=NO_KEYS,
-        first=first,
-        on_screen=lambda shown: _print_on_three_lines(shown, now, last_used),
-    )
+    print_rows(columns(now, last_used), keys, as_json, nothing=NO_KEYS, first=first)
 
 
 @command.command()
@@ -278,21 +270,6 @@ def _now() -> int:
 
 
 # --- output ---------------------------------------------------------------------
-
-
-def _print_on_three_lines(keys: Sequence[Key], now: int, last_used: Mapping[str, int] | None) -> None:
-    """Print each key on three lines, which leaves room for long labels on a narrow terminal."""
-    indent = ID_LENGTH + 2
-    for key in keys:
-        shown_state = state(key, now)
-        colour = "red" if key.is_revoked(now) else "yellow"
-        shown = "" if shown_state == "active" else style(f"  {shown_state}", fg=colour)
-        granted_flags = "".join(style(f"  +{permission}", fg="cyan") for permission in permissions(key))
-        used = last_used.get(key.key_id) if last_used is not None else None
-        times = [f"issued {minute(key.created_at)}", f"last used {minute(used)}" if used else "never used"]
-        print_wrapped(f"{style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}", indent)
-        print_parts([f"{key.scope.kind} {key.scope.id}", f"{key.per_min:,}/min, {key.per_day:,}/day"], indent)
-        print_parts(times if last_used is not None else times[:1], indent)
 
 
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:

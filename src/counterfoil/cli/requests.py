@@ -123,9 +123,4 @@ def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_js
         print_fields([*pairs[:position], ("label", labels.get(request.key_id) or "-"), *pairs[position:]])
         return
     nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
-
-    def on_screen(requests: Sequence[RecordedRequest]) -> None:
-        for request in requests:
-            _print_line(request, labels)
-
-    print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST, on_screen=on_screen)
+    print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)

@@ -8,9 +8,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from unicodedata import category, east_asian_width
 
 import click
@@ -28,8 +28,7 @@ Row = TypeVar("Row")
 FULL_BLOCK = "█"
 EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
 COLUMN_GAP = "  "
-# A drawn table has this many cells between two columns.
-DRAWN_GAP = 3
+BLOCK_INDENT = 4
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
 # because it is random.
 _STYLE_MARK = f"{{{os.urandom(8).hex()}}}"
@@ -37,15 +36,6 @@ _SEQUENCE_START = "\x1b["
 # Stands for a space at which a line is not wrapped.
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLE = re.compile(re.escape(_STYLE_MARK) + "[0-9;]*m")
-
-
-class DisplayColumn(NamedTuple):
-    """A column of a table. On a narrow terminal, the columns that are not `no_wrap` are wrapped."""
-
-    name: str
-    style: str = ""
-    align_right: bool = False
-    no_wrap: bool = False
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
@@ -72,8 +62,10 @@ def print_wrapped(text: str, hanging: int = 0, *, err: bool = False, **styles: A
 
 
 def print_parts(parts: Sequence[str], indent: int) -> None:
-    """Print details in dim lines that are indented. On a terminal, the lines are wrapped between parts."""
-    print_wrapped(" " * indent + " · ".join(map(unbroken, parts)), indent, dim=True)
+    """Print details in dim lines that are indented. A terminal wraps them between parts, and in parts that are long."""
+    room = shutil.get_terminal_size().columns - indent
+    shown = [unbroken(part) if display_width(part) <= room else part for part in parts]
+    print_wrapped(" " * indent + " · ".join(shown), indent, dim=True)
 
 
 def unbroken(text: str) -> str:
@@ -130,111 +122,39 @@ def print_message(text: str) -> None:
 
 
 def print_rows(
-    columns: "Sequence[ListColumn[Row]]",
-    rows: Sequence[Row],
-    as_json: bool,
-    *,
-    nothing: str,
-    first: Sequence[str] = (),
-    on_screen: Callable[[Sequence[Row]], None] | None = None,
+    columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], as_json: bool, *, nothing: str, first: Sequence[str] = ()
 ) -> None:
-    """Print rows as JSON or as a list; on a terminal, let `on_screen` print them. Without rows, print a note."""
+    """Print rows as JSON or as a list. Without rows, print a note."""
     if as_json:
         from counterfoil.views.columns import json_row  # noqa: PLC0415 - not every command prints a list
 
         print_json([json_row(columns, row) for row in rows])
     elif not rows:
         print_note(nothing)
-    elif on_screen and is_terminal(sys.stdout):
-        on_screen(rows)
     else:
         print_list(columns, rows, first)
 
 
 def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first: Sequence[str] = ()) -> None:
-    """Print the columns of a view that a terminal shows. Those that `first` names come first."""
+    """Print the columns of a view that a terminal shows. Those that `first` names come first.
+
+    On a terminal that is too narrow for the table, each row is a block: the first two values, and the others below.
+    """
     from counterfoil.views.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
 
     shown = [column for column in arranged(columns, first) if column.terminal]
-    headings = [
-        DisplayColumn(
-            column.terminal,
-            "bold" if column.kind == "code" else "",
-            align_right=column.kind == "number",
-            no_wrap=column.kind != "text",
-        )
-        for column in shown
-    ]
-    print_table(headings, [[plain_text(column, row) for column in shown] for row in rows])
-
-
-def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: with rules and colours on a terminal, as aligned plain text otherwise.
-
-    On a terminal that is too narrow for the table, each row is a block of lines.
-    """
-    cells = [[printable(str(cell)) for cell in row] for row in rows]
-    if is_terminal(sys.stdout):
-        widths = _drawn_widths(columns, cells)
-        if widths:
-            _print_drawn(columns, cells, widths)
-        else:
-            _print_blocks(columns, cells)
-    else:
-        shown = [[column.name for column in columns], *cells]
-        for line in aligned(shown, [column.align_right for column in columns]):
-            echo(line)
-
-
-def _drawn_widths(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths of the columns, the widest wrapped first, or nothing if words would have to be broken."""
-    texts = [(column.name, *(row[position] for row in cells)) for position, column in enumerate(columns)]
-    widths = [max(map(display_width, of_column)) for of_column in texts]
-    # A number, an ID and a time stay in one piece, and so does each word of another text.
-    least = [
-        width if column.no_wrap else max(display_width(word) for text in of_column for word in text.split(" "))
-        for column, width, of_column in zip(columns, widths, texts, strict=True)
-    ]
-    excess = sum(widths) + DRAWN_GAP * (len(columns) - 1) - shutil.get_terminal_size().columns
-    while excess > 0:
-        spare = [width - needed for width, needed in zip(widths, least, strict=True)]
-        position = max(range(len(columns)), key=lambda place: (spare[place] > 0, widths[place]))
-        if not spare[position]:
-            return []
-        widths[position] -= 1
-        excess -= 1
-    return widths
-
-
-def _print_blocks(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
-    """Print each row as a block of lines, one for each column."""
-    width = max(display_width(column.name) for column in columns)
-    for position, row in enumerate(cells):
-        if position:
-            echo()
-        print_fields([(column.name.ljust(width), cell) for column, cell in zip(columns, row, strict=True)])
-
-
-def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    # Imported here because importing rich takes as long as importing everything else, and piped output does not need
-    # it.
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    rich_table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold dim")
-    for column, width in zip(columns, widths, strict=True):
-        rich_table.add_column(
-            column.name,
-            style=column.style,
-            justify="right" if column.align_right else "left",
-            width=width,
-            no_wrap=column.no_wrap,
-        )
-    for row in cells:
-        # Wrapped in Text because user input may look like markup.
-        rich_table.add_row(*(Text(cell) for cell in row))
-    console(sys.stdout).print(rich_table)
+    names = [column.terminal for column in shown]
+    cells = [[printable(plain_text(column, row)) for column in shown] for row in rows]
+    heading, *lines = aligned([names, *cells], [column.kind == "number" for column in shown])
+    is_narrow = max(map(display_width, (heading, *lines))) > shutil.get_terminal_size().columns
+    if is_narrow and is_terminal(sys.stdout):
+        for title, about, *others in cells:
+            print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
+            print_parts([" ".join(pair) for pair in zip(names[2:], others, strict=True)], BLOCK_INDENT)
+        return
+    echo(heading, dim=True)
+    for line in lines:
+        echo(line)
 
 
 def console(stream: IO[str]) -> "Console":

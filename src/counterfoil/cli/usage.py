@@ -12,14 +12,13 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, key_id
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import (
-    DisplayColumn,
     bar,
     echo,
     is_terminal,
     print_json,
+    print_list,
     print_note,
     print_rows,
-    print_table,
     print_wrapped,
     style,
 )
@@ -29,6 +28,7 @@ from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RequestFilter
 from counterfoil.text import counted
+from counterfoil.views.columns import ListColumn
 from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import disclosures as disclosure_columns
 
@@ -78,7 +78,7 @@ def command(
     elif is_terminal(sys.stdout):
         _print_bars(usages)
     else:
-        _print_list(usages)
+        print_list(_DAYS, [(usage.key, day, count) for usage in usages for day, count in usage.days])
 
 
 def _usage_per_key(reads: OperatorReads, keys: Sequence[Key], days: int) -> list[KeyUsage]:
@@ -100,15 +100,15 @@ def _view(usage: KeyUsage) -> dict[str, object]:
     }
 
 
-def _print_list(usages: Sequence[KeyUsage]) -> None:
-    names = ("key ID", "day", "count", "quota", "used", "label")
-    columns = [DisplayColumn(name, align_right=name in ("count", "quota", "used")) for name in names]
-    rows = [
-        (key.key_id, day.isoformat(), count, key.per_day, f"{count / key.per_day:.1%}", key.label or "-")
-        for key, days in ((usage.key, usage.days) for usage in usages)
-        for day, count in days
-    ]
-    print_table(columns, rows)
+# The columns of a list of days: a key, a day, and the number of requests.
+_DAYS: Sequence[ListColumn[tuple[Key, date, int]]] = (
+    ListColumn("", lambda row: row[0].key_id, "code", "key ID"),
+    ListColumn("", lambda row: row[1].isoformat(), terminal="day"),
+    ListColumn("", lambda row: row[2], "number", "count"),
+    ListColumn("", lambda row: row[0].per_day, "number", "quota"),
+    ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
+    ListColumn("", lambda row: row[0].label, terminal="label"),
+)
 
 
 def _print_bars(usages: Sequence[KeyUsage]) -> None:
