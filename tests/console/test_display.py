@@ -7,14 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from counterfoil.checks.findings import Finding
-from counterfoil.console.charts import MAX_LABELS, Bar, ChartWords, bar_chart
+from counterfoil.console.charts import MAX_LABELS, Bar, bar_chart
 from counterfoil.console.display import ago, duration, finding_list, moment, month_name, zone_text
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.messages import quoted
 from counterfoil.views.times import THAILAND, show_times_in
-
-WORDS = ChartWords("Requests per day", "Day", "Requests", "Errors")
 
 
 def axis_labels(chart: str) -> list[str]:
@@ -64,7 +62,7 @@ def test_findings_of_one_check_share_an_entry() -> None:
 def test_a_chart_of_many_days_labels_the_beginnings_of_months() -> None:
     t, days = Texts("en"), [date(2025, 10, 15) + timedelta(days=count) for count in range(400)]
     bars = [Bar(day.isoformat(), month_name(t, day) if day.day == 1 else "", 1) for day in days]
-    labels = axis_labels(str(bar_chart(t, WORDS, bars)))
+    labels = axis_labels(str(bar_chart(t, "Requests per day", bars, page="day")))
     assert sorted(labels) == sorted(
         ["Nov 2025", "Jan 2026", "Mar 2026", "May 2026", "Jul 2026", "Sep 2026", "Nov 2026"]
     )
@@ -72,7 +70,7 @@ def test_a_chart_of_many_days_labels_the_beginnings_of_months() -> None:
 
 
 def test_a_chart_says_what_its_colours_and_bars_mean() -> None:
-    chart = str(bar_chart(Texts("en"), WORDS, [Bar("2026-03-01", "1 Mar", 1200, 7)]))
+    chart = str(bar_chart(Texts("en"), "Requests per day", [Bar("2026-03-01", "1 Mar", 1200, 7)], page="day"))
     assert '<span class="swatch bar"></span>Requests' in chart
     assert '<span class="swatch failed"></span>Errors' in chart
     assert "<title>2026-03-01, Requests: 1,200, Errors: 7</title>" in chart

@@ -374,7 +374,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     t, form = visit.t, visit.request.form
     view = loads_page.read_one(visit)
     line, source = form.get("line", ""), form.get("source", "")
-    listed = any(str(reject.line) == line and reject.source == source for reject in view.rejects)
+    listed = any(str(reject.line) == line and reject.source == source for reject in view.rejects.rows)
     found = _find_reject(visit.settings.store, view.load.rejects_file, source, line) if listed else None
     if found is None:
         content = loads_page.draw_one(visit, view, notice(t("load.not_found"), "warn"))

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from counterfoil.console.display import PageColumn, table, template
+from counterfoil.console.display import list_table, template
 from counterfoil.console.texts import Texts
+from counterfoil.views.columns import ListColumn, Listing
 from counterfoil.web.html import Html, element
 
 WIDTH, HEIGHT = 720, 150
@@ -30,43 +31,24 @@ class Bar(Struct, frozen=True):
     failed: int = 0
 
 
-class ChartWords(Struct, frozen=True):
-    """The text of a chart: its caption, and the headings of the table's columns."""
-
-    caption: str
-    label: str
-    value: str
-    failed: str | None = None
-
-
-def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
-    """Return a chart and its table. The table is hidden until the reader opens it."""
-    columns = [PageColumn(words.label), PageColumn(words.value, is_number=True)]
-    if words.failed:
-        columns.append(PageColumn(words.failed, is_number=True))
-    rows = [(bar.label, f"{bar.value:,}", *([f"{bar.failed:,}"] if words.failed else [])) for bar in reversed(bars)]
-    shown = table(words.caption, columns, rows)
-    return template("chart", t, words=words, legend=_legend(words), svg=_svg(t, words, bars), table=shown)
+def bar_chart(t: Texts, caption: str, bars: Sequence[Bar], *, page: str) -> Html:
+    """Return a chart and its table, which is hidden at first. `page` is the name of the text for a bar's time."""
+    columns = (
+        ListColumn[Bar]("label", page=page),
+        ListColumn[Bar]("value", kind="number", page="requests"),
+        ListColumn[Bar]("failed", kind="number", page="errors"),
+    )
+    table = list_table(t, caption, Listing(columns, bars[::-1]))
+    return template("chart", t, caption=caption, svg=_svg(t, caption, bars), table=table)
 
 
-def _legend(words: ChartWords) -> Html | None:
-    """Return the legend, which explains the two colours, or None if the chart has only one."""
-    if not words.failed:
-        return None
-    named = (("bar", words.value), ("failed", words.failed))
-    drawn = [element("span", element("span", class_=f"swatch {style}"), name) for style, name in named]
-    return element("p", drawn, class_="legend")
-
-
-def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
+def _svg(t: Texts, caption: str, bars: Sequence[Bar]) -> Html:
     highest = max((bar.value for bar in bars), default=0)
     most = _round_up(highest)
     span, room = (WIDTH - LEFT) / max(1, len(bars)), HEIGHT - TOP - BOTTOM
     width = max(1.0, span * (0.7 if len(bars) < 60 else 0.8))
     total, failed = sum(bar.value for bar in bars), sum(bar.failed for bar in bars)
-    summary = t("chart.summary", caption=words.caption, total=f"{total:,}", most=f"{highest:,}")
-    if words.failed:
-        summary += " " + t("chart.failed", failed=f"{failed:,}")
+    summary = t("chart.summary", caption=caption, total=f"{total:,}", most=f"{highest:,}", failed=f"{failed:,}")
     drawn = []
     for position, bar in enumerate(bars):
         x = LEFT + position * span + (span - width) / 2
@@ -76,7 +58,7 @@ def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
             drawn.append(
                 element(
                     "g",
-                    element("title", _tooltip(words, bar)),
+                    element("title", f"{bar.label}, {t('requests')}: {bar.value:,}, {t('errors')}: {bar.failed:,}"),
                     _rect(x, HEIGHT - BOTTOM - height, width, height, "bar"),
                     _rect(x, HEIGHT - BOTTOM - failed_height, width, failed_height, "failed") if bar.failed else None,
                 )
@@ -90,11 +72,6 @@ def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
         role="img",
         aria_label=summary,
     )
-
-
-def _tooltip(words: ChartWords, bar: Bar) -> str:
-    counts = [(words.value, bar.value), *([(words.failed, bar.failed)] if words.failed else [])]
-    return ", ".join([bar.label, *(f"{name}: {count:,}" for name, count in counts)])
 
 
 def _grid(most: int, room: float) -> list[Html]:

@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
 
-from msgspec import Struct
-
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.domain.messages import Message
 from counterfoil.text import printable
-from counterfoil.views.columns import ListColumn, Row, arranged
+from counterfoil.views.columns import ListColumn, Listing, Row, arranged
 from counterfoil.views.times import THAILAND, local, zone_name
 from counterfoil.web.html import Child, Html, element, fill, inline, markup
 
@@ -23,13 +21,6 @@ _UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes",
 def template(name: str, t: Texts, **values: object) -> Html:
     """Return a template of the console with its texts and these values filled in."""
     return fill("counterfoil.console", f"templates/{name}.html", t=t, **values)
-
-
-class PageColumn(Struct, frozen=True):
-    """A column of a table. Numbers are aligned to the right."""
-
-    label: str
-    is_number: bool = False
 
 
 def moment(time: int | datetime | None) -> Html:
@@ -136,52 +127,40 @@ def fields(pairs: Iterable[tuple[str, Child]]) -> Html:
     return element("dl", [element("div", element("dt", name), element("dd", value)) for name, value in pairs])
 
 
-def table(
-    caption: str, columns: Sequence[PageColumn], rows: Iterable[Sequence[Child]], *, empty: str = "", body_id: str = ""
-) -> Html:
-    """Return a table whose first column names the row. On a narrow screen, each row becomes a card.
-
-    If there are no rows, the text `empty` is returned instead, unless it is an empty string.
-
-    ARIA roles are set explicitly, because some browsers drop a table's own roles when CSS changes its display.
-    """
-    drawn = [_row(columns, cells) for cells in rows]
-    if not drawn and empty:
-        return element("p", empty, class_="empty")
-    head = element(
-        "tr",
-        [
-            element("th", column.label, scope="col", role="columnheader", class_="number" if column.is_number else None)
-            for column in columns
-        ],
-        role="row",
-    )
-    return element(
-        "table",
-        element("caption", caption),
-        element("thead", head, role="rowgroup"),
-        element("tbody", drawn, role="rowgroup", id=body_id or None),
-        role="table",
-        class_="data",
-    )
-
-
 def list_table(
     t: Texts,
     caption: str,
-    columns: Sequence[ListColumn[Row]],
-    rows: Iterable[Row],
+    listing: Listing[Row],
     cells: Mapping[str, Callable[[Row], Child]] = {},
     *,
     first: Sequence[str] = (),
     empty: str = "",
     body_id: str = "",
 ) -> Html:
-    """Return a table of a view's columns. `cells` draws those with these headings, and `first` come first."""
-    shown = [column for column in arranged(columns, first) if column.page]
-    headings = [PageColumn(t(column.page), is_number=column.kind == "number") for column in shown]
+    """Return a table of a view's columns, or the text `empty` if there are no rows.
+
+    `cells` draws the columns with these headings, and `first` come first. The first column names the row. On a narrow
+    screen, each row becomes a card. ARIA roles are set, because some browsers drop those of a table that CSS changes.
+    """
+    if not listing.rows and empty:
+        return element("p", empty, class_="empty")
+    shown = [column for column in arranged(listing.columns, first) if column.page]
+    headings = [(t(column.page), "number" if column.kind == "number" else None) for column in shown]
     draw = [cells.get(column.page) or partial(_cell, column) for column in shown]
-    return table(caption, headings, [[cell(row) for cell in draw] for row in rows], empty=empty, body_id=body_id)
+    head = [element("th", label, scope="col", role="columnheader", class_=style) for label, style in headings]
+    return element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", head, role="row"), role="rowgroup"),
+        element(
+            "tbody",
+            [_row(headings, [cell(row) for cell in draw]) for row in listing.rows],
+            role="rowgroup",
+            id=body_id or None,
+        ),
+        role="table",
+        class_="data",
+    )
 
 
 def _cell(column: ListColumn[Row], row: Row) -> Child:
@@ -193,17 +172,14 @@ def _cell(column: ListColumn[Row], row: Row) -> Child:
     return element("code", name_of(value)) if column.kind == "code" else name_of(value)
 
 
-def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
-    drawn = []
-    for position, (column, cell) in enumerate(zip(columns, cells, strict=True)):
-        style = "number" if column.is_number else None
-        if position == 0:
-            drawn.append(element("th", cell, scope="row", role="rowheader", class_=style))
-        else:
-            # On a narrow screen, a cell is a grid of its label and its content, which must therefore be one element.
-            content = element("div", cell)
-            drawn.append(element("td", content, role="cell", class_=style, data_label=column.label))
-    return element("tr", drawn, role="row")
+def _row(headings: Sequence[tuple[str, str | None]], cells: Sequence[Child]) -> Html:
+    name = element("th", cells[0], scope="row", role="rowheader", class_=headings[0][1])
+    # On a narrow screen, a cell is a grid of its label and its content, which must therefore be one element.
+    others = [
+        element("td", element("div", cell), role="cell", class_=style, data_label=label)
+        for (label, style), cell in zip(headings[1:], cells[1:], strict=True)
+    ]
+    return element("tr", name, others, role="row")
 
 
 # This address redirects to the page of the latest load.

@@ -11,6 +11,7 @@ from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.operator_reads import ShopName
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.views.columns import Listing
 from counterfoil.views.copies import CopyRow, CopySummary, columns, summary
 from counterfoil.views.times import minute
 from counterfoil.web.html import Child, Html, element, markup
@@ -126,7 +127,7 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
     return section(
         t("copy.title"),
         element("p", _sentence(t, rows), class_="summary"),
-        list_table(t, t("copy.caption"), columns(visit.now), rows, cells, empty=t("copy.none")),
+        list_table(t, t("copy.caption"), Listing(columns(visit.now), rows), cells, empty=t("copy.none")),
         element("p", t("copy.explained"), class_="muted"),
         anchor="copy",
     )

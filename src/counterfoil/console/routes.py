@@ -11,24 +11,14 @@ from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
 from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today, try_it
-from counterfoil.console.visit import (
-    CSV,
-    JSON,
-    ConsolePage,
-    ConsoleResponse,
-    CsvExport,
-    NotFound,
-    PageContent,
-    Visit,
-    redirect,
-)
+from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.devices import Role, allows
 from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import csv_text
-from counterfoil.views.columns import csv_lines
+from counterfoil.views.columns import Listing, csv_lines
 from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
@@ -124,20 +114,24 @@ def _show(visit: Visit) -> ConsoleResponse:
 def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
     view = shown.read(visit)
     if kind == "json":
-        body = json.encode(shown.as_json(visit, view), enc_hook=str, order="deterministic")
+        body = json.encode(shown.as_json(visit, view), enc_hook=_as_data, order="deterministic")
         return ConsoleResponse(content_type=JSON, body=body + b"\n")
     if kind == "csv" and shown.csv:
-        return csv_response(visit, shown.csv(visit, view))
+        return csv_response(visit, *shown.csv(visit, view))
     json_address = visit.address(f"{path}.json")
     csv_address = visit.address(f"{path}.csv") if shown.csv else None
     body = page(visit, shown.name, shown.draw(visit, view), json_address, csv_address)
     return ConsoleResponse(body=body)
 
 
-def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
-    text = csv_text(csv_lines(file.columns, file.rows), "\r\n")
-    name = f"{file.name}-{iso_utc(visit.now)[:10]}.csv"
-    headers = (("content-disposition", f'attachment; filename="{name}"'),)
+def _as_data(value: object) -> object:
+    return value.json() if isinstance(value, Listing) else str(value)
+
+
+def csv_response(visit: Visit, name: str, listing: Listing[Any]) -> ConsoleResponse:
+    text = csv_text(csv_lines(listing.columns, listing.rows), "\r\n")
+    file = f"{name}-{iso_utc(visit.now)[:10]}.csv"
+    headers = (("content-disposition", f'attachment; filename="{file}"'),)
     # The byte order mark tells spreadsheets that the file is UTF-8.
     return ConsoleResponse(content_type=CSV, body=f"\N{ZERO WIDTH NO-BREAK SPACE}{text}".encode(), headers=headers)
 

@@ -1,7 +1,7 @@
 """The types that pages work with: the operator's request, the content of a page, and the response."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -17,7 +17,7 @@ from counterfoil.machine.private_listener import ListenerRequest, ListenerRespon
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
-from counterfoil.views.columns import ListColumn
+from counterfoil.views.columns import Listing
 from counterfoil.web.html import Html
 
 # --- the store ------------------------------------------------------------------------
@@ -164,19 +164,11 @@ class PageContent(Struct, frozen=True, kw_only=True):
     shows_service: bool = False
 
 
-class CsvExport(Struct, frozen=True):
-    """A file to download, with these columns of the rows."""
-
-    name: str
-    columns: Sequence[ListColumn[Any]]
-    rows: Sequence[Any]
-
-
 class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
-    """A page. `read` returns its data, and `draw` renders the data as HTML. `as_json` returns what is served as JSON.
+    """A page. `read` returns its data, which is also served as JSON, and `draw` renders the data as HTML.
 
     `name` is the page's name in the navigation. A page that is not listed there has the name of its parent page.
-    `role` is the role that a device needs to open it.
+    `role` is the role that a device needs to open it. `csv` returns the name and the rows of a file to download.
     """
 
     name: str
@@ -184,7 +176,7 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     read: Callable[[Visit], View]
     draw: Callable[[Visit, View], PageContent]
     as_json: Callable[[Visit, View], object] = lambda _, view: view
-    csv: Callable[[Visit, View], CsvExport] | None = None
+    csv: Callable[[Visit, View], tuple[str, Listing[Any]]] | None = None
 
 
 # --- responses -----------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The audit log: who changed keys or the store, what changed, and when."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.domain.calendar import iso_utc
@@ -16,25 +16,24 @@ def value_text(value: FieldValue, nothing: str = "none") -> str:
     return value if isinstance(value, str) else " ".join(value)
 
 
-def _changes(entry: AuditEntry, between: str, arrow: str, nothing: str) -> list[str]:
-    """Return each change as text, with `between` after the name. Times that repeat that of the entry are left out."""
-    return [
-        f"{name}{between}{value_text(change.after, nothing)}"
-        if change.before is None and entry.act != Act.KEY_CHANGED
-        else f"{name}{between}{value_text(change.before, nothing)}{arrow}{value_text(change.after, nothing)}"
-        for name, change in entry.changes.items()
-        if change.after != iso_utc(entry.at)
-    ]
+def changed_values(entry: AuditEntry) -> Iterator[tuple[str, list[FieldValue]]]:
+    """Yield each changed field with its value, or with the values before and after if it had one.
+
+    Times that repeat that of the entry are left out.
+    """
+    for name, change in entry.changes.items():
+        if change.after != iso_utc(entry.at):
+            is_new = change.before is None and entry.act != Act.KEY_CHANGED
+            yield name, [change.after] if is_new else [change.before, change.after]
 
 
-def plain_changes(entry: AuditEntry) -> list[str]:
-    """Return each change as a terminal shows it."""
-    return _changes(entry, " ", " -> ", "none")
+def _plain_changes(entry: AuditEntry) -> list[str]:
+    return [f"{name} {' -> '.join(map(value_text, values))}" for name, values in changed_values(entry)]
 
 
-def page_changes(entry: AuditEntry) -> list[str]:
-    """Return each change as a page and an export show it."""
-    return _changes(entry, ": ", " → ", "–")
+def _page_changes(entry: AuditEntry) -> list[str]:
+    changed = changed_values(entry)
+    return [f"{name}: {' → '.join(value_text(value, '–') for value in values)}" for name, values in changed]
 
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (
@@ -47,14 +46,14 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("changes", csv="", console=""),
     ListColumn(
         "",
-        page_changes,
+        _page_changes,
         terminal="changes",
         page="audit.changes",
         csv="",
         console="changes",
-        text=lambda entry: entry.detail or "; ".join(plain_changes(entry)) or "-",
+        text=lambda entry: entry.detail or "; ".join(_plain_changes(entry)) or "-",
     ),
-    ListColumn("", lambda entry: "; ".join(page_changes(entry)) or entry.detail, csv="changes"),
+    ListColumn("", lambda entry: "; ".join(_page_changes(entry)) or entry.detail, csv="changes"),
     ListColumn("detail", csv=""),
 )
 

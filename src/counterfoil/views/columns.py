@@ -68,6 +68,17 @@ def console_json(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]
     return {name: column.json_of(row) for name, column in named if name}
 
 
+class Listing(Generic[Row]):
+    """Rows with the columns that show them. In the JSON of a page, it is a list of objects."""
+
+    def __init__(self, columns: Sequence[ListColumn[Row]], rows: Sequence[Row]) -> None:
+        self.columns = columns
+        self.rows = rows
+
+    def json(self) -> list[dict[str, Any]]:
+        return [console_json(self.columns, row) for row in self.rows]
+
+
 def csv_lines(columns: Iterable[ListColumn[Row]], rows: Iterable[Row]) -> list[list[object]]:
     """Return the headings and the rows of an export. A list of values is one cell."""
     exported = [column for column in columns if column.csv_heading]

@@ -1,7 +1,7 @@
 """Audit: who changed keys or the store, what changed, and when, from the command line and from the console."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 from msgspec import Struct
@@ -9,25 +9,24 @@ from msgspec import Struct
 from counterfoil.console.display import badge, button_link, button_row, key_link, list_table, name_of
 from counterfoil.console.key_parts import ScopeNames, scope_names, scope_text
 from counterfoil.console.texts import TABLE
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
-from counterfoil.domain.audit import Act, AuditEntry, Via
-from counterfoil.views.audit import COLUMNS, page_changes
-from counterfoil.views.columns import console_json
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
+from counterfoil.views.audit import COLUMNS, changed_values, value_text
+from counterfoil.views.columns import Listing
 from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Child, Html, element, markup
 
 PER_PAGE, MOST = 100, 5_000
-_ARROW, _NO_VALUE = " → ", "–"
 _KINDS: dict[str, str] = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
 
 
-class AuditView(Struct, frozen=True, kw_only=True):
+class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
     """The audit entries on one page. `has_more` is true if there are older entries."""
 
     key_id: str | None
     limit: int
     has_more: bool
-    entries: list[AuditEntry]
+    entries: Listing[AuditEntry]
 
 
 def read(visit: Visit) -> AuditView:
@@ -35,12 +34,7 @@ def read(visit: Visit) -> AuditView:
     wanted = visit.query.get("limit", "")
     limit = max(1, min(int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else PER_PAGE, MOST))
     found = visit.store.reads.audit(limit + 1, key_id)
-    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=found[:limit])
-
-
-def as_json(_: Visit, view: AuditView) -> dict[str, object]:
-    entries = [console_json(COLUMNS, entry) for entry in view.entries]
-    return {"keyId": view.key_id, "limit": view.limit, "hasMore": view.has_more, "entries": entries}
+    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=Listing(COLUMNS, found[:limit]))
 
 
 def draw(visit: Visit, view: AuditView) -> PageContent:
@@ -60,7 +54,7 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
     )
 
 
-def audit_table(visit: Visit, entries: Sequence[AuditEntry], *, with_key: bool = True) -> Html:
+def audit_table(visit: Visit, entries: Listing[AuditEntry], *, with_key: bool = True) -> Html:
     t, names = visit.t, scope_names(visit)
     labels = labels_of(visit.store.reads.keys()) if with_key else {}
     cells: dict[str, Callable[[AuditEntry], Child]] = {
@@ -69,8 +63,8 @@ def audit_table(visit: Visit, entries: Sequence[AuditEntry], *, with_key: bool =
         "key": lambda entry: key_link(entry.key_id, labels.get(entry.key_id)) if entry.key_id else "–",
         "audit.changes": lambda entry: _changes(visit, names, entry),
     }
-    columns = [column for column in COLUMNS if with_key or column.page != "key"]
-    return list_table(t, t("audit.caption"), columns, entries, cells, empty=t("audit.none"))
+    shown = entries if with_key else Listing([column for column in COLUMNS if column.page != "key"], entries.rows)
+    return list_table(t, t("audit.caption"), shown, cells, empty=t("audit.none"))
 
 
 def _actor(visit: Visit, entry: AuditEntry) -> Html:
@@ -79,7 +73,7 @@ def _actor(visit: Visit, entry: AuditEntry) -> Html:
 
 
 def _changes(visit: Visit, names: ScopeNames, entry: AuditEntry) -> Child:
-    changes = [element("li", _change_text(visit, names, change)) for change in page_changes(entry)]
+    changes = [element("li", text) for text in _change_texts(visit, names, entry)]
     return element("ul", changes, class_="changes") if changes else name_of(entry.detail or "–")
 
 
@@ -89,7 +83,7 @@ def describe_entry(visit: Visit, entry: AuditEntry) -> str:
     A revocation has no changes to describe, because its only change is the time of the entry.
     """
     names = scope_names(visit)
-    changes = "; ".join(_change_text(visit, names, change) for change in page_changes(entry)) or entry.detail
+    changes = "; ".join(_change_texts(visit, names, entry)) or entry.detail
     values = {"act": act_name(visit, entry.act), "name": name_of(entry.actor.name), "via": _via_name(visit, entry)}
     if not changes:
         return visit.t("audit.sentence_without_changes", **values)
@@ -101,25 +95,22 @@ def _via_name(visit: Visit, entry: AuditEntry) -> str:
     return visit.t(f"via.{via}") if via in get_args(Via) else via
 
 
-def _change_text(visit: Visit, names: ScopeNames, change: str) -> str:
-    """Return a change with the names of its field, scopes and permissions in the operator's language."""
-    name, separator, values = change.partition(": ")
-    text_name = f"audit_field.{name}"
-    if text_name not in TABLE:
-        return name_of(change)
-    if name in ("scope", "permissions"):
-        values = _ARROW.join(_value_text(visit, names, name, value) for value in values.split(_ARROW))
-    return f"{visit.t(text_name)}{separator}{name_of(values)}"
+def _change_texts(visit: Visit, names: ScopeNames, entry: AuditEntry) -> Iterator[str]:
+    """Yield each change with the names of its field, scopes and permissions in the operator's language."""
+    for name, values in changed_values(entry):
+        text = f"audit_field.{name}"
+        shown = " → ".join(_value_text(visit, names, name, value) for value in values)
+        yield f"{visit.t(text) if text in TABLE else name_of(name)}: {name_of(shown)}"
 
 
-def _value_text(visit: Visit, names: ScopeNames, field: str, value: str) -> str:
-    if value == _NO_VALUE:
-        return value
-    if field == "scope":
+def _value_text(visit: Visit, names: ScopeNames, field: str, value: FieldValue) -> str:
+    if field == "scope" and isinstance(value, str):
         kind, _, identifier = value.partition(" ")
         return scope_text(visit.t, names, kind, identifier)
-    texts = {permission: f"permission.{permission}" for permission in value.split()}
-    return ", ".join(visit.t(text) if text in TABLE else permission for permission, text in texts.items())
+    if field == "permissions" and isinstance(value, list):
+        texts = {permission: f"permission.{permission}" for permission in value}
+        return ", ".join(visit.t(text) if text in TABLE else permission for permission, text in texts.items())
+    return value_text(value, "–")
 
 
 def act_name(visit: Visit, act: str) -> str:
@@ -127,8 +118,9 @@ def act_name(visit: Visit, act: str) -> str:
     return visit.t(f"act.{act}") if act in set(Act) else act.replace("_", " ")
 
 
-def csv(visit: Visit, view: AuditView) -> CsvExport:
-    return CsvExport("audit", COLUMNS, visit.store.reads.audit(MOST, view.key_id))
-
-
-PAGE = ConsolePage(name="audit", read=read, draw=draw, as_json=as_json, csv=csv)
+PAGE = ConsolePage(
+    name="audit",
+    read=read,
+    draw=draw,
+    csv=lambda visit, view: ("audit", Listing(COLUMNS, visit.store.reads.audit(MOST, view.key_id))),
+)

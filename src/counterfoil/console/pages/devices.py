@@ -2,33 +2,35 @@
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from counterfoil.console.display import ago, badge, list_table, name_of
 from counterfoil.console.forms import button_form
 from counterfoil.console.sign_in import lifetimes
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.devices import Device, state_of
-from counterfoil.views.columns import ListColumn, console_json
+from counterfoil.views.columns import ListColumn, Listing
 from counterfoil.views.devices import columns
 from counterfoil.web.html import Child, Html, element, markup
 
 _KINDS = {"signed_in": "", "link": "warn"}
 
 
-def read(visit: Visit) -> list[Device]:
+class DevicesView(Struct, frozen=True):
+    devices: Listing[Device]
+
+
+def read(visit: Visit) -> DevicesView:
     """Return the devices, newest first, and those that have ended last."""
-    return sorted(visit.store.reads.devices(), key=lambda device: _state(visit, device) in ("expired", "revoked"))
+    found = sorted(visit.store.reads.devices(), key=lambda device: _state(visit, device) in ("expired", "revoked"))
+    return DevicesView(Listing(columns(lifetimes(visit.settings), visit.now), found))
 
 
 def _state(visit: Visit, device: Device) -> str:
     return state_of(device, lifetimes(visit.settings), visit.now)
 
 
-def as_json(visit: Visit, view: list[Device]) -> dict[str, object]:
-    shown = columns(lifetimes(visit.settings), visit.now)
-    return {"devices": [console_json(shown, device) for device in view]}
-
-
-def draw(visit: Visit, view: list[Device], message: Html | None = None) -> PageContent:
+def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageContent:
     """Return the page, with a message about the result of an action if there is one."""
     t = visit.t
     cells: dict[str, Callable[[Device], Child]] = {
@@ -37,12 +39,12 @@ def draw(visit: Visit, view: list[Device], message: Html | None = None) -> PageC
         "keys.last_used": lambda device: ago(t, device.last_used_at, visit.now),
         "device.action": lambda device: _action(visit, device),
     }
-    shown = (*columns(lifetimes(visit.settings), visit.now), ListColumn("", _no_value, page="device.action"))
+    shown = Listing((*view.devices.columns, ListColumn("", page="device.action")), view.devices.rows)
     revoke_all = button_form(visit, "/devices/revoke-all", t("devices.revoke_all"), t("devices.revoke_all"))
     return PageContent(
         title=t("devices.title"),
         lead=markup(message, element("p", t("devices.lead"))),
-        main=markup(list_table(t, t("devices.caption"), shown, view, cells, empty=t("devices.none")), revoke_all),
+        main=markup(list_table(t, t("devices.caption"), shown, cells, empty=t("devices.none")), revoke_all),
         command="counterfoil console devices --all",
         more_commands=('counterfoil console link --for "kitchen phone" --role reader --days 90',),
     )
@@ -50,10 +52,6 @@ def draw(visit: Visit, view: list[Device], message: Html | None = None) -> PageC
 
 def _state_badge(visit: Visit, state: str) -> Html:
     return badge(visit.t(f"device.{state}"), _KINDS.get(state, "quiet"))
-
-
-def _no_value(_: Device) -> None:
-    return None
 
 
 def _action(visit: Visit, device: Device) -> Child:
@@ -67,8 +65,4 @@ def _action(visit: Visit, device: Device) -> Child:
     return button_form(visit, path, t("device.action"), label, is_dangerous=True) or "–"
 
 
-def csv(visit: Visit, view: list[Device]) -> CsvExport:
-    return CsvExport("devices", columns(lifetimes(visit.settings), visit.now), view)
-
-
-PAGE = ConsolePage(name="devices", read=read, draw=draw, as_json=as_json, csv=csv)
+PAGE = ConsolePage(name="devices", read=read, draw=draw, csv=lambda _, view: ("devices", view.devices))

@@ -5,8 +5,9 @@ from datetime import date
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from counterfoil.console.charts import Bar, ChartWords, bar_chart, meter_bar
+from counterfoil.console.charts import Bar, bar_chart, meter_bar
 from counterfoil.console.display import (
     ago,
     day_name,
@@ -35,7 +36,7 @@ from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH
 from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
 from counterfoil.views.audit import COLUMNS as AUDIT
-from counterfoil.views.columns import ListColumn, console_json
+from counterfoil.views.columns import ListColumn, Listing, console_json
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, revoked_at
 from counterfoil.views.requests import disclosures
@@ -65,11 +66,11 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
     successors: list[str]
     last_used: int | None
     days: list[KeyDay]
-    hours: list[HourOfKey]
-    errors: list[ErrorGroup]
+    hours: Listing[HourOfKey]
+    errors: Listing[ErrorGroup]
     copies: list[CopyRow]
-    disclosures: list[RecordedRequest]
-    audit: list[AuditEntry]
+    disclosures: Listing[RecordedRequest]
+    audit: Listing[AuditEntry]
 
     @property
     def today(self) -> KeyDay:
@@ -97,26 +98,18 @@ def read(visit: Visit) -> OneKeyView:
         successors=successors,
         last_used=reads.last_used().get(key.key_id),
         days=key_days(reads.days(span[0], today, key.key_id), span),
-        hours=_hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now),
-        errors=reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id),
+        hours=Listing(HOURS, _hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now)),
+        errors=Listing(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
         copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
-        disclosures=reads.requests(disclosed, MOST_DISCLOSURES).requests,
-        audit=reads.audit(MOST_AUDIT, key.key_id),
+        disclosures=Listing(disclosures(), reads.requests(disclosed, MOST_DISCLOSURES).requests),
+        audit=Listing(AUDIT, reads.audit(MOST_AUDIT, key.key_id)),
     )
 
 
 def as_json(visit: Visit, view: OneKeyView) -> dict[str, object]:
-    return {
-        "key": console_json(columns(visit.now), view.key),
-        "successors": view.successors,
-        "lastUsed": None if view.last_used is None else iso_utc(view.last_used),
-        "days": view.days,
-        "hours": [console_json(HOURS, hour) for hour in view.hours],
-        "errors": [console_json(ERRORS, group) for group in view.errors],
-        "copies": view.copies,
-        "disclosures": [console_json(disclosures(), request) for request in view.disclosures],
-        "audit": [console_json(AUDIT, entry) for entry in view.audit],
-    }
+    last_used = None if view.last_used is None else iso_utc(view.last_used)
+    others = {name: value for name, value in asdict(view).items() if name != "last_used"}
+    return {**others, "key": console_json(columns(visit.now), view.key), "lastUsed": last_used}
 
 
 def _first_hour(now: int) -> int:
@@ -211,13 +204,12 @@ def _use(visit: Visit, view: OneKeyView) -> Html:
         return section(t("key.use"), element("p", t("key.no_requests"), class_="empty"))
     axis = _month_label if len(shown) >= MONTHS_FROM else day_name
     days = [Bar(day.day.isoformat(), axis(t, day.day), day.requests, day.errors) for day in shown]
-    hours = [Bar(*_hour_labels(t, hour.at), hour.requests, hour.errors) for hour in view.hours]
-    caption = t("key.days", count=len(shown))
+    hours = [Bar(*_hour_labels(t, hour.at), hour.requests, hour.errors) for hour in view.hours.rows]
     return section(
         t("key.use"),
-        bar_chart(t, ChartWords(caption, t("day"), t("requests"), t("errors")), days),
-        bar_chart(t, ChartWords(t("key.hours"), t("hour"), t("requests"), t("errors")), hours)
-        if any(hour.requests for hour in view.hours)
+        bar_chart(t, t("key.days", count=len(shown)), days, page="day"),
+        bar_chart(t, t("key.hours"), hours, page="hour")
+        if any(hour.requests for hour in view.hours.rows)
         else element("p", t("key.no_recent_requests", days=HOURS_DAYS), class_="empty"),
     )
 
@@ -249,19 +241,20 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
         "errors.action": lambda group: translated(t, what_to_do(group.error)),
     }
     none = t("errors.none", days=ERROR_DAYS)
-    listed = list_table(t, t("errors.caption", days=ERROR_DAYS), ERRORS, view.errors, cells, empty=none)
+    listed = list_table(t, t("errors.caption", days=ERROR_DAYS), view.errors, cells, empty=none)
     return section(t("errors.title"), listed)
 
 
 def _disclosures(visit: Visit, view: OneKeyView) -> Html | None:
     t = visit.t
-    if not view.key.personal_data and not view.disclosures:
+    if not view.key.personal_data and not view.disclosures.rows:
         return None
-    shown = [column for column in disclosures() if column.page not in ("key", "requests.request_id")]
+    shown = [column for column in view.disclosures.columns if column.page not in ("key", "requests.request_id")]
+    listing = Listing(shown, view.disclosures.rows)
     cells: dict[str, Callable[[RecordedRequest], Child]] = {"base": lambda request: name_of(request.personal_base)}
     return section(
         t("personal.title"),
-        list_table(t, t("personal.caption"), shown, view.disclosures, cells, empty=t("personal.none")),
+        list_table(t, t("personal.caption"), listing, cells, empty=t("personal.none")),
         element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={view.key.key_id}")),
     )
 

@@ -34,11 +34,11 @@ from counterfoil.console.key_parts import (
 )
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, Issued
-from counterfoil.views.columns import console_json
+from counterfoil.views.columns import Listing, console_json
 from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -131,14 +131,16 @@ def _table(visit: Visit, view: KeysView) -> Html:
         ),
     }
     caption = t(f"keys.filter.{view.show}.caption")
-    return list_table(t, caption, columns_with_usage(visit.now), view.keys, cells, empty=t("keys.none"))
+    return list_table(t, caption, Listing(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none"))
 
 
-def csv(visit: Visit, view: KeysView) -> CsvExport:
-    return CsvExport("keys", columns_with_usage(visit.now), view.keys)
-
-
-PAGE = ConsolePage(name="keys", read=read, draw=draw, as_json=as_json, csv=csv)
+PAGE = ConsolePage(
+    name="keys",
+    read=read,
+    draw=draw,
+    as_json=as_json,
+    csv=lambda visit, view: ("keys", Listing(columns_with_usage(visit.now), view.keys)),
+)
 
 
 # --- issuing a key --------------------------------------------------------------------

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from counterfoil.checks.open_items import waiting
 from counterfoil.console.display import (
-    PageColumn,
     ago,
     badge,
     command_line,
@@ -20,19 +19,18 @@ from counterfoil.console.display import (
     name_of,
     number,
     section,
-    table,
     translated,
 )
 from counterfoil.console.forms import button_form
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, CsvExport, NotFound, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe, load_state
 from counterfoil.domain.messages import NOTHING
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
-from counterfoil.views.columns import ListColumn, console_json
+from counterfoil.views.columns import ListColumn, Listing, console_json
 from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, file_names, find, items, rejects
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -44,24 +42,20 @@ REJECTS = rejects(MEANINGS)
 
 class OneLoadView(Struct, frozen=True, kw_only=True):
     load: LoadRow
-    rejects: list[RejectedLine]
+    rejects: Listing[RejectedLine]
 
 
-class LoadsView(Struct, frozen=True, kw_only=True):
-    loads: list[LoadRow]
-    items: list[OpenItem]
+class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
+    loads: Listing[LoadRow]
+    open_items: Listing[OpenItem]
 
 
 def read(visit: Visit) -> LoadsView:
     reads = visit.store.reads
-    return LoadsView(loads=reads.loads(MOST_LOADS), items=waiting(visit.settings, reads.open_items()))
-
-
-def as_json(visit: Visit, view: LoadsView) -> dict[str, object]:
-    return {
-        "loads": [console_json(columns(visit.now), load) for load in view.loads],
-        "openItems": [console_json(items(visit.now), item) for item in view.items],
-    }
+    return LoadsView(
+        loads=Listing(columns(visit.now), reads.loads(MOST_LOADS)),
+        open_items=Listing(items(visit.now), waiting(visit.settings, reads.open_items())),
+    )
 
 
 def read_one(visit: Visit) -> OneLoadView:
@@ -69,12 +63,7 @@ def read_one(visit: Visit) -> OneLoadView:
     load = find(visit.store.reads, number)
     if load is None:
         raise NotFound(visit.t("load.missing", number=number))
-    return OneLoadView(load=load, rejects=visit.store.reads.rejects(number, MOST_SHOWN))
-
-
-def one_as_json(visit: Visit, view: OneLoadView) -> dict[str, object]:
-    rejected = [console_json(REJECTS, reject) for reject in view.rejects]
-    return {"load": console_json(columns(visit.now), view.load), "rejects": rejected}
+    return OneLoadView(load=load, rejects=Listing(REJECTS, visit.store.reads.rejects(number, MOST_SHOWN)))
 
 
 def latest_load_path(visit: Visit) -> str:
@@ -95,18 +84,20 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         "load.took": lambda load: duration(t, (load.finished_at or load.seen_at) - load.started_at),
         "load.rejected": _rejected,
     }
-    listed = list_table(t, t("loads.caption"), columns(visit.now), view.loads, cells, empty=t("loads.none"))
+    listed = list_table(t, t("loads.caption"), view.loads, cells, empty=t("loads.none"))
     return PageContent(
         title=t("loads.title"),
         lead=result,
-        main=markup(_open_items(visit, view.items), section(t("loads.latest"), listed), _reasons(visit, view.loads)),
+        main=markup(
+            _open_items(visit, view.open_items), section(t("loads.latest"), listed), _reasons(visit, view.loads.rows)
+        ),
         command="counterfoil loads",
     )
 
 
-def _open_items(visit: Visit, found: list[OpenItem]) -> Html | None:
+def _open_items(visit: Visit, found: Listing[OpenItem]) -> Html | None:
     """Return the table of what waits for the operator, or None if nothing does."""
-    if not found:
+    if not found.rows:
         return None
     t = visit.t
     cells: dict[str, Callable[[OpenItem], Child]] = {
@@ -115,8 +106,8 @@ def _open_items(visit: Visit, found: list[OpenItem]) -> Html | None:
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
         "items.close": lambda item: markup([_item_button(visit, item, verb) for verb in _verbs(item)]) or "–",
     }
-    shown = (*items(visit.now), ListColumn("", lambda item: item.number, page="items.close"))
-    listed = list_table(t, t("items.caption"), shown, found, cells, first=["items.kind"])
+    shown = Listing((*found.columns, ListColumn("", page="items.close")), found.rows)
+    listed = list_table(t, t("items.caption"), shown, cells, first=["items.kind"])
     return section(t("items.title"), listed, anchor="open")
 
 
@@ -143,16 +134,23 @@ def _rejected(load: LoadRow) -> Html:
     return element("a", number(load.rejected), href=f"/loads/{load.number}", class_="count warn")
 
 
-def _reasons(visit: Visit, loads: list[LoadRow]) -> Html | None:
+_REASONS: Sequence[ListColumn[tuple[str, int]]] = (
+    ListColumn("", lambda row: row[0], "code", page="load.reason"),
+    ListColumn("", lambda row: row[1], "number", page="count"),
+    ListColumn("", page="load.means"),
+)
+
+
+def _reasons(visit: Visit, loads: Sequence[LoadRow]) -> Html | None:
     t = visit.t
     counts: Counter[str] = Counter()
     for load in loads:
         counts.update(load.reasons)
     if not counts:
         return None
-    headings = (PageColumn(t("load.reason")), PageColumn(t("count"), is_number=True), PageColumn(t("load.means")))
-    rows = [(element("code", reason), number(count), _meaning(t, reason)) for reason, count in counts.most_common()]
-    return section(t("loads.reasons"), table(t("loads.reasons_caption", count=len(loads)), headings, rows))
+    listing = Listing(_REASONS, counts.most_common())
+    caption = t("loads.reasons_caption", count=len(loads))
+    return section(t("loads.reasons"), list_table(t, caption, listing, {"load.means": lambda row: _meaning(t, row[0])}))
 
 
 def _meaning(t: Texts, reason: str) -> Html:
@@ -196,8 +194,8 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
             (None if _is_of_import(reject.reason) else _reveal_button(visit, load, reject)) or "–"
         ),
     }
-    with_text = (*REJECTS, ListColumn("", lambda reject: reject.line, page="load.value"))
-    shown = t("load.rejects_caption", shown=len(view.rejects), count=f"{load.rejected:,}")
+    with_text = Listing((*REJECTS, ListColumn("", page="load.value")), view.rejects.rows)
+    shown = t("load.rejects_caption", shown=len(view.rejects.rows), count=f"{load.rejected:,}")
     return PageContent(
         title=t("load.title", number=load.number),
         lead=revealed,
@@ -206,7 +204,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
             notice(t("load.stopped_text"), "warn") if load_state(load, visit.now) == "stopped" else None,
             section(
                 t("load.rejects"),
-                list_table(t, shown, with_text, view.rejects, cells, first=["load.line"], empty=t("load.no_rejects")),
+                list_table(t, shown, with_text, cells, first=["load.line"], empty=t("load.no_rejects")),
             ),
             element("p", t("load.fix_import"), class_="muted") if any(map(_is_of_import, load.reasons)) else None,
             _advice(visit, load) if not all(map(_is_of_import, load.reasons)) else None,
@@ -243,15 +241,14 @@ def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine) -> Html | 
     return button_form(visit, f"/loads/{load.number}/reveal", t("load.reveal"), label, values)
 
 
-def csv(visit: Visit, view: LoadsView) -> CsvExport:
-    return CsvExport("loads", columns(visit.now), view.loads)
-
-
-def csv_one(visit: Visit, view: OneLoadView) -> CsvExport:
-    """Return the rejected lines of a load as CSV, without their values."""
-    found = visit.store.reads.rejects(view.load.number, MOST_REJECTS)
-    return CsvExport(f"load-{view.load.number}-rejects", REJECTS, found)
-
-
-PAGE = ConsolePage(name="loads", read=read, draw=draw, as_json=as_json, csv=csv)
-ONE_LOAD = ConsolePage(name="loads", read=read_one, draw=draw_one, as_json=one_as_json, csv=csv_one)
+PAGE = ConsolePage(name="loads", read=read, draw=draw, csv=lambda _, view: ("loads", view.loads))
+ONE_LOAD = ConsolePage(
+    name="loads",
+    read=read_one,
+    draw=draw_one,
+    as_json=lambda visit, view: {"load": console_json(columns(visit.now), view.load), "rejects": view.rejects},
+    csv=lambda visit, view: (
+        f"load-{view.load.number}-rejects",
+        Listing(REJECTS, visit.store.reads.rejects(view.load.number, MOST_REJECTS)),
+    ),
+)

@@ -3,11 +3,12 @@
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from counterfoil.console.display import (
     ago,
@@ -27,13 +28,13 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
-from counterfoil.views.columns import ListColumn, console_json
+from counterfoil.views.columns import ListColumn, Listing, console_json
 from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.views.times import shown_zone
 from counterfoil.web.html import Child, Html, element, markup
@@ -52,7 +53,7 @@ class RequestsView(Struct, frozen=True, kw_only=True):
 
     wanted: dict[str, str]
     ignored: list[str]
-    requests: list[RecordedRequest]
+    requests: Listing[RecordedRequest]
     labels: dict[str, str]
     next: str | None
 
@@ -60,19 +61,14 @@ class RequestsView(Struct, frozen=True, kw_only=True):
 def read(visit: Visit) -> RequestsView:
     wanted, ignored = request_filter(visit.query)
     # A search for something rare may need several queries, which are left to the operator.
-    page = visit.store.reads.requests(wanted, _limit(visit))
+    page, labels = visit.store.reads.requests(wanted, _limit(visit)), visit.store.labels()
     return RequestsView(
         wanted={name: value for name in PARAMETERS if (value := visit.query.get(name)) and name not in ignored},
         ignored=ignored,
-        requests=page.requests,
-        labels=visit.store.labels(),
+        requests=Listing(columns(labels), page.requests),
+        labels=labels,
         next=position_text(page.next),
     )
-
-
-def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
-    requests = [console_json(columns(view.labels), request) for request in view.requests]
-    return {"wanted": view.wanted, "ignored": view.ignored, "requests": requests, "next": view.next}
 
 
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
@@ -133,7 +129,7 @@ def _limit(visit: Visit) -> int:
 
 def draw(visit: Visit, view: RequestsView) -> PageContent:
     t = visit.t
-    single = view.requests[0] if "request" in view.wanted and len(view.requests) == 1 else None
+    single = view.requests.rows[0] if "request" in view.wanted and len(view.requests.rows) == 1 else None
     names = ", ".join(view.ignored)
     return PageContent(
         title=t("requests.title"),
@@ -250,8 +246,8 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         else None,
     ]
     listed = (
-        list_table(t, t("requests.caption"), columns(view.labels), view.requests, cells, first=_FIRST, body_id="rows")
-        if view.requests
+        list_table(t, t("requests.caption"), view.requests, cells, first=_FIRST, body_id="rows")
+        if view.requests.rows
         else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
     )
     return markup(
@@ -276,10 +272,14 @@ def request_link(request_id: str | None) -> Html | str:
     return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")
 
 
-def csv(visit: Visit, view: RequestsView) -> CsvExport:
-    """Return request records as CSV: those on this page and on older pages, up to a limit."""
+def csv(visit: Visit, view: RequestsView) -> tuple[str, Listing[RecordedRequest]]:
+    """Return the requests on this page and on older pages, up to a limit."""
     found, _ = find(visit.store.reads, request_filter(visit.query)[0], MOST_EXPORTED)
-    return CsvExport("requests", columns(view.labels), found)
+    return "requests", Listing(view.requests.columns, found)
+
+
+def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
+    return {name: value for name, value in asdict(view).items() if name != "labels"}
 
 
 PAGE = ConsolePage(name="requests", read=read, draw=draw, as_json=as_json, csv=csv)
@@ -306,9 +306,9 @@ class PersonalView(Struct, frozen=True, kw_only=True):
     """The data of the page. `is_partial` is true if there are more disclosures than the sums cover."""
 
     key_id: str | None
-    by_key: list[KeyDisclosures]
+    by_key: Listing[KeyDisclosures]
     is_partial: bool
-    disclosures: list[RecordedRequest]
+    disclosures: Listing[RecordedRequest]
     next: str | None
     labels: dict[str, str]
 
@@ -324,13 +324,14 @@ def read_personal(visit: Visit) -> PersonalView:
         KeyDisclosures(found, len(requests), sum(request.personal_members for request in requests), requests[0])
         for found, requests in by_key.items()
     ]
+    labels = visit.store.labels()
     return PersonalView(
         key_id=key_id,
-        by_key=sorted(sums, key=lambda of_key: -of_key.members),
+        by_key=Listing(_columns_by_key(labels), sorted(sums, key=lambda of_key: -of_key.members)),
         is_partial=more is not None,
-        disclosures=listed,
+        disclosures=Listing(disclosures(labels), listed),
         next=position_text(following),
-        labels=visit.store.labels(),
+        labels=labels,
     )
 
 
@@ -342,23 +343,22 @@ def _disclosures(
 
 
 def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
-    recorded = columns(view.labels)
     return {
         "keyId": view.key_id,
-        "byKey": [console_json(_columns_by_key(view), of_key) for of_key in view.by_key],
+        "byKey": view.by_key,
         "isPartial": view.is_partial,
-        "disclosures": [console_json(recorded, request) for request in view.disclosures],
+        "disclosures": Listing(columns(view.labels), view.disclosures.rows),
         "next": view.next,
     }
 
 
-def _columns_by_key(view: PersonalView) -> Sequence[ListColumn[KeyDisclosures]]:
+def _columns_by_key(labels: Mapping[str, str]) -> Sequence[ListColumn[KeyDisclosures]]:
     return (
         ListColumn("keyId", page="key"),
-        ListColumn("label", lambda of_key: view.labels.get(of_key.key_id, "")),
+        ListColumn("label", lambda of_key: labels.get(of_key.key_id, "")),
         ListColumn("requests", kind="number", page="requests"),
         ListColumn("members", kind="number", page="personal.members_sum"),
-        ListColumn("last", lambda of_key: console_json(columns(view.labels), of_key.last), page="last"),
+        ListColumn("last", lambda of_key: console_json(columns(labels), of_key.last), page="last"),
     )
 
 
@@ -382,28 +382,28 @@ def _by_key(visit: Visit, view: PersonalView) -> Html:
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
     return section(
         t("personal.by_key"),
-        list_table(t, caption, _columns_by_key(view), view.by_key, cells, empty=none),
-        element("p", t("personal.counted"), class_="muted") if view.by_key else None,
+        list_table(t, caption, view.by_key, cells, empty=none),
+        element("p", t("personal.counted"), class_="muted") if view.by_key.rows else None,
         partial,
     )
 
 
 def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
     t = visit.t
-    if not view.disclosures:
+    if not view.disclosures.rows:
         return None
     cells: dict[str, Callable[[RecordedRequest], Child]] = {
         "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
         "requests.request_id": lambda request: request_link(request.request_id),
     }
     older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    listed = list_table(t, t("personal.caption"), disclosures(view.labels), view.disclosures, cells)
+    listed = list_table(t, t("personal.caption"), view.disclosures, cells)
     return section(t("personal.list"), listed, button_row(older))
 
 
-def personal_csv(visit: Visit, view: PersonalView) -> CsvExport:
+def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, Listing[RecordedRequest]]:
     found, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
-    return CsvExport("personal-data", disclosures(view.labels), found)
+    return "personal-data", Listing(view.disclosures.columns, found)
 
 
 PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, as_json=personal_json, csv=personal_csv)

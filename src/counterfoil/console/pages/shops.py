@@ -9,9 +9,9 @@ from counterfoil.console.charts import spark
 from counterfoil.console.display import ago, badge, list_table, name_of, number
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, CsvExport, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
-from counterfoil.views.columns import console_json
+from counterfoil.views.columns import Listing
 from counterfoil.views.shops import Days, bills_per_day, columns
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -24,12 +24,9 @@ class ShopsView(Struct, frozen=True, kw_only=True):
     """The data of the page. `days` are the numbers of bills per day, from `first_day` to today (Thailand time)."""
 
     first_day: date
+    counts: dict[str, int]
+    shops: Listing[ShopActivity]
     days: Days
-    shops: list[ShopActivity]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {state: sum(shop.state == state for shop in self.shops) for state in STATES}
 
 
 def read(visit: Visit) -> ShopsView:
@@ -38,12 +35,8 @@ def read(visit: Visit) -> ShopsView:
         key=lambda shop: (STATES.index(shop.state), shop.franchise_id or "~", name_of(shop.name)),
     )
     first_day, days = bills_per_day(visit.store.reads, shops, visit.now)
-    return ShopsView(first_day=first_day, days=days, shops=shops)
-
-
-def as_json(_: Visit, view: ShopsView) -> dict[str, object]:
-    shops = [console_json(columns(view.days), shop) for shop in view.shops]
-    return {"firstDay": view.first_day, "counts": view.counts, "shops": shops}
+    counts = {state: sum(shop.state == state for shop in shops) for state in STATES}
+    return ShopsView(first_day=first_day, counts=counts, shops=Listing(columns(days), shops), days=days)
 
 
 def draw(visit: Visit, view: ShopsView) -> PageContent:
@@ -61,9 +54,9 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
     }
     return PageContent(
         title=t("shops.title"),
-        lead=markup(verdict, element("p", silent_rule(t))) if view.shops else None,
+        lead=markup(verdict, element("p", silent_rule(t))) if view.shops.rows else None,
         main=markup(
-            list_table(t, t("shops.caption"), columns(view.days), view.shops, cells, empty=t("shops.none")),
+            list_table(t, t("shops.caption"), view.shops, cells, empty=t("shops.none")),
             element("p", t("shops.explained"), class_="muted"),
         ),
         command="counterfoil shops",
@@ -84,8 +77,10 @@ def _or_dash(value: str | None) -> Html:
     return element("code", name_of(value)) if value else element("span", "–", class_="muted")
 
 
-def csv(_: Visit, view: ShopsView) -> CsvExport:
-    return CsvExport("shops", columns(view.days), view.shops)
-
-
-PAGE = ConsolePage(name="shops", read=read, draw=draw, as_json=as_json, csv=csv)
+PAGE = ConsolePage(
+    name="shops",
+    read=read,
+    draw=draw,
+    as_json=lambda _, view: {"firstDay": view.first_day, "counts": view.counts, "shops": view.shops},
+    csv=lambda _, view: ("shops", view.shops),
+)

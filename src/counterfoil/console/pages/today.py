@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
-from counterfoil.console.charts import Bar, ChartWords, bar_chart
+from counterfoil.console.charts import Bar, bar_chart
 from counterfoil.console.display import (
     LATEST_LOAD,
     ago,
@@ -33,7 +33,7 @@ from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import size
-from counterfoil.views.columns import ListColumn, console_json
+from counterfoil.views.columns import ListColumn, Listing
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
 from counterfoil.web.html import Child, Html, element, markup
@@ -73,7 +73,7 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     days: list[DaySum]
     keys: list[BusyKey]
     near_quota: Sequence[KeyToday]
-    silent_shops: list[ShopActivity]
+    silent_shops: Listing[ShopActivity]
     horizon_age_ms: int | None
     last_load_idle_ms: int | None
     last_load_rejected: int | None
@@ -99,18 +99,13 @@ def read(visit: Visit) -> TodayView:
         days=days,
         keys=keys,
         near_quota=store.near_quota,
-        silent_shops=[shop for shop in store.shops if shop.is_silent],
+        silent_shops=Listing(columns(), [shop for shop in store.shops if shop.is_silent]),
         horizon_age_ms=None if overview.horizon_age_ms is None else max(0, overview.horizon_age_ms),
         last_load_idle_ms=store.load.idle_ms if store.load else None,
         last_load_rejected=store.load.rejected if store.load else None,
         disk_free_bytes=store.disk.free_bytes if store.disk else None,
         store_bytes=store.extent.size_bytes if store.extent else None,
     )
-
-
-def as_json(_: Visit, view: TodayView) -> dict[str, object]:
-    silent_shops = [console_json(columns(), shop) for shop in view.silent_shops]
-    return {**to_builtins(view, enc_hook=str), "silentShops": silent_shops}
 
 
 def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
@@ -166,10 +161,8 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
 
 
 def _chart(t: Texts, view: TodayView) -> Html:
-    words = ChartWords(t("today.chart"), t("day"), t("requests"), t("errors"))
-    return bar_chart(
-        t, words, [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
-    )
+    bars = [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
+    return bar_chart(t, t("today.chart"), bars, page="day")
 
 
 def _verdict(visit: Visit, view: TodayView) -> Html:
@@ -237,7 +230,7 @@ def _near_quota(keys: Sequence[KeyToday]) -> Html | None:
 
 
 def _silent(visit: Visit, view: TodayView) -> Html | None:
-    if not view.silent_shops:
+    if not view.silent_shops.rows:
         return None
     t = visit.t
     cells: dict[str, Callable[[ShopActivity], Child]] = {
@@ -245,14 +238,14 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         "shops.last_bill": lambda shop: ago(t, shop.last_bill_at, visit.now),
     }
     shown = [column for column in columns() if column.page in (*cells, "shops.usual_since")]
-    return section(t("today.silent"), list_table(t, silent_rule(t), shown, view.silent_shops, cells))
+    return section(t("today.silent"), list_table(t, silent_rule(t), Listing(shown, view.silent_shops.rows), cells))
 
 
 def _keys(visit: Visit, view: TodayView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[BusyKey], Child]] = {"key": lambda busy: key_link(busy.key_id, busy.label)}
-    listed = list_table(t, t("today.keys_caption"), BUSY_KEYS, view.keys, cells, empty=t("today.no_keys"))
+    listed = list_table(t, t("today.keys_caption"), Listing(BUSY_KEYS, view.keys), cells, empty=t("today.no_keys"))
     return section(t("today.keys"), listed)
 
 
-PAGE = ConsolePage(name="today", read=read, draw=draw, as_json=as_json)
+PAGE = ConsolePage(name="today", read=read, draw=draw)
