@@ -6,7 +6,7 @@ from msgspec import Struct
 from counterfoil.cli.terminal import print_list
 from counterfoil.console.display import list_table
 from counterfoil.console.texts import Texts
-from counterfoil.views.columns import ListColumn, Listing, console_json, csv_lines, json_row, within
+from counterfoil.views.columns import ListColumn, RowList, console_json, csv_lines, json_row, within
 
 
 class Till(Struct):
@@ -53,7 +53,7 @@ def test_a_column_is_printed_with_its_heading(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(("language", "heading"), [("en", "Shop"), ("th", "ร้าน")])
 def test_a_column_is_drawn_with_its_heading_in_the_operators_language(language: str, heading: str) -> None:
     t = Texts("th" if language == "th" else "en")
-    page = str(list_table(t, "Tills", Listing(COLUMNS, [BUSY]), {"count": lambda till: f"{till.bills} bills"}))
+    page = str(list_table(t, "Tills", RowList(COLUMNS, [BUSY]), {"count": lambda till: f"{till.bills} bills"}))
     assert f">{heading}</th>" in page
     assert ">t_1</th>" in page
     assert "1234 bills" in page

@@ -120,7 +120,7 @@ def test_a_copy_within_the_tolerance_is_not_also_called_behind(console: RunningC
     console.clock.advance(3 * HOUR)
     page = console.operator().page(f"/keys/{key_id_of(erp.key)}")
     # Loading put the horizon slightly ahead of the clock, so the copy is a little less than 27 hours behind.
-    assert re.findall("behind by [^<]*", page) == ["behind by 26 h"]
+    assert re.findall("behind by [^<]*", page) == ["behind by 26 hours"]
 
 
 def test_a_pass_in_progress_does_not_hide_the_pass_before_it(console: RunningConsole, of: Record) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from counterfoil.checks.findings import Finding
 from counterfoil.console.charts import MAX_LABELS, Bar, bar_chart
-from counterfoil.console.display import ago, duration, finding_list, moment, month_name, zone_text
+from counterfoil.console.display import ago, finding_list, moment, month_name, zone_text
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.messages import quoted
@@ -37,13 +37,6 @@ def test_times_are_shown_in_the_zone_of_the_setting() -> None:
     assert ">2026-07-01 14:00:00<" in str(moment(now))
     assert "2026-07-01 14:00:00 Europe/Berlin" in str(ago(t, now, now))
     assert zone_text(t) == "Europe/Berlin"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (113, "1 min"), (7_199, "119 min"), (7_200, "2 h")]
-)
-def test_a_minute_or_more_is_not_given_in_seconds(seconds: int, shown: str) -> None:
-    assert duration(Texts("en"), seconds * 1000) == shown
 
 
 def test_findings_of_one_check_share_an_entry() -> None:

@@ -241,7 +241,7 @@ def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Opera
     answer = alice.send(f"{path}/rotate", fields)
     successor = revealed(answer.text)
     assert successor
-    assert f"The old key {key_id} works for another 24 h." in answer.text
+    assert f"The old key {key_id} works for another 24 hours." in answer.text
     again = alice.send(f"{path}/rotate", fields)
     assert again.status_code == 409
     assert revealed(again.text) is None

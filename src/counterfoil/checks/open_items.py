@@ -2,17 +2,26 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC
 from pathlib import Path
 
+from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding, finding
+from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.messages import duration
-from counterfoil.domain.open_items import Kind, OpenItem
+from counterfoil.domain.open_items import Decision, Kind, OpenItem, items_detail
 from counterfoil.machine.operator import machine_name
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
 
+# What is recorded about each way to close an item, and the decision about a held file.
+VERBS: dict[str, tuple[Act, Decision | None]] = {
+    "resolve": (Act.ITEMS_RESOLVED, None),
+    "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
+    "discard": (Act.DELIVERY_DISCARDED, "discarded"),
+}
 _CODES: dict[Kind, str] = {"rejects": "items_rejects", "quarantined": "items_quarantined", "held": "items_held"}
 
 
@@ -53,6 +62,15 @@ def close_removed(settings: Settings, ledger: Ledger) -> list[OpenItem]:
     """Close the items whose files were removed, and return them."""
     gone = removed(settings, ledger.open_items())
     return ledger.close_items([item.number for item in gone], "removed") if gone else []
+
+
+def close_by_hand(settings: Settings, verb: str, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
+    """Close items, or record what is to be done with held files. Without the audit entry, nothing is changed."""
+    (act, decision), numbers = VERBS[verb], [item.number for item in items]
+    with closing(bootstrap.audit(settings)) as audit:
+        audit.record(AuditEntry(at=now, act=act, actor=actor, detail=items_detail(items)))
+    with closing(bootstrap.ledger(settings)) as ledger:
+        return ledger.decide_items(numbers, decision) if decision else ledger.close_items(numbers, "resolved")
 
 
 def waiting(settings: Settings, items: Sequence[OpenItem]) -> list[OpenItem]:

@@ -362,21 +362,8 @@ def _print_report(report: KeyReport, now: int) -> None:
         echo()
         print_list(copies.columns(now), report.copies)
         for row in report.copies:
-            for note in _notes(row):
-                print_wrapped(f"{copies.list_name(row)}: {note}")
-
-
-def _notes(row: CopyRow) -> list[str]:
-    notes = []
-    if row.gap_from and row.gap_until:
-        notes.append(
-            f"Changes between {minute(row.gap_from)} and {minute(row.gap_until)} were not read from the list of "
-            "changes. This is expected if the copy was rebuilt during that time. To close the gap, ask the integrator "
-            f"to read {'this' if row.shop_id else 'each'} shop once with updatedSince={iso_utc(to_ms(row.gap_from))}."
-        )
-    if row.read_from:
-        notes.append(f"Changes before {minute(row.read_from)} were not read from the list of changes.")
-    return notes
+            if notes := " ".join(map(str, copies.notes(row))):
+                print_wrapped(f"{copies.list_name(row)}: {notes}")
 
 
 # --- recent changes by others ---------------------------------------------------------

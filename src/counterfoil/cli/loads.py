@@ -1,22 +1,20 @@
 """`counterfoil loads`: list the latest loads, one load, or what waits for the operator; close what waits."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import click
 
 from counterfoil import bootstrap
-from counterfoil.checks.open_items import waiting
+from counterfoil.checks.open_items import VERBS, close_by_hand, waiting
 from counterfoil.cli.options import existing_store, store_options, utc_option
-from counterfoil.cli.store import record
 from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
-from counterfoil.domain.audit import Act
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe
-from counterfoil.domain.open_items import OTHER_FILES, Decision, OpenItem, items_detail
+from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import operator
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.settings import Settings
 from counterfoil.text import counted
@@ -24,12 +22,6 @@ from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
 NUMBER = click.IntRange(1)
-# What is recorded about each way to close an item, and the decision about a held file.
-VERBS: dict[str, tuple[Act, Decision | None]] = {
-    "resolve": (Act.ITEMS_RESOLVED, None),
-    "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
-    "discard": (Act.DELIVERY_DISCARDED, "discarded"),
-}
 
 
 @click.command()
@@ -100,18 +92,13 @@ def _named(items: Sequence[OpenItem], verb: str, names: Sequence[str]) -> list[O
 
 
 def _close(settings: Settings, verb: str, items: Sequence[OpenItem], as_json: bool) -> None:
-    """Close items, or record what is to be done with held files. The audit entry is written first."""
-    numbers = [item.number for item in items]
-    act, done = VERBS[verb]
-    record(settings, act, items_detail(items))
-    with closing(bootstrap.ledger(settings)) as ledger:
-        changed = ledger.decide_items(numbers, done) if done else ledger.close_items(numbers, "resolved")
+    now, done = SystemClock().now_ms(), VERBS[verb][1]
+    changed = close_by_hand(settings, verb, items, operator(), now)
     if as_json:
         print_json({done or "resolved": [item.number for item in changed]})
         return
     echo(f"{(done or 'resolved').capitalize()}: {counted(len(changed), 'item')}.")
     if done:
-        now = SystemClock().now_ms()
         folders = bootstrap.operator_reads(settings).watched_folders(now)
         is_watched = any(not folder.is_stale(now) for folder in folders)
         moves = "loads the file" if done == "accepted" else "moves the file to quarantine"

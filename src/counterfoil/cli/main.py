@@ -8,7 +8,6 @@ import gc
 import importlib
 import io
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -93,27 +92,6 @@ EXTRAS = {
 }
 
 
-# Click's messages about values, and the sentences that replace them. A changed message of Click is printed as it is.
-PLAIN = [
-    (re.compile(pattern, re.DOTALL), sentence)
-    for pattern, sentence in (
-        (r"(.+) is not a valid integer(?: range)?\.", "{0} is not a whole number."),
-        (r"(.+) is not in the range (-?[0-9]+)<=x<=([0-9]+)\.", "{0} is not between {1} and {2}."),
-        (r"(.+) is not in the range x>=(-?[0-9]+)\.", "{0} is too small. The smallest value is {1}."),
-        (r"(.+) does not match the format '%Y-%m-%d'\.", "{0} is not a valid date. Use the format YYYY-MM-DD."),
-        (r"(?:File|Path) (.+) does not exist\.", "the file {0} does not exist."),
-        (r"Directory (.+) does not exist\.", "the folder {0} does not exist."),
-        (r"(?:File|Path) (.+) is a directory\.", "{0} is a folder, not a file."),
-        (r"(?:Directory|Path) (.+) is a file\.", "{0} is a file, not a folder."),
-        (r"(?:File|Directory|Path) (.+) is not readable\.", "{0} cannot be read. Check its permissions."),
-        (r"Got unexpected extra arguments? \((.+)\)", "This command does not accept: {0}."),
-    )
-]
-# The end of Click's message about an option without a value.
-MISSING_VALUE = " requires an argument."
-NEEDED_VALUES = {"DIR": "a folder", "FILE": "a file name", "URL": "a URL"}
-
-
 @cache
 def _help_texts() -> dict[str, dict[str, str]]:
     # Most commands run without their help.
@@ -175,7 +153,7 @@ class CommandContext(click.Context):
         flags = {flag for option in options for flag in option.opts}
         for option in options:
             if str(self.params.get(option.name or "")) in flags:
-                raise click.BadOptionUsage(option.opts[0], MISSING_VALUE, self)
+                raise click.BadOptionUsage(option.opts[0], f"Option {option.opts[0]!r} requires an argument.", self)
         return super().invoke(*args, **values)
 
     def _texts(self) -> dict[str, str]:
@@ -305,13 +283,18 @@ def _run_command(call: Callable[[], object]) -> int:
         status = call()
         sys.stdout.flush()
     except click.UsageError as error:
-        return _report_usage_error(error)
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+            return USAGE_ERROR
+        return _print_error(usage_message(error), USAGE_ERROR)
     except click.ClickException as error:
         return _print_error(error.format_message(), FAILED)
     except (KeyboardInterrupt, click.Abort):
         return _print_error("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        return _handle_closed_pipe()
+        # As with `| head`: this needs no message.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except Exception as error:  # noqa: BLE001 - users see a traceback only if they ask for it
         return _print_error(_error_message(error), FAILED)
     return status if isinstance(status, int) else 0
@@ -329,13 +312,6 @@ def _print_error(message: str, status: int) -> int:
             echo(without_passwords(line), err=True)
     print_message(without_passwords(message))
     return status
-
-
-def _report_usage_error(error: click.UsageError) -> int:
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return USAGE_ERROR
-    return _print_error(usage_message(error), USAGE_ERROR)
 
 
 def _error_message(error: Exception) -> str:
@@ -361,60 +337,11 @@ def _error_message(error: Exception) -> str:
     )
 
 
-def _handle_closed_pipe() -> int:
-    """Handle a closed output pipe (as with `| head`) without a message, and return the exit status."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED
-
-
-# --- usage errors ---------------------------------------------------------------------
-
-
 def usage_message(error: click.UsageError) -> str:
     """Return the message of a usage error, with the help that the user can read next."""
-    command = error.ctx.command_path if error.ctx else "counterfoil"
-    return f"{_sentence(error)} Try `{command} --help`."
-
-
-def _sentence(error: click.UsageError) -> str:
-    if isinstance(error, click.BadOptionUsage) and error.message.endswith(MISSING_VALUE):
-        return f"{error.option_name} needs {_needed_value(error)}."
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Argument) and not error.param_hint:
         # Without this, Click shows the choices or the brackets of the usage line as the name.
-        error.param_hint = f"'{_argument_name(error.param)}'"
+        error.param_hint = f"'{(error.param.metavar or error.param.name or '').strip('[].').upper()}'"
     text = error.format_message()
-    if error.message:
-        text = text.replace(error.message, plain(error.message))
-    return text if text.endswith((".", "?", ")")) else f"{text}."
-
-
-def plain(message: str) -> str:
-    """Return a message of Click as a plain sentence, or unchanged if it is not one of those in PLAIN."""
-    for pattern, sentence in PLAIN:
-        found = pattern.fullmatch(message)
-        if found:
-            return sentence.format(*(_with_separators(part) for part in found.groups()))
-    return message
-
-
-def _with_separators(number: str) -> str:
-    """Return a large number with thousands separators. Other texts, and port numbers, are returned unchanged."""
-    return f"{int(number):,}" if re.fullmatch(r"[0-9]{6,}", number) else number
-
-
-def _argument_name(argument: click.Argument) -> str:
-    return (argument.metavar or argument.name or "").strip("[].").upper()
-
-
-def _needed_value(error: click.BadOptionUsage) -> str:
-    """Return what the value of an option is, for example `a folder`."""
-    params = error.ctx.command.params if error.ctx else []
-    option = next((param for param in params if error.option_name in param.opts), None)
-    if option is None:
-        return "a value"
-    if isinstance(option.type, click.Choice):
-        return f"one of these values: {', '.join(option.type.choices)}"
-    if isinstance(option.type, click.types.IntParamType):
-        return "a number"
-    metavar = option.metavar or ""
-    return NEEDED_VALUES.get(metavar) or (f"a value ({metavar})" if metavar else "a value")
+    command = error.ctx.command_path if error.ctx else "counterfoil"
+    return f"{text if text.endswith(('.', '?', ')')) else f'{text}.'} Try `{command} --help`."

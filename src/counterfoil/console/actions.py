@@ -4,19 +4,16 @@ Every audit entry names the signed-in operator, and `console` as the program tha
 key appears only in the response to the form: it is neither stored nor logged, and the form cannot be sent again.
 """
 
-import base64
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from functools import wraps
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar
 
-from msgspec import DecodeError, Struct, convert, field, json
+from msgspec import convert
 
 from counterfoil import bootstrap, devices, key_issuing
-from counterfoil.console.display import translated
+from counterfoil.checks.open_items import VERBS, close_by_hand
+from counterfoil.console.display import section, translated
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.layout import notice, page
 from counterfoil.console.pages import devices as devices_page
@@ -30,7 +27,7 @@ from counterfoil.console.sessions import TrialKey
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.open_items import Decision, items_detail
+from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.key_issuing import (
     MAX_LIMIT,
     AlreadyRotated,
@@ -41,36 +38,15 @@ from counterfoil.key_issuing import (
     KeyIssuingError,
     KeyRevoked,
 )
-from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
 
-_CHANGING = threading.Lock()
-Result = TypeVar("Result")
+_REVOKING = threading.Lock()
 # A key to try requests has no permissions, these limits, and ends by itself.
 TRY_MS, TRY_LABEL, TRY_PER_MIN, TRY_PER_DAY = 15 * 60_000, "try it", 20, 200
 # At most this many characters of a rejected line are shown.
 MAX_SHOWN = 20_000
-
-
-def _one_at_a_time(action: Callable[[Visit], Result]) -> Callable[[Visit], Result]:
-    """Let an action finish before the next one starts.
-
-    Otherwise two operators who send a form at the same moment would both find the key unchanged.
-    """
-
-    @wraps(action)
-    def act(visit: Visit) -> Result:
-        with _CHANGING:
-            return action(visit)
-
-    return act
-
-
-@contextmanager
-def _key_store(visit: Visit) -> Iterator[KeyStore]:
-    with closing(bootstrap.key_store(visit.settings)) as key_store:
-        yield key_store
 
 
 class AlreadyAnswered(Exception):
@@ -113,11 +89,10 @@ def issue(visit: Visit) -> ConsoleResponse:
     try:
         grant = _grant(visit)
         _use_form(visit)
-        with _key_store(visit) as key_store:
+        with closing(bootstrap.key_store(visit.settings)) as key_store:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     except (InvalidForm, KeyIssuingError) as error:
-        problem = str(error) if isinstance(error, InvalidForm) else _refusal(visit, error)
-        content = keys_page.draw_form(visit, keys_page.read_scopes(visit), problem)
+        content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
         return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
     return _reveal(visit, issued, None)
 
@@ -167,14 +142,12 @@ def try_request(visit: Visit) -> ConsoleResponse:
     try:
         key = _try_key(visit)
     except (InvalidForm, KeyIssuingError) as error:
-        problem = str(error) if isinstance(error, InvalidForm) else _refusal(visit, error)
-        content = try_page.draw(visit, view, problem=problem)
+        content = try_page.draw(visit, view, problem=_refusal(visit, error))
         return ConsoleResponse(status=422, body=page(visit, "reference", content, None))
     content = try_page.draw(visit, view, try_page.send(visit, view, key))
     return ConsoleResponse(body=page(visit, "reference", content, None))
 
 
-@_one_at_a_time
 def _try_key(visit: Visit) -> TrialKey:
     scope, current = _scope(visit), try_page.current_key(visit)
     named = f"{scope.kind}:{scope.id}"
@@ -182,7 +155,7 @@ def _try_key(visit: Visit) -> TrialKey:
         return current
     until = visit.now + TRY_MS
     grant = Grant(scope=scope, label=TRY_LABEL, per_min=TRY_PER_MIN, per_day=TRY_PER_DAY, revokes_at=until)
-    with _key_store(visit) as key_store:
+    with closing(bootstrap.key_store(visit.settings)) as key_store:
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     visit.session.try_key = TrialKey(issued.key.key_id, issued.text, named, until)
     return visit.session.try_key
@@ -191,7 +164,6 @@ def _try_key(visit: Visit) -> TrialKey:
 # --- changing ------------------------------------------------------------------------
 
 
-@_one_at_a_time
 def change(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
@@ -207,7 +179,7 @@ def change(visit: Visit) -> ConsoleResponse:
     if not changes:
         return _key_page(visit, 200, visit.t("change.nothing"), "")
     try:
-        with _key_store(visit) as key_store:
+        with closing(bootstrap.key_store(visit.settings)) as key_store:
             wanted = convert(changes, KeyChanges)
             key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
     except KeyConflict:
@@ -217,7 +189,6 @@ def change(visit: Visit) -> ConsoleResponse:
     return _key_page(visit, 200, visit.t("change.done"), "good")
 
 
-@_one_at_a_time
 def rotate(visit: Visit) -> ConsoleResponse:
     key, successors = key_page.find(visit)
     form = visit.request.form
@@ -229,7 +200,7 @@ def rotate(visit: Visit) -> ConsoleResponse:
         return _already_rotated(visit, unknown) if unknown else _conflict(visit)
     until = None if overlap is None else visit.now + overlap
     try:
-        with _key_store(visit) as key_store:
+        with closing(bootstrap.key_store(visit.settings)) as key_store:
             issued = key_issuing.rotate(
                 key_store,
                 key.key_id,
@@ -250,22 +221,22 @@ def rotate(visit: Visit) -> ConsoleResponse:
     return _reveal(visit, issued, old)
 
 
-@_one_at_a_time
 def revoke(visit: Visit) -> ConsoleResponse:
     key, _ = key_page.find(visit)
     t = visit.t
-    if key.is_revoked(visit.now):
-        return _key_page(visit, 409, t("revoke.already"), "warn")
     if visit.request.form.get("confirm", "").strip() != key.key_id:
         return _key_page(visit, 422, t("revoke.wrong_id"), "bad")
     _use_form(visit)
-    with _key_store(visit) as key_store:
+    # One at a time, so that only the operator who has revoked the key is told so.
+    with _REVOKING, closing(bootstrap.key_store(visit.settings)) as key_store:
+        if key_issuing.find(key_store, key.key_id).is_revoked(visit.now):
+            return _key_page(visit, 409, t("revoke.already"), "warn")
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
     return _key_page(visit, 200, t("revoke.done"), "good")
 
 
-def _refusal(visit: Visit, error: KeyIssuingError) -> Html:
-    return translated(visit.t, error.message.as_sentence())
+def _refusal(visit: Visit, error: KeyIssuingError | InvalidForm) -> Html | str:
+    return str(error) if isinstance(error, InvalidForm) else translated(visit.t, error.message.as_sentence())
 
 
 def _conflict(visit: Visit) -> ConsoleResponse:
@@ -289,44 +260,20 @@ def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> Cons
 # --- open items ----------------------------------------------------------------------
 
 
-def resolve_item(visit: Visit) -> ConsoleResponse:
-    """Close an open item by hand."""
-    return _change_item(visit, Act.ITEMS_RESOLVED, None)
-
-
-def accept_item(visit: Visit) -> ConsoleResponse:
-    """Let the watcher load a held file."""
-    return _change_item(visit, Act.DELIVERY_ACCEPTED, "accepted")
-
-
-def discard_item(visit: Visit) -> ConsoleResponse:
-    """Let the watcher move a held file to quarantine."""
-    return _change_item(visit, Act.DELIVERY_DISCARDED, "discarded")
-
-
-def _change_item(visit: Visit, act: Act, decision: Decision | None) -> ConsoleResponse:
-    """Close or decide about an open item. The audit entry is written first: without it, nothing is changed."""
+def close_item(visit: Visit, verb: str) -> ConsoleResponse:
+    """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
+    decision = VERBS[verb][1]
     found = [
         item
         for item in visit.store.reads.open_items()
         if item.number == number and (item.kind == "held") is (decision is not None)
     ]
     if found:
-        _record(visit, act, items_detail(found))
-        with closing(bootstrap.ledger(visit.settings)) as ledger:
-            if decision:
-                ledger.decide_items([number], decision)
-            else:
-                ledger.close_items([number], "resolved")
+        close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now)
     text = t(f"items.{decision or 'resolved'}" if found else "items.not_open", number=number)
     content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if found else "warn"))
     return ConsoleResponse(status=200 if found else 409, body=page(visit, "loads", content, "/loads.json"))
-
-
-def _record(visit: Visit, act: Act, detail: str) -> None:
-    with closing(bootstrap.audit(visit.settings)) as audit:
-        audit.record(AuditEntry(at=visit.now, act=act, actor=visit.session.actor, detail=detail))
 
 
 # --- devices -------------------------------------------------------------------------
@@ -355,21 +302,6 @@ def _revoke_devices(visit: Visit, device_ids: list[str]) -> ConsoleResponse:
 # --- rejected lines ------------------------------------------------------------------
 
 
-class RejectText(Struct, frozen=True):
-    """The fields of a line in a rejects file that are needed to find a rejected line and show its text."""
-
-    source: str = ""
-    line: int = 0
-    record: str | None = None
-    record_base64: str | None = field(default=None, name="recordBase64")
-
-    @property
-    def text(self) -> str:
-        if self.record is not None:
-            return self.record
-        return base64.b64decode(self.record_base64 or "").decode("utf-8", "backslashreplace")
-
-
 def reveal_line(visit: Visit) -> ConsoleResponse:
     t, form = visit.t, visit.request.form
     view = loads_page.read_one(visit)
@@ -380,35 +312,23 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
         content = loads_page.draw_one(visit, view, notice(t("load.not_found"), "warn"))
         return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
-    _record(visit, Act.REJECT_REVEALED, f"load {view.load.number}, line {line}")
-    content = loads_page.draw_one(visit, view, _revealed(visit, line, found.text))
+    detail = f"load {view.load.number}, line {line}"
+    with closing(bootstrap.audit(visit.settings)) as audit:
+        audit.record(AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail))
+    text = original_line(found.record, found.record_base64).decode("utf-8", "backslashreplace")
+    shown = element("pre", text[:MAX_SHOWN], class_="code")
+    note = element("p", t("load.revealed_note"), class_="muted")
+    content = loads_page.draw_one(visit, view, section(t("load.revealed", line=line), note, shown))
     return ConsoleResponse(body=page(visit, "loads", content, None))
 
 
-def _revealed(visit: Visit, line: str, text: str) -> Html:
-    t = visit.t
-    return element(
-        "section",
-        element("h2", t("load.revealed", line=line)),
-        element("p", t("load.revealed_note"), class_="muted"),
-        element("pre", text[:MAX_SHOWN], class_="code"),
-    )
-
-
-def _find_reject(folder: Path, rejects_file: str | None, source: str, line: str) -> RejectText | None:
+def _find_reject(folder: Path, rejects_file: str | None, source: str, line: str) -> Reject | None:
     """Return the rejected line, or None if its file does not contain it or is not in the store's folder `rejects`."""
     if not rejects_file or Path(rejects_file).name != rejects_file:
         return None
     path = folder / "rejects" / rejects_file
     if not path.is_file():
         return None
-    return next((reject for reject in _lines(path) if reject.source == source and str(reject.line) == line), None)
-
-
-def _lines(path: Path) -> Iterator[RejectText]:
     with path.open("rb") as file:
-        for text in file:
-            try:
-                yield json.decode(text, type=RejectText)
-            except DecodeError:
-                continue
+        rejects = (parse_reject(text) for text in file)
+        return next((found for found in rejects if found and (found.source, str(found.line)) == (source, line)), None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from counterfoil import bootstrap
 from counterfoil.console import routes
 from counterfoil.console.actions import record_proxy_sign_in
-from counterfoil.console.guards import SINGLE_HEADERS, Guard, RefusalReason, refusal_response
+from counterfoil.console.guards import SINGLE_HEADERS, Guard, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.sign_in import (
@@ -244,7 +244,7 @@ def listener_of(settings: Settings, app: ConsoleApp) -> PrivateListener:
             return refusal_response(request.header("accept-language"), 500, "failed").complete()
 
     def refuse(status: int, accept_language: str) -> ListenerResponse:
-        reason: RefusalReason = "body_too_large" if status == 413 else "malformed"
+        reason = "body_too_large" if status == 413 else "malformed"
         return refusal_response(accept_language, status, reason).complete()
 
     single = (*SINGLE_HEADERS, settings.console_proxy_header) if settings.console_proxy_header else SINGLE_HEADERS

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from counterfoil.console.display import list_table, template
 from counterfoil.console.texts import Texts
-from counterfoil.views.columns import ListColumn, Listing
+from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.web.html import Html, element
 
 WIDTH, HEIGHT = 720, 150
@@ -38,7 +38,7 @@ def bar_chart(t: Texts, caption: str, bars: Sequence[Bar], *, page: str) -> Html
         ListColumn[Bar]("value", kind="number", page="requests"),
         ListColumn[Bar]("failed", kind="number", page="errors"),
     )
-    table = list_table(t, caption, Listing(columns, bars[::-1]))
+    table = list_table(t, caption, RowList(columns, bars[::-1]))
     return template("chart", t, caption=caption, svg=_svg(t, caption, bars), table=table)
 
 

@@ -8,14 +8,11 @@ from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import iso_utc, to_ms
-from counterfoil.domain.messages import Message
+from counterfoil.domain.messages import Message, duration
 from counterfoil.text import printable
-from counterfoil.views.columns import ListColumn, Listing, Row, arranged
+from counterfoil.views.columns import ListColumn, Row, RowList, arranged
 from counterfoil.views.times import THAILAND, local, zone_name
 from counterfoil.web.html import Child, Html, element, fill, inline, markup
-
-# The units of a duration: name, length in seconds, and the shortest duration, in seconds, that is shown in the unit.
-_UNITS = (("days", 86_400, 2 * 86_400), ("hours", 3_600, 2 * 3_600), ("minutes", 60, 60))
 
 
 def template(name: str, t: Texts, **values: object) -> Html:
@@ -60,22 +57,13 @@ def _month(t: Texts, day: date) -> str:
     return t("months").split()[day.month - 1]
 
 
-def duration(t: Texts, span_ms: int) -> str:
-    """Format a duration: in days from 2 days, in hours from 2 hours, in minutes from 1 minute, otherwise in seconds."""
-    seconds = max(0, span_ms) // 1000
-    for unit, size, least in _UNITS:
-        if seconds >= least:
-            return t(f"span.{unit}", count=f"{seconds // size:,}")
-    return t("span.seconds", count=seconds)
-
-
 def ago(t: Texts, time: int | datetime | None, now: int) -> Html:
     """Return how long ago a time was, with the exact time as a tooltip. If there is no time, return a dash."""
     if time is None:
         return element("span", "–", class_="muted")
     instant = time if isinstance(time, int) else to_ms(time)
     exact = f"{local(time):%Y-%m-%d %H:%M:%S} {zone_text(t)}, {_utc(time)}"
-    return element("time", t("span.ago", span=duration(t, now - instant)), datetime=_iso(time), title=exact)
+    return element("time", t("span.ago", span=t.message(duration(now - instant))), datetime=_iso(time), title=exact)
 
 
 def number(value: float | None) -> str:
@@ -130,7 +118,7 @@ def fields(pairs: Iterable[tuple[str, Child]]) -> Html:
 def list_table(
     t: Texts,
     caption: str,
-    listing: Listing[Row],
+    listing: RowList[Row],
     cells: Mapping[str, Callable[[Row], Child]] = {},
     *,
     first: Sequence[str] = (),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from counterfoil.console.display import template
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.key_issuing import MAX_LIMIT
@@ -31,16 +32,8 @@ def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous:
     """Return a form that can be sent only once, or None if the visitor may not change anything."""
     if not visit.is_operator:
         return None
-    return element(
-        "form",
-        token_field(visit),
-        *children,
-        element("p", element("button", button, class_="danger" if is_dangerous else None), class_="buttons"),
-        method="post",
-        action=action,
-        class_="stack card",
-        id=id_,
-    )
+    parts = {"token": token_field(visit), "children": children, "style": "danger" if is_dangerous else None}
+    return template("form", visit.t, action=action, button=button, id_=id_, **parts)
 
 
 def button_form(
@@ -52,14 +45,9 @@ def button_form(
     """
     if not visit.is_operator:
         return None
-    return element(
-        "form",
-        [element("input", type="hidden", name=name, value=value) for name, value in values.items()],
-        element("button", button, class_="danger" if is_dangerous else "plain", aria_label=label),
-        method="post",
-        action=action,
-        class_="inline",
-    )
+    hidden = [element("input", type="hidden", name=name, value=value) for name, value in values.items()]
+    style = "danger" if is_dangerous else "plain"
+    return template("button", visit.t, action=action, button=button, label=label, hidden=hidden, style=style)
 
 
 def text_field(

@@ -1,7 +1,5 @@
 """Refuses cross-site requests and requests with an unknown host name. The app runs these checks before all others."""
 
-from typing import Literal
-
 from counterfoil.console.texts import Texts, preferred
 from counterfoil.console.visit import FORM, ConsoleResponse
 from counterfoil.machine.addresses import HostNames
@@ -14,25 +12,14 @@ SINGLE_HEADERS = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "content
 OWN_SITES = ("same-origin", "none")
 
 
-RefusalReason = Literal[
-    "one_host",
-    "loopback_host",
-    "unknown_host",
-    "method",
-    "foreign_read",
-    "foreign_form",
-    "not_url_encoded",
-    "body_too_large",
-    "malformed",
-    "failed",
-]
-
-
 # The status and the reason of a refusal. The message for a reason is the text `guard.<reason>`.
-ConsoleRefusal = tuple[int, RefusalReason]
+ConsoleRefusal = tuple[int, str]
 
 
-def refusal_response(accept_language: str, status: int, reason: RefusalReason) -> ConsoleResponse:
+_OF_HOST: dict[str, ConsoleRefusal] = {"malformed": (400, "one_host"), "loopback": (421, "loopback_host")}
+
+
+def refusal_response(accept_language: str, status: int, reason: str) -> ConsoleResponse:
     """Return a refusal as plain text, in the language that the browser prefers."""
     t = Texts(preferred(accept_language))
     text = t(f"guard.{reason}")
@@ -59,30 +46,18 @@ class Guard:
         """Return the refusal of a request, or None if it is allowed."""
         host = request.headers.get("host")
         problem = "malformed" if host is None else self._names.problem(host)
-        if problem == "malformed":
-            return 400, "one_host"
-        if problem == "loopback":
-            return 421, "loopback_host"
         if problem:
-            return 421, "unknown_host"
+            return _OF_HOST.get(problem, (421, "unknown_host"))
         if request.method not in METHODS:
             return 405, "method"
         if request.method in SAFE_METHODS:
-            return self._of_read(request)
-        return self._of_form(request)
-
-    def _of_read(self, request: ListenerRequest) -> ConsoleRefusal | None:
-        site = request.header("sec-fetch-site") or "none"
-        if site in OWN_SITES or request.header("sec-fetch-mode") == "navigate":
-            return None
-        return 403, "foreign_read"
-
-    def _of_form(self, request: ListenerRequest) -> ConsoleRefusal | None:
+            site = request.header("sec-fetch-site") or "none"
+            is_allowed = site in OWN_SITES or request.header("sec-fetch-mode") == "navigate"
+            return None if is_allowed else (403, "foreign_read")
         if not _is_from_own_page(request):
             return 403, "foreign_form"
-        if request.header("content-type").partition(";")[0].strip().lower() != FORM:
-            return 415, "not_url_encoded"
-        return None
+        is_form = request.header("content-type").partition(";")[0].strip().lower() == FORM
+        return None if is_form else (415, "not_url_encoded")
 
 
 def _is_from_own_page(request: ListenerRequest) -> bool:

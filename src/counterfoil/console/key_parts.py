@@ -3,16 +3,15 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from counterfoil.console.display import ago, badge, duration, key_link, list_table, moment, name_of, section, tile
+from counterfoil.console.display import ago, badge, key_link, list_table, name_of, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.operator_reads import ShopName
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.views.columns import Listing
-from counterfoil.views.copies import CopyRow, CopySummary, columns, summary
+from counterfoil.views.columns import RowList
+from counterfoil.views.copies import FRESH_SINCE, STATES, CopyRow, CopySummary, columns, notes, state, summary
 from counterfoil.views.times import minute
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -121,13 +120,12 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
     cells: dict[str, Callable[[CopyRow], Child]] = {
         "copy.list": lambda row: t("copy.feed") if row.shop_id is None else f"{name_of(row.shop_name)} ({row.shop_id})",
         "state": lambda row: _verdict(visit, row),
-        "copy.complete_until": lambda row: moment(row.complete_until),
         "copy.last_read": lambda row: ago(t, row.last_read_at, visit.now),
     }
     return section(
         t("copy.title"),
         element("p", _sentence(t, rows), class_="summary"),
-        list_table(t, t("copy.caption"), Listing(columns(visit.now), rows), cells, empty=t("copy.none")),
+        list_table(t, t("copy.caption"), RowList(columns(visit.now), rows), cells, empty=t("copy.none")),
         element("p", t("copy.explained"), class_="muted"),
         anchor="copy",
     )
@@ -136,58 +134,46 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
 def _verdict(visit: Visit, row: CopyRow) -> Html:
     """Return the verdict about a list, with notes about changes that were not read from it."""
     t = visit.t
-    text = t(f"copy.{row.state}")
-    if row.state == "behind" and row.complete_until:
-        text = t("copy.behind_by", span=duration(t, visit.now - to_ms(row.complete_until)))
-    elif row.state == "fresh" and row.read_from:
-        text = t("copy.fresh_since", start=minute(row.read_from))
-    notes: list[str] = []
-    if row.gap_from and row.gap_until:
-        notes = [
-            t("copy.gap_note", start=minute(row.gap_from), end=minute(row.gap_until)),
-            t("copy.gap_expected"),
-            t("copy.close_gap", mark=iso_utc(to_ms(row.gap_from))),
-        ]
-    if row.read_from:
-        notes.append(t("copy.read_from", start=minute(row.read_from)))
-    small = [[" ", element("small", " ".join(notes))]] if notes else None
-    return markup(badge(text, "" if row.state == "fresh" else "warn"), small)
+    about = " ".join(map(t.message, notes(row)))
+    small = [" ", element("small", about)] if about else None
+    return markup(badge(t.message(state(row, visit.now)), "" if row.state == "fresh" else "warn"), small)
 
 
 def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
     """Return a box that says whether the copy is up to date, with a link to the details."""
-    t, state = visit.t, summary(rows)
-    if state.state is None:
-        value = t("copy.never") if rows else "–"
+    t, copy = visit.t, summary(rows)
+    if copy.state is None:
+        value = t.message(STATES["never"]) if rows else "–"
     else:
-        value = t("copy.fresh") if state.state == "fresh" else _share(t, state)
+        value = t.message(STATES["fresh"]) if copy.state == "fresh" else _share(t, copy)
     note = element("a", _sentence(t, rows), href="#copy")
-    return tile(t("copy.title"), value, note, "" if state.state in (None, "fresh") else "warn")
+    return tile(t("copy.title"), value, note, "" if copy.state in (None, "fresh") else "warn")
 
 
-def copy_badge(t: Texts, state: CopySummary) -> Html:
+def copy_badge(t: Texts, copy: CopySummary) -> Html:
     """Return the state of a key's copy in a few words, or a dash if the key keeps no copy."""
-    if state.state is None:
+    if copy.state is None:
         return element("span", "–", class_="muted", title=t("copy.no_copy"))
-    if state.state == "fresh":
-        since = minute(state.read_from)[:10] if state.read_from else None
-        return badge(t("copy.fresh_since", start=since) if since else t("copy.fresh"))
-    if state.state == "never":
-        return badge(_share(t, state), "warn")
-    return element("span", badge(t(f"copy.{state.state}"), "warn"), title=_share(t, state))
+    if copy.state == "fresh" and copy.read_from:
+        return badge(t.message(FRESH_SINCE(start=minute(copy.read_from)[:10])))
+    if copy.state == "never":
+        return badge(_share(t, copy), "warn")
+    text, kind = t.message(STATES[copy.state]), "" if copy.state == "fresh" else "warn"
+    return element("span", badge(text, kind), title=_share(t, copy) if kind else None)
 
 
-def _share(t: Texts, state: CopySummary) -> str:
-    return t("copy.share", fresh=state.fresh, count=state.lists)
+def _share(t: Texts, copy: CopySummary) -> str:
+    return t("copy.share", fresh=copy.fresh, count=copy.lists)
 
 
 def _sentence(t: Texts, rows: list[CopyRow]) -> str:
-    state = summary(rows)
+    copy = summary(rows)
     if not rows:
         return t("copy.no_shops")
-    if state.state == "fresh":
-        return t("copy.fresh_from" if state.read_from else "copy.all_fresh")
-    if state.state is None:
+    if copy.state == "fresh":
+        return t("copy.fresh_from") if copy.read_from else t("copy.all_fresh")
+    if copy.state is None:
         return t("copy.none_read")
+    values = {"fresh": copy.fresh, "count": copy.lists}
     has_feed = any(row.shop_id is None for row in rows)
-    return t("copy.some_fresh" if has_feed else "copy.some_shops", fresh=state.fresh, count=state.lists)
+    return t("copy.some_fresh", **values) if has_feed else t("copy.some_shops", **values)

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from msgspec import Struct, json
+from msgspec import json
 from msgspec.structs import replace
 
+from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
@@ -18,10 +20,11 @@ from counterfoil.domain.devices import Role, allows
 from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import csv_text
-from counterfoil.views.columns import Listing, csv_lines
+from counterfoil.views.columns import RowList, csv_lines
 from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
+_NUMBER = "(?P<number>[0-9]{1,15})"
 _OPERATION = "(?P<operation>[A-Za-z]{1,40})"
 PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/today": today.PAGE,
@@ -31,7 +34,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/requests": requests.PAGE,
     "/shops": shops.PAGE,
     "/loads": loads.PAGE,
-    r"/loads/(?P<number>[0-9]{1,15})": loads.ONE_LOAD,
+    f"/loads/{_NUMBER}": loads.ONE_LOAD,
     "/personal-data": requests.PERSONAL,
     "/store": store.PAGE,
     "/devices": devices.PAGE,
@@ -40,26 +43,17 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
 }
 
 
-class ConsoleAction(Struct, frozen=True):
-    """What a form does, and the role that a device needs to send it."""
-
-    role: Role
-    act: Callable[[Visit], ConsoleResponse]
-
-
-# The only place where actions get their roles. `forms.form` and `forms.button_form` show nothing to readers.
-ACTIONS: Final = {
-    "/keys/new": ConsoleAction("operator", actions.issue),
-    f"/keys/{_KEY}/change": ConsoleAction("operator", actions.change),
-    f"/keys/{_KEY}/rotate": ConsoleAction("operator", actions.rotate),
-    f"/keys/{_KEY}/revoke": ConsoleAction("operator", actions.revoke),
-    r"/loads/(?P<number>[0-9]{1,15})/reveal": ConsoleAction("operator", actions.reveal_line),
-    r"/loads/items/(?P<number>[0-9]{1,15})/resolve": ConsoleAction("operator", actions.resolve_item),
-    r"/loads/items/(?P<number>[0-9]{1,15})/accept": ConsoleAction("operator", actions.accept_item),
-    r"/loads/items/(?P<number>[0-9]{1,15})/discard": ConsoleAction("operator", actions.discard_item),
-    r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": ConsoleAction("operator", actions.revoke_device),
-    f"{try_it.TRY_PATH}/{_OPERATION}": ConsoleAction("operator", actions.try_request),
-    "/devices/revoke-all": ConsoleAction("operator", actions.revoke_all_devices),
+# What forms do. Only operators may send them: `forms.form` and `forms.button_form` show nothing to readers.
+ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
+    "/keys/new": actions.issue,
+    f"/keys/{_KEY}/change": actions.change,
+    f"/keys/{_KEY}/rotate": actions.rotate,
+    f"/keys/{_KEY}/revoke": actions.revoke,
+    f"/loads/{_NUMBER}/reveal": actions.reveal_line,
+    **{f"/loads/items/{_NUMBER}/{verb}": partial(actions.close_item, verb=verb) for verb in VERBS},
+    r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_device,
+    f"{try_it.TRY_PATH}/{_OPERATION}": actions.try_request,
+    "/devices/revoke-all": actions.revoke_all_devices,
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
 _ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]
@@ -79,10 +73,10 @@ def answer(visit: Visit) -> ConsoleResponse:
 
 
 def _act(visit: Visit) -> ConsoleResponse:
-    for pattern, action in _ACTIONS:
+    for pattern, act in _ACTIONS:
         found = pattern.fullmatch(visit.request.path)
         if found:
-            return _not_allowed(visit, action.role) or action.act(replace(visit, values=found.groupdict()))
+            return _not_allowed(visit, "operator") or act(replace(visit, values=found.groupdict()))
     raise NotFound(visit.t("missing.text"))
 
 
@@ -125,10 +119,10 @@ def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> Consol
 
 
 def _as_data(value: object) -> object:
-    return value.json() if isinstance(value, Listing) else str(value)
+    return value.json() if isinstance(value, RowList) else str(value)
 
 
-def csv_response(visit: Visit, name: str, listing: Listing[Any]) -> ConsoleResponse:
+def csv_response(visit: Visit, name: str, listing: RowList[Any]) -> ConsoleResponse:
     text = csv_text(csv_lines(listing.columns, listing.rows), "\r\n")
     file = f"{name}-{iso_utc(visit.now)[:10]}.csv"
     headers = (("content-disposition", f'attachment; filename="{file}"'),)

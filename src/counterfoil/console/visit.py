@@ -17,7 +17,7 @@ from counterfoil.machine.private_listener import ListenerRequest, ListenerRespon
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
-from counterfoil.views.columns import Listing
+from counterfoil.views.columns import RowList
 from counterfoil.web.html import Html
 
 # --- the store ------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     read: Callable[[Visit], View]
     draw: Callable[[Visit, View], PageContent]
     as_json: Callable[[Visit, View], object] = lambda _, view: view
-    csv: Callable[[Visit, View], tuple[str, Listing[Any]]] | None = None
+    csv: Callable[[Visit, View], tuple[str, RowList[Any]]] | None = None
 
 
 # --- responses -----------------------------------------------------------------------

@@ -199,7 +199,7 @@ def parse_record(line: bytes) -> dict[str, Any]:
     """Return the record on a line. A line of a rejects file is unwrapped first."""
     record = _parse_object(line, MAX_REJECT_BYTES if line.startswith(_REJECT_PREFIX) else MAX_LINE_BYTES)
     if record.get("kind") == "reject":
-        return _parse_object(_original_line(record), MAX_LINE_BYTES)
+        return _parse_object(original_line(record.get("record"), record.get("recordBase64")), MAX_LINE_BYTES)
     return record
 
 
@@ -235,8 +235,8 @@ def _parse_int(digits: str) -> float:
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 
-def _original_line(reject: dict[str, Any]) -> bytes:
-    text, encoded = reject.get("record"), reject.get("recordBase64")
+def original_line(text: object, encoded: object) -> bytes:
+    """Return the line that was rejected, from the fields `record` and `recordBase64` of a rejects file."""
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
     try:
@@ -248,7 +248,7 @@ def _original_line(reject: dict[str, Any]) -> bytes:
 def make_reject(source: str, line_number: int, rejected: Rejected, line: bytes) -> Reject:
     """Return the line for the rejects file. A line that was rejected before keeps its source, number and text."""
     reason, fields = rejected.reason, rejected.fields
-    before = _parse_reject(line)
+    before = parse_reject(line)
     if before:
         return replace(before, reason=reason, fields=fields)
     if reason == TOO_LONG:
@@ -260,7 +260,7 @@ def make_reject(source: str, line_number: int, rejected: Rejected, line: bytes) 
     return Reject("reject", source, line_number, reason, fields, record=text, record_base64=encoded)
 
 
-def _parse_reject(line: bytes) -> Reject | None:
+def parse_reject(line: bytes) -> Reject | None:
     try:
         found = _decode_reject(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -68,7 +68,7 @@ def console_json(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]
     return {name: column.json_of(row) for name, column in named if name}
 
 
-class Listing(Generic[Row]):
+class RowList(Generic[Row]):
     """Rows with the columns that show them. In the JSON of a page, it is a list of objects."""
 
     def __init__(self, columns: Sequence[ListColumn[Row]], rows: Sequence[Row]) -> None:

@@ -1,6 +1,6 @@
 """How fresh an integrator's copy is: how far a key lineage has read the changes of each shop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import HOUR_MS, from_ms, to_ms
+from counterfoil.domain.calendar import HOUR_MS, from_ms, iso_utc, to_ms
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from counterfoil.domain.messages import duration
+from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
 from counterfoil.views.columns import ListColumn
 from counterfoil.views.times import minute
@@ -138,22 +138,51 @@ def list_name(row: CopyRow) -> str:
     return f"{row.shop_name} ({row.shop_id})" if row.shop_name else row.shop_id
 
 
-_STATES = {"fresh": "up to date", "reading": "pass not finished", "never": "never read"}
+STATES: dict[ListVerdict, Message] = {
+    "fresh": Message("copy_fresh", "up to date"),
+    "behind": Message("copy_behind", "behind"),
+    "gap": Message("copy_gap", "gap"),
+    "reading": Message("copy_reading", "pass not finished"),
+    "never": Message("copy_never", "never read"),
+}
+FRESH_SINCE = Message("copy_fresh_since", "up to date for changes since {start}")
+_BEHIND_BY = Message("copy_behind_by", "behind by {span}")
+_GAP = Message(
+    "copy_gap_note",
+    "Changes between {start} and {end} were not read from the list of changes. This is expected if the copy was "
+    "rebuilt during that time.",
+)
+_CLOSE_GAP = Message(
+    "copy_close_gap", "To close the gap, ask the integrator to read this shop once with updatedSince={mark}."
+)
+_CLOSE_GAPS = Message(
+    "copy_close_gaps", "To close the gap, ask the integrator to read each shop once with updatedSince={mark}."
+)
+_NOT_BEFORE = Message("copy_read_from", "Changes before {start} were not read from the list of changes.")
 
 
-def _state(row: CopyRow, now: int) -> str:
+def state(row: CopyRow, now: int) -> Message:
     if row.state == "behind" and row.complete_until:
-        return f"behind by {duration(now - to_ms(row.complete_until))}"
+        return _BEHIND_BY(span=duration(now - to_ms(row.complete_until)))
     if row.state == "fresh" and row.read_from:
-        return f"up to date for changes since {minute(row.read_from)}"
-    return _STATES.get(row.state, row.state)
+        return FRESH_SINCE(start=minute(row.read_from))
+    return STATES[row.state]
+
+
+def notes(row: CopyRow) -> Iterator[Message]:
+    """Yield what is to be known about changes that were not read."""
+    if row.gap_from and row.gap_until:
+        yield _GAP(start=minute(row.gap_from), end=minute(row.gap_until))
+        yield (_CLOSE_GAP if row.shop_id else _CLOSE_GAPS)(mark=iso_utc(to_ms(row.gap_from)))
+    if row.read_from:
+        yield _NOT_BEFORE(start=minute(row.read_from))
 
 
 def columns(now: int) -> Sequence[ListColumn[CopyRow]]:
     """Return the columns in a terminal and on a page. In JSON, a row has all its fields."""
     return (
         ListColumn("", list_name, terminal="shop", page="copy.list"),
-        ListColumn("", lambda row: _state(row, now), terminal="copy", page="state"),
-        ListColumn("", lambda row: row.complete_until, "time", "complete until", "copy.complete_until", csv=""),
-        ListColumn("", lambda row: row.last_read_at, "time", "last read", "copy.last_read", csv=""),
+        ListColumn("", lambda row: str(state(row, now)), terminal="copy", page="state"),
+        ListColumn("", lambda row: row.complete_until, "time", "complete until", page="copy.complete_until"),
+        ListColumn("", lambda row: row.last_read_at, "time", "last read", page="copy.last_read"),
     )

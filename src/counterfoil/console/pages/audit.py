@@ -12,7 +12,7 @@ from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
 from counterfoil.views.audit import COLUMNS, changed_values, value_text
-from counterfoil.views.columns import Listing
+from counterfoil.views.columns import RowList
 from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -26,7 +26,7 @@ class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
     key_id: str | None
     limit: int
     has_more: bool
-    entries: Listing[AuditEntry]
+    entries: RowList[AuditEntry]
 
 
 def read(visit: Visit) -> AuditView:
@@ -34,7 +34,7 @@ def read(visit: Visit) -> AuditView:
     wanted = visit.query.get("limit", "")
     limit = max(1, min(int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else PER_PAGE, MOST))
     found = visit.store.reads.audit(limit + 1, key_id)
-    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=Listing(COLUMNS, found[:limit]))
+    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=RowList(COLUMNS, found[:limit]))
 
 
 def draw(visit: Visit, view: AuditView) -> PageContent:
@@ -54,7 +54,7 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
     )
 
 
-def audit_table(visit: Visit, entries: Listing[AuditEntry], *, with_key: bool = True) -> Html:
+def audit_table(visit: Visit, entries: RowList[AuditEntry], *, with_key: bool = True) -> Html:
     t, names = visit.t, scope_names(visit)
     labels = labels_of(visit.store.reads.keys()) if with_key else {}
     cells: dict[str, Callable[[AuditEntry], Child]] = {
@@ -63,7 +63,7 @@ def audit_table(visit: Visit, entries: Listing[AuditEntry], *, with_key: bool = 
         "key": lambda entry: key_link(entry.key_id, labels.get(entry.key_id)) if entry.key_id else "–",
         "audit.changes": lambda entry: _changes(visit, names, entry),
     }
-    shown = entries if with_key else Listing([column for column in COLUMNS if column.page != "key"], entries.rows)
+    shown = entries if with_key else RowList([column for column in COLUMNS if column.page != "key"], entries.rows)
     return list_table(t, t("audit.caption"), shown, cells, empty=t("audit.none"))
 
 
@@ -122,5 +122,5 @@ PAGE = ConsolePage(
     name="audit",
     read=read,
     draw=draw,
-    csv=lambda visit, view: ("audit", Listing(COLUMNS, visit.store.reads.audit(MOST, view.key_id))),
+    csv=lambda visit, view: ("audit", RowList(COLUMNS, visit.store.reads.audit(MOST, view.key_id))),
 )

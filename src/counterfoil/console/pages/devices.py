@@ -9,7 +9,7 @@ from counterfoil.console.forms import button_form
 from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.devices import Device, state_of
-from counterfoil.views.columns import ListColumn, Listing
+from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.devices import columns
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -17,13 +17,13 @@ _KINDS = {"signed_in": "", "link": "warn"}
 
 
 class DevicesView(Struct, frozen=True):
-    devices: Listing[Device]
+    devices: RowList[Device]
 
 
 def read(visit: Visit) -> DevicesView:
     """Return the devices, newest first, and those that have ended last."""
     found = sorted(visit.store.reads.devices(), key=lambda device: _state(visit, device) in ("expired", "revoked"))
-    return DevicesView(Listing(columns(lifetimes(visit.settings), visit.now), found))
+    return DevicesView(RowList(columns(lifetimes(visit.settings), visit.now), found))
 
 
 def _state(visit: Visit, device: Device) -> str:
@@ -39,7 +39,7 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
         "keys.last_used": lambda device: ago(t, device.last_used_at, visit.now),
         "device.action": lambda device: _action(visit, device),
     }
-    shown = Listing((*view.devices.columns, ListColumn("", page="device.action")), view.devices.rows)
+    shown = RowList((*view.devices.columns, ListColumn("", page="device.action")), view.devices.rows)
     revoke_all = button_form(visit, "/devices/revoke-all", t("devices.revoke_all"), t("devices.revoke_all"))
     return PageContent(
         title=t("devices.title"),

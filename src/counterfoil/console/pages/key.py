@@ -36,7 +36,7 @@ from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH
 from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
 from counterfoil.views.audit import COLUMNS as AUDIT
-from counterfoil.views.columns import ListColumn, Listing, console_json
+from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, revoked_at
 from counterfoil.views.requests import disclosures
@@ -66,11 +66,11 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
     successors: list[str]
     last_used: int | None
     days: list[KeyDay]
-    hours: Listing[HourOfKey]
-    errors: Listing[ErrorGroup]
+    hours: RowList[HourOfKey]
+    errors: RowList[ErrorGroup]
     copies: list[CopyRow]
-    disclosures: Listing[RecordedRequest]
-    audit: Listing[AuditEntry]
+    disclosures: RowList[RecordedRequest]
+    audit: RowList[AuditEntry]
 
     @property
     def today(self) -> KeyDay:
@@ -98,11 +98,11 @@ def read(visit: Visit) -> OneKeyView:
         successors=successors,
         last_used=reads.last_used().get(key.key_id),
         days=key_days(reads.days(span[0], today, key.key_id), span),
-        hours=Listing(HOURS, _hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now)),
-        errors=Listing(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
+        hours=RowList(HOURS, _hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now)),
+        errors=RowList(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
         copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
-        disclosures=Listing(disclosures(), reads.requests(disclosed, MOST_DISCLOSURES).requests),
-        audit=Listing(AUDIT, reads.audit(MOST_AUDIT, key.key_id)),
+        disclosures=RowList(disclosures(), reads.requests(disclosed, MOST_DISCLOSURES).requests),
+        audit=RowList(AUDIT, reads.audit(MOST_AUDIT, key.key_id)),
     )
 
 
@@ -250,7 +250,7 @@ def _disclosures(visit: Visit, view: OneKeyView) -> Html | None:
     if not view.key.personal_data and not view.disclosures.rows:
         return None
     shown = [column for column in view.disclosures.columns if column.page not in ("key", "requests.request_id")]
-    listing = Listing(shown, view.disclosures.rows)
+    listing = RowList(shown, view.disclosures.rows)
     cells: dict[str, Callable[[RecordedRequest], Child]] = {"base": lambda request: name_of(request.personal_base)}
     return section(
         t("personal.title"),

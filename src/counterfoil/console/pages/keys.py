@@ -11,7 +11,6 @@ from counterfoil.console.display import (
     badge,
     button_link,
     button_row,
-    duration,
     fields,
     key_link,
     list_table,
@@ -36,9 +35,10 @@ from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
+from counterfoil.domain.messages import duration
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, Issued
-from counterfoil.views.columns import Listing, console_json
+from counterfoil.views.columns import RowList, console_json
 from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -131,7 +131,7 @@ def _table(visit: Visit, view: KeysView) -> Html:
         ),
     }
     caption = t(f"keys.filter.{view.show}.caption")
-    return list_table(t, caption, Listing(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none"))
+    return list_table(t, caption, RowList(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none"))
 
 
 PAGE = ConsolePage(
@@ -139,7 +139,7 @@ PAGE = ConsolePage(
     read=read,
     draw=draw,
     as_json=as_json,
-    csv=lambda visit, view: ("keys", Listing(columns_with_usage(visit.now), view.keys)),
+    csv=lambda visit, view: ("keys", RowList(columns_with_usage(visit.now), view.keys)),
 )
 
 
@@ -266,7 +266,7 @@ def _old_key(visit: Visit, old: Key) -> Html:
     if old.revokes_at is None:
         text = t("revealed.old_keeps", key_id=old.key_id)
     else:
-        text = t("revealed.old_ends", key_id=old.key_id, span=duration(t, old.revokes_at - visit.now))
+        text = t("revealed.old_ends", key_id=old.key_id, span=t.message(duration(old.revokes_at - visit.now)))
     return notice(text)
 
 

@@ -12,7 +12,6 @@ from counterfoil.console.display import (
     ago,
     badge,
     command_line,
-    duration,
     fields,
     list_table,
     moment,
@@ -26,11 +25,11 @@ from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe, load_state
-from counterfoil.domain.messages import NOTHING
+from counterfoil.domain.messages import NOTHING, duration
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
-from counterfoil.views.columns import ListColumn, Listing, console_json
+from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, file_names, find, items, rejects
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -42,19 +41,19 @@ REJECTS = rejects(MEANINGS)
 
 class OneLoadView(Struct, frozen=True, kw_only=True):
     load: LoadRow
-    rejects: Listing[RejectedLine]
+    rejects: RowList[RejectedLine]
 
 
 class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    loads: Listing[LoadRow]
-    open_items: Listing[OpenItem]
+    loads: RowList[LoadRow]
+    open_items: RowList[OpenItem]
 
 
 def read(visit: Visit) -> LoadsView:
     reads = visit.store.reads
     return LoadsView(
-        loads=Listing(columns(visit.now), reads.loads(MOST_LOADS)),
-        open_items=Listing(items(visit.now), waiting(visit.settings, reads.open_items())),
+        loads=RowList(columns(visit.now), reads.loads(MOST_LOADS)),
+        open_items=RowList(items(visit.now), waiting(visit.settings, reads.open_items())),
     )
 
 
@@ -63,7 +62,7 @@ def read_one(visit: Visit) -> OneLoadView:
     load = find(visit.store.reads, number)
     if load is None:
         raise NotFound(visit.t("load.missing", number=number))
-    return OneLoadView(load=load, rejects=Listing(REJECTS, visit.store.reads.rejects(number, MOST_SHOWN)))
+    return OneLoadView(load=load, rejects=RowList(REJECTS, visit.store.reads.rejects(number, MOST_SHOWN)))
 
 
 def latest_load_path(visit: Visit) -> str:
@@ -81,7 +80,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         "load.started": lambda load: element("a", moment(load.started_at), href=f"/loads/{load.number}"),
         "load.files": file_names,
         "state": lambda load: load_badge(visit, load),
-        "load.took": lambda load: duration(t, (load.finished_at or load.seen_at) - load.started_at),
+        "load.took": lambda load: t.message(duration((load.finished_at or load.seen_at) - load.started_at)),
         "load.rejected": _rejected,
     }
     listed = list_table(t, t("loads.caption"), view.loads, cells, empty=t("loads.none"))
@@ -95,7 +94,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
     )
 
 
-def _open_items(visit: Visit, found: Listing[OpenItem]) -> Html | None:
+def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
     """Return the table of what waits for the operator, or None if nothing does."""
     if not found.rows:
         return None
@@ -106,7 +105,7 @@ def _open_items(visit: Visit, found: Listing[OpenItem]) -> Html | None:
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
         "items.close": lambda item: markup([_item_button(visit, item, verb) for verb in _verbs(item)]) or "–",
     }
-    shown = Listing((*found.columns, ListColumn("", page="items.close")), found.rows)
+    shown = RowList((*found.columns, ListColumn("", page="items.close")), found.rows)
     listed = list_table(t, t("items.caption"), shown, cells, first=["items.kind"])
     return section(t("items.title"), listed, anchor="open")
 
@@ -148,7 +147,7 @@ def _reasons(visit: Visit, loads: Sequence[LoadRow]) -> Html | None:
         counts.update(load.reasons)
     if not counts:
         return None
-    listing = Listing(_REASONS, counts.most_common())
+    listing = RowList(_REASONS, counts.most_common())
     caption = t("loads.reasons_caption", count=len(loads))
     return section(t("loads.reasons"), list_table(t, caption, listing, {"load.means": lambda row: _meaning(t, row[0])}))
 
@@ -194,7 +193,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
             (None if _is_of_import(reject.reason) else _reveal_button(visit, load, reject)) or "–"
         ),
     }
-    with_text = Listing((*REJECTS, ListColumn("", page="load.value")), view.rejects.rows)
+    with_text = RowList((*REJECTS, ListColumn("", page="load.value")), view.rejects.rows)
     shown = t("load.rejects_caption", shown=len(view.rejects.rows), count=f"{load.rejected:,}")
     return PageContent(
         title=t("load.title", number=load.number),
@@ -249,6 +248,6 @@ ONE_LOAD = ConsolePage(
     as_json=lambda visit, view: {"load": console_json(columns(visit.now), view.load), "rejects": view.rejects},
     csv=lambda visit, view: (
         f"load-{view.load.number}-rejects",
-        Listing(REJECTS, visit.store.reads.rejects(view.load.number, MOST_REJECTS)),
+        RowList(REJECTS, visit.store.reads.rejects(view.load.number, MOST_REJECTS)),
     ),
 )

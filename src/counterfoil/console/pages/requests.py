@@ -34,7 +34,7 @@ from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
-from counterfoil.views.columns import ListColumn, Listing, console_json
+from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.views.times import shown_zone
 from counterfoil.web.html import Child, Html, element, markup
@@ -53,7 +53,7 @@ class RequestsView(Struct, frozen=True, kw_only=True):
 
     wanted: dict[str, str]
     ignored: list[str]
-    requests: Listing[RecordedRequest]
+    requests: RowList[RecordedRequest]
     labels: dict[str, str]
     next: str | None
 
@@ -65,7 +65,7 @@ def read(visit: Visit) -> RequestsView:
     return RequestsView(
         wanted={name: value for name in PARAMETERS if (value := visit.query.get(name)) and name not in ignored},
         ignored=ignored,
-        requests=Listing(columns(labels), page.requests),
+        requests=RowList(columns(labels), page.requests),
         labels=labels,
         next=position_text(page.next),
     )
@@ -272,10 +272,10 @@ def request_link(request_id: str | None) -> Html | str:
     return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")
 
 
-def csv(visit: Visit, view: RequestsView) -> tuple[str, Listing[RecordedRequest]]:
+def csv(visit: Visit, view: RequestsView) -> tuple[str, RowList[RecordedRequest]]:
     """Return the requests on this page and on older pages, up to a limit."""
     found, _ = find(visit.store.reads, request_filter(visit.query)[0], MOST_EXPORTED)
-    return "requests", Listing(view.requests.columns, found)
+    return "requests", RowList(view.requests.columns, found)
 
 
 def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
@@ -306,9 +306,9 @@ class PersonalView(Struct, frozen=True, kw_only=True):
     """The data of the page. `is_partial` is true if there are more disclosures than the sums cover."""
 
     key_id: str | None
-    by_key: Listing[KeyDisclosures]
+    by_key: RowList[KeyDisclosures]
     is_partial: bool
-    disclosures: Listing[RecordedRequest]
+    disclosures: RowList[RecordedRequest]
     next: str | None
     labels: dict[str, str]
 
@@ -327,9 +327,9 @@ def read_personal(visit: Visit) -> PersonalView:
     labels = visit.store.labels()
     return PersonalView(
         key_id=key_id,
-        by_key=Listing(_columns_by_key(labels), sorted(sums, key=lambda of_key: -of_key.members)),
+        by_key=RowList(_columns_by_key(labels), sorted(sums, key=lambda of_key: -of_key.members)),
         is_partial=more is not None,
-        disclosures=Listing(disclosures(labels), listed),
+        disclosures=RowList(disclosures(labels), listed),
         next=position_text(following),
         labels=labels,
     )
@@ -347,7 +347,7 @@ def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
         "keyId": view.key_id,
         "byKey": view.by_key,
         "isPartial": view.is_partial,
-        "disclosures": Listing(columns(view.labels), view.disclosures.rows),
+        "disclosures": RowList(columns(view.labels), view.disclosures.rows),
         "next": view.next,
     }
 
@@ -401,9 +401,9 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
     return section(t("personal.list"), listed, button_row(older))
 
 
-def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, Listing[RecordedRequest]]:
+def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, RowList[RecordedRequest]]:
     found, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
-    return "personal-data", Listing(view.disclosures.columns, found)
+    return "personal-data", RowList(view.disclosures.columns, found)
 
 
 PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, as_json=personal_json, csv=personal_csv)

@@ -11,7 +11,7 @@ from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
-from counterfoil.views.columns import Listing
+from counterfoil.views.columns import RowList
 from counterfoil.views.shops import Days, bills_per_day, columns
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -24,8 +24,8 @@ class ShopsView(Struct, frozen=True, kw_only=True):
     """The data of the page. `days` are the numbers of bills per day, from `first_day` to today (Thailand time)."""
 
     first_day: date
-    counts: dict[str, int]
-    shops: Listing[ShopActivity]
+    counts: dict[ShopState, int]
+    shops: RowList[ShopActivity]
     days: Days
 
 
@@ -36,7 +36,7 @@ def read(visit: Visit) -> ShopsView:
     )
     first_day, days = bills_per_day(visit.store.reads, shops, visit.now)
     counts = {state: sum(shop.state == state for shop in shops) for state in STATES}
-    return ShopsView(first_day=first_day, counts=counts, shops=Listing(columns(days), shops), days=days)
+    return ShopsView(first_day=first_day, counts=counts, shops=RowList(columns(days), shops), days=days)
 
 
 def draw(visit: Visit, view: ShopsView) -> PageContent:

@@ -14,7 +14,7 @@ from counterfoil.domain.devices import state_of
 from counterfoil.ports import ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import display_value
 from counterfoil.text import size
-from counterfoil.views.columns import Listing, console_json
+from counterfoil.views.columns import RowList, console_json
 from counterfoil.views.store import FACTS, SERVERS, StoreValues
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -51,7 +51,7 @@ def _signed_in(visit: Visit) -> int | None:
 
 def as_json(_: Visit, view: StoreView) -> dict[str, object]:
     facts = {name: value for name, value in asdict(view).items() if name != "store"}
-    return {**facts, **console_json(FACTS, view.store), "servers": Listing(SERVERS, view.store.servers)}
+    return {**facts, **console_json(FACTS, view.store), "servers": RowList(SERVERS, view.store.servers)}
 
 
 def draw(visit: Visit, view: StoreView) -> PageContent:
@@ -105,7 +105,7 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
     cells: dict[str, Callable[[ServerState], Child]] = {
         "store.role": lambda server: badge(server.role.value, kinds.get(server.role.value, ""))
     }
-    return section(t("store.servers"), list_table(t, t("store.servers"), Listing(SERVERS, view.store.servers), cells))
+    return section(t("store.servers"), list_table(t, t("store.servers"), RowList(SERVERS, view.store.servers), cells))
 
 
 PAGE = ConsolePage(name="store", read=read, draw=draw, as_json=as_json)

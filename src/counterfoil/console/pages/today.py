@@ -12,7 +12,6 @@ from counterfoil.console.display import (
     LATEST_LOAD,
     ago,
     day_name,
-    duration,
     finding_list,
     finding_text,
     key_link,
@@ -30,10 +29,11 @@ from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import days_until, thai_day
+from counterfoil.domain.messages import duration
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import size
-from counterfoil.views.columns import ListColumn, Listing
+from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
 from counterfoil.web.html import Child, Html, element, markup
@@ -73,7 +73,7 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     days: list[DaySum]
     keys: list[BusyKey]
     near_quota: Sequence[KeyToday]
-    silent_shops: Listing[ShopActivity]
+    silent_shops: RowList[ShopActivity]
     horizon_age_ms: int | None
     last_load_idle_ms: int | None
     last_load_rejected: int | None
@@ -99,7 +99,7 @@ def read(visit: Visit) -> TodayView:
         days=days,
         keys=keys,
         near_quota=store.near_quota,
-        silent_shops=Listing(columns(), [shop for shop in store.shops if shop.is_silent]),
+        silent_shops=RowList(columns(), [shop for shop in store.shops if shop.is_silent]),
         horizon_age_ms=None if overview.horizon_age_ms is None else max(0, overview.horizon_age_ms),
         last_load_idle_ms=store.load.idle_ms if store.load else None,
         last_load_rejected=store.load.rejected if store.load else None,
@@ -185,7 +185,7 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
 def _tiles(visit: Visit, view: TodayView) -> Html:
     t, today, earlier = visit.t, view.today, view.days[:-1]
     usual, usual_errors = sum(day.requests for day in earlier), sum(day.errors for day in earlier)
-    load = "–" if view.last_load_idle_ms is None else t("span.ago", span=duration(t, view.last_load_idle_ms))
+    load = "–" if view.last_load_idle_ms is None else t("span.ago", span=t.message(duration(view.last_load_idle_ms)))
     rejected = (
         None
         if view.last_load_rejected is None
@@ -238,13 +238,13 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         "shops.last_bill": lambda shop: ago(t, shop.last_bill_at, visit.now),
     }
     shown = [column for column in columns() if column.page in (*cells, "shops.usual_since")]
-    return section(t("today.silent"), list_table(t, silent_rule(t), Listing(shown, view.silent_shops.rows), cells))
+    return section(t("today.silent"), list_table(t, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))
 
 
 def _keys(visit: Visit, view: TodayView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[BusyKey], Child]] = {"key": lambda busy: key_link(busy.key_id, busy.label)}
-    listed = list_table(t, t("today.keys_caption"), Listing(BUSY_KEYS, view.keys), cells, empty=t("today.no_keys"))
+    listed = list_table(t, t("today.keys_caption"), RowList(BUSY_KEYS, view.keys), cells, empty=t("today.no_keys"))
     return section(t("today.keys"), listed)
 
 
