@@ -138,8 +138,8 @@ class RunningService:
 
     def prune_cursors(self) -> int:
         """Delete expired cursors, as the service does every hour; return the count."""
-        with contextlib.closing(bootstrap.cursors(self.settings, self.clock)) as cursors:
-            return cursors.prune()
+        with contextlib.closing(bootstrap.usage(self.settings, self.clock)) as usage:
+            return usage.prune_cursors()
 
     def restart(self) -> None:
         """Stop the server. The next request starts it again."""

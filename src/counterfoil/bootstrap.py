@@ -23,25 +23,22 @@ from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres.administration import (
-        PostgresAudit,
-        PostgresCursorAdmin,
-        PostgresKeyStore,
         PostgresUsageAdmin,
     )
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest, Restored
-    from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyStore
     from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
     from counterfoil.backends.sqlite.schema import Name
     from counterfoil.backends.sqlite.store import SqliteStore
-    from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
+    from counterfoil.backends.sqlite.usage import SqliteUsage
     from counterfoil.devices import DeviceStore
     from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.wire import StaticPage
+    from counterfoil.key_issuing import KeyStore
     from counterfoil.operator_reads import OperatorReads
 
 
@@ -71,12 +68,8 @@ def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | Pos
     return store(settings, clock).ledger()
 
 
-def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore | PostgresKeyStore:
+def key_store(settings: Settings, clock: Clock | None = None) -> KeyStore:
     return store(settings, clock).key_store()
-
-
-def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
-    return store(settings).audit()
 
 
 def devices(settings: Settings) -> DeviceStore:
@@ -85,10 +78,6 @@ def devices(settings: Settings) -> DeviceStore:
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
     return store(settings, clock).usage()
-
-
-def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | PostgresCursorAdmin:
-    return store(settings, clock).cursors()
 
 
 def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:

@@ -4,9 +4,8 @@ The statements are written for SQLite, and a store on PostgreSQL translates them
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from msgspec import json
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.devices import FORGOTTEN_MS, Device
 from counterfoil.domain.messages import Message, MessageError
+from counterfoil.ports import AuditedTransaction
 
 UNKNOWN_DEVICE = Message(
     "unknown_device", "there is no device {device_id} in this store. Run `counterfoil console devices` to see all."
@@ -30,9 +30,6 @@ _WRITE = """
 """
 _FORGET = "DELETE FROM console_devices WHERE device_id = :device_id RETURNING device_id"
 
-# Runs a statement with named parameters and returns all rows; writes audit entries in the same transaction.
-DeviceTransaction = tuple[Callable[..., list[Any]], Callable[[Sequence[AuditEntry]], None]]
-
 
 class UnknownDevice(MessageError):
     """There is no device with this ID."""
@@ -42,7 +39,7 @@ class DeviceStore(ABC):
     """The devices of a store. A back end opens transactions, of which only one at a time can change devices."""
 
     @abstractmethod
-    def _changing(self) -> AbstractContextManager[DeviceTransaction]: ...
+    def _changing(self) -> AbstractContextManager[AuditedTransaction]: ...
 
     def change(
         self,

@@ -4,19 +4,22 @@ Randomness, the current time and the acting operator are passed as arguments. A 
 `Issued`, and only its hash is stored. Every change leaves an entry in the audit log.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import ClassVar
 from unicodedata import category
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import asdict, replace
 
 from counterfoil.domain import credentials
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
 from counterfoil.domain.messages import Message, MessageError
 from counterfoil.domain.pos_values import MAX_ID_BYTES
-from counterfoil.ports import KeyRotation, KeyStore, StoredKey
+from counterfoil.ports import AuditedTransaction, StoredKey
 
 MAX_LIMIT = 1_000_000_000
 MAX_LABEL_LENGTH = 200
@@ -52,6 +55,94 @@ LONG_ID = Message("long_id", "a {id} must not be longer than {most} bytes.")
 UNKNOWN_KEY = Message(
     "unknown_key", "there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys."
 )
+
+
+# The statements are written for SQLite, and a store on PostgreSQL translates them: see `operator_reads.py`.
+_ALL = "SELECT body FROM keys"
+_ONE = "SELECT body FROM keys WHERE key_id = :key_id"
+_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (:key_id, :digest, :body) RETURNING key_id"
+_CHANGE = "UPDATE keys SET body = :body WHERE key_id = :key_id RETURNING key_id"
+
+_key = json.Decoder(Key).decode
+
+# Takes a key before and after a change. Returns the audit entry, or None if there is nothing to record.
+DescribeChange = Callable[[Key, Key], AuditEntry | None]
+
+
+class KeyRotation(Struct, frozen=True, kw_only=True):
+    """The rows that a rotation writes. `old` may have a scheduled revocation; `secret_digest` is for the successor."""
+
+    old: Key
+    successor: Key
+    secret_digest: bytes
+    entries: Sequence[AuditEntry]
+
+
+# Takes a key and its successors. Returns the rotation, or raises if the key must not be rotated.
+RotateKey = Callable[[Key, Sequence[Key]], KeyRotation]
+
+
+class KeyStore(ABC):
+    """The keys of a store and its audit log, for the operator. Audit entries are added and never changed or deleted.
+
+    A back end opens transactions, of which only one at a time can change keys. So the second of two rotations finds the
+    successor that the first one created.
+    """
+
+    # Running services read all keys again when the generation changes.
+    NEXT_GENERATION: ClassVar[str] = "UPDATE generation SET number = number + 1 RETURNING number"
+
+    @abstractmethod
+    def _changing(self) -> AbstractContextManager[AuditedTransaction]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
+        with self._changing() as (ask, append):
+            ask(_ADD, key_id=kept.key.key_id, digest=kept.secret_digest, body=json.encode(kept.key))
+            ask(self.NEXT_GENERATION)
+            append(entries)
+
+    def all(self) -> list[Key]:
+        """Return all keys, oldest first."""
+        with self._changing() as (ask, _):
+            return sorted((_key(body) for (body,) in ask(_ALL)), key=lambda key: (key.created_at, key.key_id))
+
+    def find(self, key_id: str) -> Key | None:
+        return next((key for key in self.all() if key.key_id == key_id), None)
+
+    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
+        """Replace a key with the result of `change`; return None if the key does not exist."""
+        with self._changing() as (ask, append):
+            found = [_key(body) for (body,) in ask(_ONE, key_id=key_id)]
+            if not found:
+                return None
+            changed = change(found[0])
+            ask(_CHANGE, key_id=key_id, body=json.encode(changed))
+            ask(self.NEXT_GENERATION)
+            entry = describe(found[0], changed)
+            append([entry] if entry else [])
+            return changed
+
+    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
+        """Write the rotation that `rotate` returns, in one transaction; return None if the key does not exist."""
+        with self._changing() as (ask, append):
+            keys = {key.key_id: key for key in (_key(body) for (body,) in ask(_ALL))}
+            if key_id not in keys:
+                return None
+            rotation = rotate(keys[key_id], successors_of(keys.values(), key_id))
+            new = rotation.successor
+            ask(_CHANGE, key_id=key_id, body=json.encode(rotation.old))
+            ask(_ADD, key_id=new.key_id, digest=rotation.secret_digest, body=json.encode(new))
+            ask(self.NEXT_GENERATION)
+            append(rotation.entries)
+            return rotation
+
+    def record(self, entry: AuditEntry) -> None:
+        """Add an entry to the audit log."""
+        with self._changing() as (_, append):
+            append([entry])
 
 
 class KeyIssuingError(MessageError):
@@ -212,7 +303,7 @@ def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, 
 
 
 def find(key_store: KeyStore, key_id: str) -> Key:
-    return key_in(filter(None, [key_store.find(key_id)]), key_id)
+    return key_in(key_store.all(), key_id)
 
 
 def key_in(keys: Iterable[Key], key_id: str) -> Key:

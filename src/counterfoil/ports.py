@@ -8,7 +8,7 @@ Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMisma
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -205,6 +205,10 @@ class StoredKey(Struct, frozen=True):
     secret_digest: bytes
 
 
+# Runs a statement with named parameters and returns all rows; writes audit entries in the same transaction.
+AuditedTransaction = tuple[Callable[..., list[Any]], Callable[[Sequence[AuditEntry]], None]]
+
+
 class KeyLookup(Protocol):
     """Looks up the keys that requests are sent with."""
 
@@ -213,49 +217,6 @@ class KeyLookup(Protocol):
 
     async def find_again(self, key_id: str) -> StoredKey | None:
         """Return the key as it is in the store now. This is called before a refusal, because the key may be new."""
-
-
-# Takes a key before and after a change. Returns the audit entry, or None if there is nothing to record.
-DescribeChange = Callable[[Key, Key], AuditEntry | None]
-
-
-class KeyRotation(Struct, frozen=True, kw_only=True):
-    """The rows that a rotation writes. `old` may have a scheduled revocation; `secret_digest` is for the successor."""
-
-    old: Key
-    successor: Key
-    secret_digest: bytes
-    entries: Sequence[AuditEntry]
-
-
-# Takes a key and its successors. Returns the rotation, or raises if the key must not be rotated. A store calls it in
-# the transaction that writes the result, so the second of two rotations finds the successor that the first one created.
-RotateKey = Callable[[Key, Sequence[Key]], KeyRotation]
-
-
-class KeyStore(Protocol):
-    """Manages keys on behalf of the operator. Workers do not use it.
-
-    Audit entries are written in the transaction that changes the key.
-    """
-
-    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None: ...
-
-    def all(self) -> list[Key]: ...
-
-    def find(self, key_id: str) -> Key | None: ...
-
-    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
-        """Replace a key with the result of `change`; return None if the key does not exist."""
-
-    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
-        """Write the rotation that `rotate` returns, in one transaction; return None if the key does not exist."""
-
-
-class AuditLog(Protocol):
-    """The audit log. Entries are added and never changed or deleted. `operator_reads.py` reads them."""
-
-    def record(self, entry: AuditEntry) -> None: ...
 
 
 class Meter(Protocol):

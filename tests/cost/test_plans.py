@@ -83,9 +83,9 @@ def _live(service: RunningService) -> None:
     service.ledger.compute_totals(10)
     service.ledger.prune_removals()
     service.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
-    for part in (bootstrap.usage(service.settings, service.clock), bootstrap.cursors(service.settings, service.clock)):
-        with closing(part):
-            part.prune()
+    with closing(bootstrap.usage(service.settings, service.clock)) as usage:
+        usage.prune()
+        usage.prune_cursors()
 
 
 def _walk(service: RunningService, key: str, path: str, query: dict[str, Any]) -> None:

@@ -17,8 +17,6 @@ from typing import Any, Protocol, TypeVar
 
 import servers
 from counterfoil.backends.postgres.administration import (
-    PostgresAudit,
-    PostgresCursorAdmin,
     PostgresKeyStore,
     PostgresUsageAdmin,
 )
@@ -31,25 +29,16 @@ from counterfoil.backends.postgres.usage import PostgresCursors, PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import path_of
-from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.calendar import thai_day
+from counterfoil.key_issuing import KeyStore
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Event
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
-from counterfoil.ports import (
-    AuditLog,
-    Books,
-    Clock,
-    Cursors,
-    KeyLookup,
-    KeyStore,
-    Ledger,
-    Meter,
-    RequestLog,
-)
+from counterfoil.ports import Books, Clock, Cursors, KeyLookup, Ledger, Meter, RequestLog
 
 
 class OpenBooks(Books, Protocol):
@@ -57,14 +46,6 @@ class OpenBooks(Books, Protocol):
 
 
 class OpenLedger(Ledger, Protocol):
-    def close(self) -> None: ...
-
-
-class OpenKeyStore(KeyStore, Protocol):
-    def close(self) -> None: ...
-
-
-class OpenAuditLog(AuditLog, Protocol):
     def close(self) -> None: ...
 
 
@@ -93,9 +74,7 @@ class Store(Protocol):
 
     def key_lookup(self, clock: Clock) -> KeyLookup: ...
 
-    def key_store(self) -> OpenKeyStore: ...
-
-    def audit(self) -> OpenAuditLog: ...
+    def key_store(self) -> KeyStore: ...
 
     def run_on_keys(self, statement: str) -> None:
         """Run a statement on the key database with full privileges."""
@@ -137,11 +116,8 @@ class SqliteStore:
     def key_lookup(self, clock: Clock) -> KeyLookup:
         return SqliteKeyLookup(self.folder, clock)
 
-    def key_store(self) -> OpenKeyStore:
+    def key_store(self) -> KeyStore:
         return SqliteKeyStore(self.folder, SystemClock().now_ms)
-
-    def audit(self) -> OpenAuditLog:
-        return SqliteAudit(self.folder)
 
     def run_on_keys(self, statement: str) -> None:
         with closing(sqlite3.connect(path_of(self.folder, "keys"), isolation_level=None)) as connection:
@@ -151,7 +127,8 @@ class SqliteStore:
         return SqliteUsage(self.folder, clock)
 
     def cursors(self, clock: Clock) -> OpenCursors:
-        return SqliteCursors(self.folder, clock)
+        usage = SqliteUsage(self.folder, clock)
+        return WholeCursors(SqliteCursors(usage.connection, clock), usage, usage.close)
 
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
         return SqliteReads(self.folder, query_sec, scanned)
@@ -235,11 +212,11 @@ class WholeUsage:
 
 
 class WholeCursors:
-    """Combines the service's and the operator's cursor objects on PostgreSQL."""
+    """Combines the service's cursors with the operator's object that prunes them."""
 
-    def __init__(self, served: PostgresCursors, admin: PostgresCursorAdmin) -> None:
-        self.find, self.hand_out, self.close = served.find, served.hand_out, served.close
-        self.prune = admin.prune
+    def __init__(self, served: Cursors, admin: Any, close: Callable[[], None]) -> None:
+        self.find, self.hand_out, self.close = served.find, served.hand_out, close
+        self.prune = admin.prune_cursors
 
 
 class PostgresStore:
@@ -280,11 +257,8 @@ class PostgresStore:
     def key_lookup(self, clock: Clock) -> KeyLookup:
         return PostgresKeyLookup(self._servers(), clock)
 
-    def key_store(self) -> OpenKeyStore:
+    def key_store(self) -> KeyStore:
         return self._kept(PostgresKeyStore(self.url))
-
-    def audit(self) -> OpenAuditLog:
-        return self._kept(PostgresAudit(self.url))
 
     def run_on_keys(self, statement: str) -> None:
         self._command(f"SET search_path TO counterfoil; {statement}")
@@ -297,7 +271,8 @@ class PostgresStore:
         return PostgresUsageAdmin(self.url, clock, (lambda: instant()[0]) if instant else None)
 
     def cursors(self, clock: Clock) -> OpenCursors:
-        return WholeCursors(PostgresCursors(self._servers(), clock), PostgresCursorAdmin(self.url, clock))
+        served = PostgresCursors(self._servers(), clock)
+        return WholeCursors(served, self._usage_admin(clock), served.close)
 
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
         return PostgresReads(self.url, query_sec, scanned)

@@ -101,7 +101,7 @@ def test_a_change_that_fails_leaves_no_entry_and_an_entry_that_fails_leaves_no_c
 
 
 def test_entries_come_newest_first_and_can_be_limited_in_number_and_time(store: Store) -> None:
-    audit = store.audit()
+    audit = store.key_store()
     for at in (1, 2, 3, 3):
         audit.record(AuditEntry(at=at, act=Act.RECORDS_PRUNED, actor=OPERATOR, detail=f"{at}"))
     audit.record(AuditEntry(at=3, act=Act.RECORDS_PRUNED, actor=OPERATOR, detail="last"))
@@ -111,7 +111,7 @@ def test_entries_come_newest_first_and_can_be_limited_in_number_and_time(store: 
 
 
 def test_an_act_of_a_newer_version_is_still_listed(store: Store) -> None:
-    store.audit().record(AuditEntry(at=1, act="sandwich_eaten", actor=OPERATOR))
+    store.key_store().record(AuditEntry(at=1, act="sandwich_eaten", actor=OPERATOR))
     assert [entry.act for entry in entries(store)] == ["sandwich_eaten"]
 
 
@@ -142,7 +142,7 @@ def test_the_latest_backup_of_a_store_is_known_and_one_of_the_store_it_was_moved
     store: Store,
 ) -> None:
     def record(at: int, act: Act) -> Backups:
-        audit = store.audit()
+        audit = store.key_store()
         audit.record(AuditEntry(at=at, act=act, actor=OPERATOR))
         audit.close()
         return store.operator_reads().backups()

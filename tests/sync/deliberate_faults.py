@@ -1,5 +1,6 @@
 """Deliberate faults like those known from other products. None of them is in the shipped code."""
 
+import sqlite3
 from datetime import datetime
 from pathlib import Path
 
@@ -105,13 +106,10 @@ class UnboundedPass(SqliteBooks):
 class CurrentRowPosition(SqliteCursors):
     """Continues from the current position of the cursor's row, not from its position when the cursor was handed out."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        super().__init__(folder, clock)
-        self._books = read_only(folder, "books")
-
-    def close(self) -> None:
-        self._books.close()
-        super().close()
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        super().__init__(connection, clock)
+        usage_file: str = connection.execute("PRAGMA database_list").fetchone()[2]
+        self._books = read_only(Path(usage_file).parent, "books")
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)

@@ -80,11 +80,11 @@ class InProcessService(RunningService):
         self.ledger = parts.ledger(store, self.clock, fingerprint)
         self.books = parts.books(store)
         self.books.clock = self.clock  # type: ignore[attr-defined]  # for faulty books that read the clock
-        cursors = parts.cursors(store, self.clock)
         usage = SqliteUsage(store, self.clock)
+        cursors = parts.cursors(usage.connection, self.clock)
 
         def close() -> None:
-            for part in (usage, cursors, self.books):
+            for part in (usage, self.books):
                 part.close()
 
         return ServingPorts(self.books, SqliteKeyLookup(store, self.clock), usage, usage, cursors, close)

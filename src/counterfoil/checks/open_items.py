@@ -67,7 +67,7 @@ def close_removed(settings: Settings, ledger: Ledger) -> list[OpenItem]:
 def close_by_hand(settings: Settings, verb: str, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
     """Close items, or record what is to be done with held files. Without the audit entry, nothing is changed."""
     (act, decision), numbers = VERBS[verb], [item.number for item in items]
-    with closing(bootstrap.audit(settings)) as audit:
+    with closing(bootstrap.key_store(settings)) as audit:
         audit.record(AuditEntry(at=now, act=act, actor=actor, detail=items_detail(items)))
     with closing(bootstrap.ledger(settings)) as ledger:
         return ledger.decide_items(numbers, decision) if decision else ledger.close_items(numbers, "resolved")

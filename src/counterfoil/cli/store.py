@@ -50,7 +50,7 @@ def record_new_store(settings: Settings) -> None:
 
 
 def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> None:
-    with closing(bootstrap.audit(settings)) as audit:
+    with closing(bootstrap.key_store(settings)) as audit:
         audit.record(audit_entry(act, detail, at))
 
 
@@ -137,8 +137,7 @@ def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)
     with closing(bootstrap.usage(settings)) as usage:
         records, totals = usage.prune()
-    with closing(bootstrap.cursors(settings)) as cursors:
-        expired = cursors.prune()
+        expired = usage.prune_cursors()
     removals = _prune_removals(settings)
     deleted_records, deleted_totals = counted(records, "request record"), counted(totals, "daily total")
     deleted_removals = counted(removals, "removal")

@@ -37,6 +37,7 @@ from counterfoil.key_issuing import (
     KeyConflict,
     KeyIssuingError,
     KeyRevoked,
+    KeyStore,
 )
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
@@ -78,7 +79,7 @@ def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
     The operator must be able to see what is wrong with such a store. Keys cannot be changed in that state.
     """
     entry = AuditEntry(at=now_ms, act=Act.CONSOLE_SIGNED_IN, actor=actor)
-    with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.audit(settings)) as audit:
+    with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.key_store(settings)) as audit:
         audit.record(entry)
 
 
@@ -313,7 +314,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
         return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
-    with closing(bootstrap.audit(visit.settings)) as audit:
+    with closing(bootstrap.key_store(visit.settings)) as audit:
         audit.record(AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail))
     text = original_line(found.record, found.record_base64).decode("utf-8", "backslashreplace")
     shown = element("pre", text[:MAX_SHOWN], class_="code")

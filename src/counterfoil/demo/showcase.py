@@ -29,11 +29,11 @@ from counterfoil.http.wire import StaticPage
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ingest.sources import Source
-from counterfoil.key_issuing import Grant, Issued, Randomness
+from counterfoil.key_issuing import Grant, Issued, KeyStore, Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.ports import Clock, KeyStore
+from counterfoil.ports import Clock
 from counterfoil.settings import Settings
 
 BATCH = 500
@@ -116,9 +116,9 @@ def build(
     """Load the world, issue its keys, and return a summary. Existing records and keys do not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
-    with closing(bootstrap.key_store(settings)) as key_store, closing(bootstrap.audit(settings)) as audit:
+    with closing(bootstrap.key_store(settings)) as key_store:
         if not bootstrap.operator_reads(settings).keys():
-            audit.record(AuditEntry(at=SystemClock().now_ms(), act=Act.STORE_CREATED, actor=operator()))
+            key_store.record(AuditEntry(at=SystemClock().now_ms(), act=Act.STORE_CREATED, actor=operator()))
         issued_at = midnight_ms(plan.trading_days[0])
         keys = [_issue_key(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
     return Showcase(

@@ -137,8 +137,7 @@ class Chores:
         self._ledger = bootstrap.ledger(self._settings)
         self._usage = bootstrap.usage(self._settings)
         self._old_usage = bootstrap.usage(self._settings)
-        self._old_cursors = bootstrap.cursors(self._settings)
-        self._open = (self._ledger, self._usage, self._old_usage, self._old_cursors)
+        self._open = (self._ledger, self._usage, self._old_usage)
         self._run("horizon", 0, self._ledger.advance_horizon)
         for thread in self._threads:
             thread.start()
@@ -191,7 +190,7 @@ class Chores:
 
     def _prune(self) -> None:
         records, days = self._old_usage.prune()
-        cursors = self._old_cursors.prune()
+        cursors = self._old_usage.prune_cursors()
         if records or days or cursors:
             deleted = f"{counted(records, 'request record')}, {counted(days, 'daily total')}"
             self._log(ServiceChanged(what="pruned", detail=f"{deleted}, {counted(cursors, 'expired cursor')}"))

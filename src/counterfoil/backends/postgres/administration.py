@@ -4,11 +4,10 @@ Triggers keep even the owner of the tables from changing or deleting audit entri
 `counterfoil copy` is filling the store, and only if they came from the source of that copy.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import LiteralString
 
-from msgspec import json
 from psycopg import sql
 
 from counterfoil.backends.postgres.addresses import SCHEMA
@@ -21,23 +20,26 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.schema import DATABASE_BEFORE_RELEASE, MIGRATIONS, oldest_for, scripts
-from counterfoil.devices import DeviceStore, DeviceTransaction
-from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key, successors_of
+from counterfoil.devices import DeviceStore
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
 from counterfoil.domain.paging import RESERVED_MS
+from counterfoil.key_issuing import KeyStore
 from counterfoil.operator_reads import to_postgres
-from counterfoil.ports import Clock, DescribeChange, KeyRotation, RotateKey, StoredKey, StoreMismatch
+from counterfoil.ports import AuditedTransaction, Clock, StoreMismatch
 
 # --- the audit log ------------------------------------------------------------------
 
-# Entries are numbered under this lock, so that no number is used twice.
+# Entries are numbered under this lock, so that no number is used twice. Keys and devices are changed under it too.
 _LOCK_AUDIT = "SELECT pg_advisory_xact_lock(hashtext('counterfoil audit'))"
 _APPEND = """
     INSERT INTO audit (origin, number, at, act, actor, via, host, key_id, changes, detail)
     SELECT 'postgresql', coalesce(max(number), 0) + 1, %s, %s, %s, %s, %s, %s, %s, %s
     FROM audit WHERE origin = 'postgresql'
 """
+# Running services read all keys again when the generation changes.
+NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp() RETURNING number"
 
 
 def append(connection: Connection, entries: Iterable[AuditEntry]) -> None:
@@ -47,41 +49,13 @@ def append(connection: Connection, entries: Iterable[AuditEntry]) -> None:
         connection.execute(_APPEND, to_row(entry))
 
 
-class PostgresAudit:
-    """The audit log of a store on PostgreSQL."""
-
-    def __init__(self, url: str) -> None:
-        self._connection = ReconnectingConnection(url)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def record(self, entry: AuditEntry) -> None:
-        with translated(), self._connection().transaction():
-            append(self._connection(), [entry])
-
-
 # --- keys ---------------------------------------------------------------------------
 
-_ALL = "SELECT body FROM keys"
-_FIND = "SELECT body FROM keys WHERE key_id = %s"
-_LOCK_KEY = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
-_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
-_CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
-# Running services read all keys again when the generation changes.
-NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
 
-_key = json.Decoder(Key).decode
+class PostgresKeyStore(KeyStore):
+    """The keys and the audit log. They cannot be changed while `counterfoil copy` is filling the store."""
 
-
-def all_keys(connection: Connection) -> list[Key]:
-    """Return all keys, oldest first."""
-    keys = [_key(body) for (body,) in connection.execute(_ALL)]
-    return sorted(keys, key=lambda key: (key.created_at, key.key_id))
-
-
-class PostgresKeyStore:
-    """The table of keys. It cannot be changed while `counterfoil copy` is filling the store."""
+    NEXT_GENERATION = NEXT_GENERATION
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)
@@ -89,56 +63,22 @@ class PostgresKeyStore:
     def close(self) -> None:
         self._connection.close()
 
-    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[AuditedTransaction]:
         with translated(), self._connection().transaction():
-            fingerprint_of(self._connection())
-            self._connection().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
-            self._connection().execute(NEXT_GENERATION)
-            append(self._connection(), entries)
+            yield _transaction_on(self._connection())
 
-    def all(self) -> list[Key]:
-        with translated():
-            return all_keys(self._connection())
 
-    def find(self, key_id: str) -> Key | None:
-        with translated():
-            row = self._connection().execute(_FIND, (key_id,)).fetchone()
-        return _key(row[0]) if row else None
-
-    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
-        with translated(), self._connection().transaction():
-            fingerprint_of(self._connection())
-            row = self._connection().execute(_LOCK_KEY, (key_id,)).fetchone()
-            if not row:
-                return None
-            before = _key(row[0])
-            changed = change(before)
-            self._connection().execute(_CHANGE, (json.encode(changed), key_id))
-            self._connection().execute(NEXT_GENERATION)
-            entry = describe(before, changed)
-            append(self._connection(), [entry] if entry else [])
-            return changed
-
-    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
-        with translated(), self._connection().transaction():
-            connection = self._connection()
-            fingerprint_of(connection)
-            # A second rotation of this key waits for the lock until the first commits, so it sees the new successor.
-            row = connection.execute(_LOCK_KEY, (key_id,)).fetchone()
-            if not row:
-                return None
-            rotation = rotate(_key(row[0]), successors_of(all_keys(connection), key_id))
-            successor = rotation.successor
-            connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
-            connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
-            connection.execute(NEXT_GENERATION)
-            append(connection, rotation.entries)
-            return rotation
+def _transaction_on(connection: Connection) -> AuditedTransaction:
+    fingerprint_of(connection)
+    connection.execute(_LOCK_AUDIT)
+    return (
+        lambda statement, **values: connection.execute(to_postgres(statement), values).fetchall(),
+        lambda entries: append(connection, entries),
+    )
 
 
 # --- the devices of the console -----------------------------------------------------
-
-_LOCK_DEVICES = "SELECT pg_advisory_xact_lock(hashtext('counterfoil devices'))"
 
 
 class PostgresDevices(DeviceStore):
@@ -148,14 +88,9 @@ class PostgresDevices(DeviceStore):
         self._url = url
 
     @contextmanager
-    def _changing(self) -> Iterator[DeviceTransaction]:
+    def _changing(self) -> Iterator[AuditedTransaction]:
         with checked_connection(self._url) as connection, connection.transaction():
-            fingerprint_of(connection)
-            connection.execute(_LOCK_DEVICES)
-            yield (
-                lambda statement, **values: connection.execute(to_postgres(statement), values).fetchall(),
-                lambda entries: append(connection, entries),
-            )
+            yield _transaction_on(connection)
 
 
 # --- expired data -------------------------------------------------------------------
@@ -229,18 +164,7 @@ class PostgresUsageAdmin:
                 connection.execute(_PRUNE_ADMISSIONS, (inactive,))
         return records, totals
 
-
-class PostgresCursorAdmin:
-    """Expires unused cursors, and deletes those that expired long ago."""
-
-    def __init__(self, url: str, clock: Clock) -> None:
-        self._url = url
-        self._clock = clock
-
-    def close(self) -> None:
-        """Do nothing: `prune` closes its own connection."""
-
-    def prune(self) -> int:
+    def prune_cursors(self) -> int:
         """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
         now = self._clock.now_ms()
         with checked_connection(self._url) as connection:

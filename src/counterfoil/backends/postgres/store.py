@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from counterfoil.backends.postgres.addresses import ConnectionLimits
     from counterfoil.backends.postgres.administration import (
-        PostgresAudit,
-        PostgresCursorAdmin,
         PostgresDevices,
         PostgresKeyStore,
         PostgresUsageAdmin,
@@ -75,20 +73,10 @@ class PostgresStore:
 
         return PostgresDevices(self._url)
 
-    def audit(self) -> PostgresAudit:
-        from counterfoil.backends.postgres.administration import PostgresAudit
-
-        return PostgresAudit(self._url)
-
     def usage(self) -> PostgresUsageAdmin:
         from counterfoil.backends.postgres.administration import PostgresUsageAdmin
 
         return PostgresUsageAdmin(self._url, self._clock, self._test_clock.steady_us if self._test_clock else None)
-
-    def cursors(self) -> PostgresCursorAdmin:
-        from counterfoil.backends.postgres.administration import PostgresCursorAdmin
-
-        return PostgresCursorAdmin(self._url, self._clock)
 
     def serving_ports(self, observe: Callable[[Event], None]) -> ServingPorts:
         from counterfoil.backends.postgres.citus_reads import open_books, open_servers

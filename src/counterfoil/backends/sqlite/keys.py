@@ -11,7 +11,7 @@ restored.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,20 +29,12 @@ from counterfoil.backends.sqlite.files import (
     translated,
     writing,
 )
-from counterfoil.devices import DeviceStore, DeviceTransaction
-from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, successors_of
+from counterfoil.devices import DeviceStore
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, AuditEntry, field_changes, to_row
 from counterfoil.domain.messages import Message
-from counterfoil.ports import (
-    Clock,
-    DescribeChange,
-    KeyRotation,
-    RotateKey,
-    StoreBusy,
-    StoredKey,
-    StoreMismatch,
-    StoreUnavailable,
-)
+from counterfoil.key_issuing import DescribeChange, KeyStore
+from counterfoil.ports import AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:
     import asyncio
@@ -55,12 +47,7 @@ REREAD_SEC = 60.0
 LOCK_SEC, RETRY_SEC, BRIEFLY_SEC = 0.02, 0.1, 0.1
 
 _ALL = "SELECT key_id, secret_digest, body FROM keys"
-_ONE = "SELECT body FROM keys WHERE key_id = ?"
-_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (?, ?, ?)"
-_CHANGE = "UPDATE keys SET body = ? WHERE key_id = ?"
-
 _GENERATION = "SELECT number FROM generation"
-_NEXT_GENERATION = "UPDATE generation SET number = number + 1"
 
 REVOCATIONS = "SELECT key_id, at FROM revocations"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
@@ -250,14 +237,8 @@ def _revoked(kept: StoredKey, at: int) -> StoredKey:
     return kept if kept.key.revoked_at is not None else replace(kept, key=replace(kept.key, revoked_at=at))
 
 
-def all_keys(connection: sqlite3.Connection) -> list[Key]:
-    """Return all keys, oldest first."""
-    keys = [_key(body) for _, _, body in connection.execute(_ALL)]
-    return sorted(keys, key=lambda key: (key.created_at, key.key_id))
-
-
-class SqliteKeyStore:
-    """Issues, changes, rotates and revokes keys on behalf of the operator."""
+class SqliteKeyStore(KeyStore):
+    """The keys and the audit log in `keys.sqlite3`."""
 
     def __init__(self, folder: Path, now_ms: Callable[[], int]) -> None:
         self._folder = folder
@@ -270,50 +251,17 @@ class SqliteKeyStore:
     def close(self) -> None:
         self._connection.close()
 
-    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[AuditedTransaction]:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            self._connection.execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
-            self._connection.execute(_NEXT_GENERATION)
-            append(self._connection, entries)
-
-    def all(self) -> list[Key]:
-        with translated():
-            return all_keys(self._connection)
-
-    def find(self, key_id: str) -> Key | None:
-        with translated():
-            row = self._connection.execute(_ONE, (key_id,)).fetchone()
-        return _key(row[0]) if row else None
+            yield transaction_on(self._connection)
 
     def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
-        with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            row = self._connection.execute(_ONE, (key_id,)).fetchone()
-            if not row:
-                return None
-            before = _key(row[0])
-            changed = change(before)
-            self._connection.execute(_CHANGE, (json.encode(changed), key_id))
-            self._connection.execute(_NEXT_GENERATION)
-            entry = describe(before, changed)
-            append(self._connection, [entry] if entry else [])
-        if changed.revoked_at is not None:
+        changed = super().change(key_id, change, describe)
+        if changed and changed.revoked_at is not None:
             with suppress(StoreUnavailable, StoreMismatch):
                 self._remember([(key_id, changed.revoked_at)])
         return changed
-
-    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
-        # The write lock is taken before anything is read, so a second rotation sees the successor created by the first.
-        with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            row = self._connection.execute(_ONE, (key_id,)).fetchone()
-            if not row:
-                return None
-            rotation = rotate(_key(row[0]), successors_of(all_keys(self._connection), key_id))
-            successor = rotation.successor
-            self._connection.execute(_CHANGE, (json.encode(rotation.old), key_id))
-            self._connection.execute(_ADD, (successor.key_id, rotation.secret_digest, json.encode(successor)))
-            self._connection.execute(_NEXT_GENERATION)
-            append(self._connection, rotation.entries)
-        return rotation
 
     def settle_revocations(self) -> None:
         """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""
@@ -364,6 +312,13 @@ def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> Non
     connection.executemany(_APPEND, map(to_row, entries))
 
 
+def transaction_on(connection: sqlite3.Connection) -> AuditedTransaction:
+    return (
+        lambda statement, **values: connection.execute(statement, values).fetchall(),
+        lambda entries: append(connection, entries),
+    )
+
+
 class SqliteDevices(DeviceStore):
     """The devices that are signed in to the console of an embedded store."""
 
@@ -371,27 +326,10 @@ class SqliteDevices(DeviceStore):
         self._folder = folder
 
     @contextmanager
-    def _changing(self) -> Iterator[DeviceTransaction]:
+    def _changing(self) -> Iterator[AuditedTransaction]:
         with (
             closing(read_write(self._folder, "keys")) as connection,
             translated(),
             writing(connection, WAIT_SEC["keys"]),
         ):
-            yield (
-                lambda statement, **values: connection.execute(statement, values).fetchall(),
-                lambda entries: append(connection, entries),
-            )
-
-
-class SqliteAudit:
-    """The audit log of an embedded store."""
-
-    def __init__(self, folder: Path) -> None:
-        self._connection = read_write(folder, "keys")
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def record(self, entry: AuditEntry) -> None:
-        with translated(), writing(self._connection, WAIT_SEC["keys"]):
-            append(self._connection, [entry])
+            yield transaction_on(connection)

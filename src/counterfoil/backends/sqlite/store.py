@@ -7,7 +7,7 @@ from pathlib import Path
 from counterfoil.backends.sqlite import backup, files, positions
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import OpenFiles
-from counterfoil.backends.sqlite.keys import SqliteAudit, SqliteDevices, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.keys import SqliteDevices, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.schema import Name
@@ -38,26 +38,20 @@ class SqliteStore:
     def devices(self) -> SqliteDevices:
         return SqliteDevices(self._folder)
 
-    def audit(self) -> SqliteAudit:
-        return SqliteAudit(self._folder)
-
     def reads(self) -> SqliteReads:
         return SqliteReads(self._folder)
 
     def usage(self) -> SqliteUsage:
         return SqliteUsage(self._folder, self._clock)
 
-    def cursors(self) -> SqliteCursors:
-        return SqliteCursors(self._folder, self._clock)
-
     def serving_ports(self, observe: Callable[[Event], None]) -> ServingPorts:  # noqa: ARG002 - the signature of a store
         books, usage = SqliteBooks(self._folder), self.usage()
-        cursors = SqliteCursors(self._folder, self._clock, beside=usage)
+        cursors = SqliteCursors(usage.connection, self._clock)
         open_files = OpenFiles(self._folder, ("books", "usage"))
         keys = SqliteKeyLookup(self._folder, self._clock, open_files.problem)
 
         def close() -> None:
-            for part in (keys, usage, cursors, books):
+            for part in (keys, usage, books):
                 with suppress(StoreUnavailable):
                     part.close()
 

@@ -417,6 +417,12 @@ class SqliteUsage:
             self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
         return records, totals
 
+    def prune_cursors(self) -> int:
+        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
+        now = self._clock.now_ms()
+        in_portions(self._connection, _DELETE, PRUNE_CURSORS, now)
+        return in_portions(self._connection, _EXPIRE, PRUNE_CURSORS, now, RESERVED_MS)
+
 
 def _succeed(waiting: Sequence[_Waiting], verdicts: Sequence[Admitted | TooFast]) -> None:
     for (_, verdict), outcome in zip(waiting, verdicts, strict=True):
@@ -484,18 +490,11 @@ _EXPIRE = """
 
 
 class SqliteCursors:
-    """Stores cursors in the table `cursors`.
+    """Stores cursors over the meter's connection: a write on another one would invalidate its page cache."""
 
-    A worker passes its meter as `beside` to share the meter's connection: with
-    two connections, a write on one would invalidate the page cache of the other.
-    """
-
-    def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._connection = connection
         self._clock = clock
-        self._connection: sqlite3.Connection = beside.connection if beside else read_write(folder, "usage")
-
-    def close(self) -> None:
-        self._connection.close()
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         now = self._clock.now_ms()
@@ -520,9 +519,3 @@ class SqliteCursors:
         with translated(), writing(self._connection, BRIEFLY_SEC):
             found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
             return found
-
-    def prune(self) -> int:
-        """Delete cursors that expired long ago, expire cursors unused for 7 days, and return how many were expired."""
-        now = self._clock.now_ms()
-        in_portions(self._connection, _DELETE, PRUNE_CURSORS, now)
-        return in_portions(self._connection, _EXPIRE, PRUNE_CURSORS, now, RESERVED_MS)
