@@ -19,6 +19,8 @@ from actors import OPERATOR
 from backends.test_same_answers import agreed, load_a_world, of_kind, read_all, same_key
 from cli.command import PYTHON
 from counterfoil import bootstrap, key_issuing, settings
+from counterfoil.backends.moved_tables import TABLES, MoveRefused
+from counterfoil.backends.moving import CutOver, StoreMove
 from counterfoil.backends.postgres.move_target import PostgresMoveTarget
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.cli.main import program
@@ -26,7 +28,6 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
-from counterfoil.moving import TABLES, CutOver, MoveRefused, StoreMove
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from actors import unrecorded
 from cost.counting_worker import statements_run
+from counterfoil.backends.moved_tables import TABLES
 from counterfoil.backends.sqlite.files import REQUEST_SEC, WAIT_SEC, path_of
 from counterfoil.backends.sqlite.keys import REREAD_SEC, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.domain import credentials
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.machine.clock import SystemClock
-from counterfoil.moving import TABLES
 from counterfoil.ports import StoredKey, StoreUnavailable
 from running_service import ManualClock, RunningService
 from second_migration import add_second_migration
@@ -131,7 +131,7 @@ def test_a_copy_takes_over_the_revocation_after_the_restore(ring: Ring) -> None:
     restore(ring.folder, older)
     (keys,) = [table for table in TABLES if table.name == "keys"]
     with closing(SqliteMoveSource(ring.folder, ring.clock)) as source, source.snapshot():
-        assert [b'"revoked_at":5' in row[-1] for row in source.picked(keys, None, None)] == [True]
+        assert [b'"revoked_at":5' in row[-1] for row in source.rows(keys, None)] == [True]
 
 
 def test_a_key_is_revoked_even_while_the_usage_file_is_lost(ring: Ring) -> None:

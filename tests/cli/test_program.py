@@ -125,7 +125,7 @@ def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
     source = (
         "import sys\n"
         "import counterfoil.__main__, counterfoil.serving.worker\n"
-        "heavy = {'click', 'prometheus_client', 'http.client', 'asyncpg', 'redis', 'counterfoil.moving'}\n"
+        "heavy = {'click', 'prometheus_client', 'http.client', 'asyncpg', 'redis', 'counterfoil.backends.moving'}\n"
         "idle = heavy & set(sys.modules)\n"
         "sys.exit(f'imported {idle}' if idle else 0)\n"
     )

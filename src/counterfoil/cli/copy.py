@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from counterfoil import bootstrap
+from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
 from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, progress
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
 from counterfoil.settings import DATABASES, SettingsError, check_address
 from counterfoil.text import counted, without_password
 from counterfoil.views.columns import ListColumn, json_row
@@ -71,8 +71,7 @@ class CopyProgress:
         self._stage: MoveStage | None = None
 
     def __call__(self, stage: MoveStage, seen: int, moved: int) -> None:
-        # Verification reads the rows of both stores, so it reads twice as many rows as copying.
-        total = self._rows * (2 if stage is MoveStage.VERIFYING else 1)
+        total = self._rows
         if stage is not self._stage:
             self._shown.close()
             self._stage, self._meter = stage, self._shown.enter_context(progress(stage.value, total or None, "rows"))

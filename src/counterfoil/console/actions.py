@@ -37,7 +37,6 @@ from counterfoil.key_issuing import (
     KeyConflict,
     KeyIssuingError,
     KeyRevoked,
-    KeyStore,
 )
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings

@@ -10,13 +10,14 @@ from typing import Any
 
 from psycopg.errors import LockNotAvailable
 
+from counterfoil.backends.moved_tables import IN_GROUP, REQUESTS, TABLES, MovedTable, MoveRefused, Row
 from counterfoil.backends.postgres.admin_connections import FILLING, ReconnectingConnection, row_of, translated
 from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import rev_of
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
-from counterfoil.moving import REQUESTS, TABLES, MovedTable, MoveRefused, Row
+from counterfoil.operator_reads import to_postgres
 
 # Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
@@ -27,17 +28,6 @@ _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, %s)"
 _MONTH = "SELECT request_month(%s)"
 _KINDS = "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
 
-_GROUPS = {
-    "shop": "SELECT number FROM shops",
-    "provider_id": "SELECT DISTINCT provider_id FROM {name}",
-    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= %(since)s::bigint * {HOUR_MS}",  # noqa: S608 - contains only a number
-}
-_IN_GROUP = {
-    "": "true",
-    "shop": "shop = %(group)s",
-    "provider_id": "provider_id = %(group)s",
-    "hour": f"at >= %(group)s::bigint * {HOUR_MS} AND at < (%(group)s::bigint + 1) * {HOUR_MS}",
-}
 FETCH_ROWS = 5_000
 
 
@@ -66,6 +56,7 @@ class PostgresMoveTarget:
         self._connection.close()
 
     def claim(self, fingerprint: str) -> bool:
+        """Claim the target for a copy of the store with this fingerprint, or return False if it is open as its copy."""
         with translated():
             self._lock_out_other_moves()
             found = row_of(self._connection())
@@ -89,6 +80,7 @@ class PostgresMoveTarget:
             raise MoveRefused("another copy into this database is running. Wait until it has finished.") from None
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
+        """Open the target to services and loaders, at this horizon or later."""
         with translated(), self._connection().transaction():
             self._connection().execute(_RAISE_HORIZON, (horizon,))
             self._connection().execute(NEXT_GENERATION)
@@ -118,27 +110,19 @@ class PostgresMoveTarget:
 
     # --- rows ------------------------------------------------------------------------
 
-    def groups(self, table: MovedTable, since: int) -> list[Any]:
-        if not table.group:
-            return [None]
-        query = _GROUPS[table.group].format(name=table.name)
+    def ask(self, table: MovedTable, query: str, **values: Any) -> list[Row]:  # noqa: ARG002 - one database has all
         with translated():
-            return [group for (group,) in self._connection().execute(query.encode(), {"since": since})]
+            return self._connection().execute(to_postgres(query), values).fetchall()
 
-    def compared(self, table: MovedTable, group: Any) -> Iterable[Row]:
-        with translated():
-            query = _select(table, table.compared, _IN_GROUP[table.group])
-            rows = self._connection().execute(query.encode(), {"group": group}, binary=True).fetchall()
-        return _as_in_source(rows, table.compared)
-
-    def whole(self, table: MovedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        later = f"at >= %(since)s::bigint * {HOUR_MS}" if table is REQUESTS else "true"
-        with translated(), self._connection().transaction(), self._connection().cursor("whole", binary=True) as cursor:
-            cursor.execute(_select(table, table.columns, later).encode(), {"since": since})
+    def rows(self, table: MovedTable, group: Any) -> Iterator[Row]:
+        """Yield the rows of a group, with the types that they have in the source."""
+        with translated(), self._connection().transaction(), self._connection().cursor("rows", binary=True) as cursor:
+            cursor.execute(to_postgres(_select(table, table.columns, IN_GROUP[table.group])), {"group": group})
             while rows := cursor.fetchmany(FETCH_ROWS):
-                yield from table.grouped(_as_in_source(rows, table.columns))
+                yield from _as_in_source(rows, table.columns)
 
     def move(self, table: MovedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
+        """Delete the rows with the keys in `gone` and insert `rows`, in one transaction."""
         with translated(), self._connection().transaction():
             if gone:
                 self._take_away(table, gone)
@@ -158,8 +142,8 @@ class PostgresMoveTarget:
 
     def clear(self, table: MovedTable, group: Any) -> None:
         with translated():
-            query = f"DELETE FROM {table.name} WHERE {_IN_GROUP[table.group]}"  # noqa: S608 - our own table names
-            self._connection().execute(query.encode(), {"group": group})
+            query = f"DELETE FROM {table.name} WHERE {IN_GROUP[table.group]}"  # noqa: S608 - our own table names
+            self._connection().execute(to_postgres(query), {"group": group})
 
     def _take_away(self, table: MovedTable, gone: Collection[Row]) -> None:
         kinds = self._kinds(table)

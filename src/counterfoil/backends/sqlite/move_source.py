@@ -5,11 +5,12 @@ it answers 503, and loads fail, so no change can be made that the copy would mis
 """
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from counterfoil.backends.moved_tables import IN_GROUP, MovedTable, Row
 from counterfoil.backends.sqlite import usage
 from counterfoil.backends.sqlite.files import (
     MOVED_TO,
@@ -24,8 +25,6 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
-from counterfoil.domain.calendar import HOUR_MS
-from counterfoil.moving import REQUESTS, MovedTable, Row
 from counterfoil.ports import Clock, StoreUnavailable
 
 _HORIZON = "SELECT at FROM horizon"
@@ -52,18 +51,8 @@ _FROM = {
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
     "audit": "(SELECT 'sqlite' AS origin, * FROM audit)",
 }
-_GROUPS = {
-    "shop": "SELECT number FROM shops",
-    "provider_id": "SELECT DISTINCT provider_id FROM {name}",
-    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= :since * {HOUR_MS}",  # noqa: S608 - contains only a number
-}
-_IN_GROUP = {
-    "": "true",
-    # Each shop has its own range of bill numbers, so this reads its bills in the order in which they are stored.
-    "shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1",
-    "provider_id": "provider_id = :group",
-    "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
-}
+# Each shop has its own range of bill numbers, so this reads its bills in the order in which they are stored.
+_IN_GROUP = IN_GROUP | {"shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1"}
 # Statements that a retired store rejects.
 _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
     ("books", "UPDATE ON horizon"),
@@ -106,11 +95,13 @@ class SqliteMoveSource:
             return all(moved(self._connections[name]) for name in NAMES)
 
     def moved_to(self) -> str:
+        """Return the address of the store that replaces this one, even if retiring was interrupted, or "" if none."""
         with translated():
             return next(filter(None, map(moved, self._connections.values())), "")
 
     @contextmanager
     def snapshot(self) -> Iterator[int]:
+        """Read everything from one snapshot, and yield its horizon."""
         with translated():
             for name in NAMES:
                 self._connections[name].execute("BEGIN")
@@ -126,6 +117,7 @@ class SqliteMoveSource:
 
     @contextmanager
     def held(self) -> Iterator[int]:
+        """Block all other writers, and yield the horizon."""
         self._settle_revocations()
         readers = self._connections
         with translated():
@@ -144,6 +136,7 @@ class SqliteMoveSource:
                 self._connections = readers
 
     def retire(self, moved_to: str) -> None:
+        """Retire the store for good, within `held`: it stamps no bill, admits no request and issues no key."""
         message = f"{MOVED_TO} {moved_to}".replace("'", "''")
         for number, (name, act) in enumerate(_REJECTED_STATEMENTS):
             self._connections[name].execute(
@@ -153,6 +146,7 @@ class SqliteMoveSource:
             self._connections[name].execute("COMMIT")
 
     def size(self) -> int:
+        """Return the approximate number of rows, for the progress bar."""
         with translated():
             return sum(self._connections[name].execute(query).fetchone()[0] for name, query in _SIZE)
 
@@ -161,29 +155,18 @@ class SqliteMoveSource:
 
     # --- rows ------------------------------------------------------------------------
 
-    def groups(self, table: MovedTable, since: int) -> list[Any]:
-        if not table.group:
-            return [None]
-        query = _GROUPS[table.group].format(name=table.name)
-        return [group for (group,) in self._ask(table, query, since=since)]
-
-    def compared(self, table: MovedTable, group: Any) -> Iterable[Row]:
-        return self._ask(table, _select(table, table.compared, _IN_GROUP[table.group]), group=group)
-
-    def picked(self, table: MovedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
-        if keys is None:
-            yield from self._ask(table, _select(table, table.columns, _IN_GROUP[table.group]), group=group)
-            return
-        by_key = _select(table, table.columns, " AND ".join(f"{name} = :{name}" for name in table.key))
-        for key in keys:
-            yield from self._ask(table, by_key, **dict(zip(table.key, key, strict=True)))
-
-    def whole(self, table: MovedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        later = f"at >= :since * {HOUR_MS}" if table is REQUESTS else "true"
-        yield from table.grouped(self._ask(table, _select(table, table.columns, later), since=since))
-
-    def _ask(self, table: MovedTable, query: str, **values: Any) -> sqlite3.Cursor:
+    def ask(self, table: MovedTable, query: str, **values: Any) -> sqlite3.Cursor:
         return self._connections[table.file].execute(query, values | {"shift": self._shift})
+
+    def rows(self, table: MovedTable, group: Any) -> sqlite3.Cursor:
+        """Return the rows of a group."""
+        return self.ask(table, _select(table, _IN_GROUP[table.group]), group=group)
+
+    def picked(self, table: MovedTable, keys: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows with these keys."""
+        by_key = _select(table, " AND ".join(f"{name} = :{name}" for name in table.key))
+        for key in keys:
+            yield from self.ask(table, by_key, **dict(zip(table.key, key, strict=True)))
 
     def _horizon(self) -> int:
         row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()
@@ -205,6 +188,6 @@ class SqliteMoveSource:
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
 
 
-def _select(table: MovedTable, columns: tuple[str, ...], condition: str) -> str:
+def _select(table: MovedTable, condition: str) -> str:
     source = _FROM.get(table.name, table.name)
-    return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - our own table names
+    return f"SELECT {', '.join(table.columns)} FROM {source} WHERE {condition}"  # noqa: S608 - our own table names
