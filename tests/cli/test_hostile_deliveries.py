@@ -7,7 +7,6 @@ The watcher follows no link, waits for no pipe, writes nothing outside its own f
 import gzip
 import os
 import re
-import secrets
 import signal
 import socket
 import subprocess
@@ -22,9 +21,7 @@ from backports import zstd
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
-from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest import sources
-from counterfoil.ingest.converters import ConverterPool
 from counterfoil.ingest.sources import FileSet, SourceError, open_source
 from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, moved_name
 from counterfoil.ingest.watching import FolderWatch
@@ -503,18 +500,3 @@ def test_a_path_that_the_operator_types_may_be_a_link(counterfoil: Command, tmp_
     (tmp_path / "folder").symlink_to(tmp_path / "real")
     assert counterfoil.json("load", tmp_path / "file")["added"] == 2
     assert counterfoil.json("load", tmp_path / "folder")["unchanged"] == 2
-
-
-def test_processes_of_a_load_do_not_inherit_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COUNTERFOIL_SECRET", "do-not-inherit-" + secrets.token_hex())
-    monkeypatch.setenv("COUNTERFOIL_STORE", "postgresql://owner:do-not-inherit@localhost/counterfoil")
-    pool = ConverterPool(Pseudonyms(bytes(32)), 1)
-    pool.start(forks=False)
-    try:
-        until(pool.processes[0].is_ready, "the process is ready")
-        environment = Path(f"/proc/{pool.processes[0].process.pid}/environ").read_bytes()
-        assert b"PATH=" in environment
-        assert b"do-not-inherit" not in environment
-    finally:
-        pool.close()
-    assert "COUNTERFOIL_SECRET" in os.environ

@@ -6,23 +6,25 @@ import pytest
 from msgspec import json
 from msgspec.structs import replace
 
-from counterfoil.domain.batch import Batch, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.batch import Batch, known_facts, needed_rows, rewritten
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.changes import (
     NEVER,
     Change,
+    EncodedBill,
     KnownFacts,
     Outcome,
     OutdatedBill,
     PutBase,
-    PutBill,
     PutMember,
     PutShop,
-    RemoveBill,
-    RemoveMember,
-    RemoveShop,
+    Removal,
     account_values,
     digest_of,
+    put_base,
+    put_bill,
+    put_member,
+    put_shop,
 )
 from counterfoil.domain.members import base_from, member_from
 from counterfoil.domain.shops import shop_from
@@ -37,22 +39,29 @@ FACTS = KnownFacts(1, shop_from(SHOP)[1])
 TOKYO = KnownFacts(2, shop_from({**SHOP, "timezone": "Asia/Tokyo"})[1])
 
 
-def put_shop(rev: float | None = None, **fields: Any) -> PutShop:
-    return PutShop(*shop_from({**SHOP, **fields}), rev)
+def a_shop(rev: float | None = None, **fields: Any) -> PutShop:
+    return put_shop(*shop_from({**SHOP, **fields}), rev)
 
 
-def put_bill(bill_id: str = "b_1", rev: float | None = None, known: KnownFacts = FACTS, **fields: Any) -> PutBill:
+def a_bill(bill_id: str = "b_1", rev: float | None = None, known: KnownFacts = FACTS, **fields: Any) -> EncodedBill:
     day = {"closedAt": "2025-12-31T18:05:00+07:00", "tradingDay": "2025-12-31"}
-    return PutBill(bill_from({"id": bill_id, "shopId": "sh_1", **day, **fields}, known.facts, str.upper), known, rev)
+    return put_bill(bill_from({"id": bill_id, "shopId": "sh_1", **day, **fields}, known.facts, str.upper), known, rev)
 
 
-def put_member(rev: float | None = None, base: str = "mb_a", **fields: Any) -> PutMember:
-    record = {"id": "4711", "providerId": base, **fields}
-    return PutMember(member_from(record, str.upper, str.lower), rev)
+def a_member(rev: float | None = None, base: str = "mb_a", **fields: Any) -> PutMember:
+    return put_member(member_from({"id": "4711", "providerId": base, **fields}, str.upper, str.lower), rev)
 
 
-def put_base(rev: float | None = None, **fields: Any) -> PutBase:
-    return PutBase(base_from({"id": "mb_a", **fields}), rev)
+def a_base(rev: float | None = None, **fields: Any) -> PutBase:
+    return put_base(base_from({"id": "mb_a", **fields}), rev)
+
+
+def without_bill(rev: float | None = None, shop_id: str = "sh_1") -> Removal:
+    return Removal((shop_id, "bill", "b_1"), rev)
+
+
+def without_shop(shop_id: str, rev: float) -> Removal:
+    return Removal(("", "shop", shop_id), rev)
 
 
 def applied(*changes: Change, to: Batch | None = None, stamp: int = STAMP) -> tuple[list[Outcome], Batch]:
@@ -67,7 +76,7 @@ def applied(*changes: Change, to: Batch | None = None, stamp: int = STAMP) -> tu
         [replace(row, record=None) for row in before.members.values()],
         before.remembered,
     )
-    return batch.apply(prepared(changes)), batch
+    return batch.apply(changes), batch
 
 
 def written(batch: Batch) -> dict[str, int]:
@@ -89,17 +98,17 @@ def written(batch: Batch) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("first", "second", "removal"),
     [
-        (put_shop(3), put_shop(4, name="New"), RemoveShop("sh_1", 5)),
-        (put_bill(rev=3), put_bill(rev=4, cashier="Noi"), RemoveBill("sh_1", "b_1", 5)),
-        (put_member(3), put_member(4, tel="0812345678"), RemoveMember("4711", 5)),
-        (put_base(3), put_base(4, creditEnabled=True), None),
+        (a_shop(3), a_shop(4, name="New"), without_shop("sh_1", 5)),
+        (a_bill(rev=3), a_bill(rev=4, cashier="Noi"), without_bill(5)),
+        (a_member(3), a_member(4, tel="0812345678"), Removal(("", "member", "4711"), 5)),
+        (a_base(3), a_base(4, creditEnabled=True), None),
     ],
     ids=["shop", "bill", "member", "base"],
 )
 def test_a_record_can_be_added_repeated_changed_late_and_removed(
     first: Any, second: Any, removal: Change | None
 ) -> None:
-    _, batch = applied(put_shop())
+    _, batch = applied(a_shop())
     if isinstance(first, PutShop):
         batch = Batch(0, 0, [], [], [], [], {})
     for change, outcome in [(first, ADDED), (first, UNCHANGED), (second, CHANGED), (first, LATE), (second, UNCHANGED)]:
@@ -114,33 +123,33 @@ def test_a_record_can_be_added_repeated_changed_late_and_removed(
 
 
 def test_only_changed_facts_raise_the_version_of_the_facts() -> None:
-    _, batch = applied(put_shop())
-    tokyo = put_shop(timezone="Asia/Tokyo")
-    for change, version in [(put_shop(name="New"), 1), (tokyo, 2), (tokyo, 2)]:
+    _, batch = applied(a_shop())
+    tokyo = a_shop(timezone="Asia/Tokyo")
+    for change, version in [(a_shop(name="New"), 1), (tokyo, 2), (tokyo, 2)]:
         _, batch = applied(change, to=batch)
         assert batch.shops["sh_1"].facts_version == version
         assert batch.shops["sh_1"].applied_version == 1
 
 
 def test_a_removed_shop_keeps_its_row_and_number() -> None:
-    _, batch = applied(put_shop(), put_shop(id="sh_2"))
+    _, batch = applied(a_shop(), a_shop(id="sh_2"))
     assert [row.number for row in batch.written_shops()] == [1, 2]
-    assert applied(RemoveShop("sh_1", 1), put_shop(2), to=batch)[0] == [REMOVED, CHANGED]
+    assert applied(without_shop("sh_1", 1), a_shop(2), to=batch)[0] == [REMOVED, CHANGED]
     assert batch.shops["sh_1"].number == 1
 
 
 def test_a_new_bill_is_stamped_and_sealed_and_its_digest_ignores_the_stamp() -> None:
-    _, batch = applied(put_shop(), put_bill(rev=7))
+    _, batch = applied(a_shop(), a_bill(rev=7))
     (row,) = batch.added_bills()
-    change = put_bill(rev=7)
+    change = a_bill(rev=7)
     assert row.body is not None
     assert STAMPED in row.body.decode()
-    assert row.digest == digest_of(json.encode(change.closed.bill))
+    assert row.digest == digest_of(change.body)
     assert row.values("rev") == (
         1,
         "b_1",
         20251231,
-        change.closed.closed_at,
+        change.closed_at,
         STAMP,
         "2025-12-31",
         "rev",
@@ -154,9 +163,9 @@ def test_a_new_bill_is_stamped_and_sealed_and_its_digest_ignores_the_stamp() -> 
 
 
 def test_the_seal_of_a_bill_changes_with_its_content_and_with_its_stamp() -> None:
-    _, batch = applied(put_shop(), put_bill())
+    _, batch = applied(a_shop(), a_bill())
     (row,) = batch.added_bills()
-    _, other = applied(put_shop(), put_bill(closedAt="2025-12-31T20:00:00+07:00"))
+    _, other = applied(a_shop(), a_bill(closedAt="2025-12-31T20:00:00+07:00"))
     (changed,) = other.added_bills()
     seals = {row.seal, changed.seal, replace(row, updated_at=STAMP + 1).seal, replace(row, updated_at=None).seal}
     assert len(seals) == 4
@@ -164,44 +173,44 @@ def test_the_seal_of_a_bill_changes_with_its_content_and_with_its_stamp() -> Non
 
 
 def test_a_bill_from_before_change_tracking_is_stamped_in_secret() -> None:
-    _, batch = applied(put_shop(), put_bill(history=True))
+    _, batch = applied(a_shop(), a_bill(history=True))
     (row,) = batch.added_bills()
     assert (row.updated_at, row.loaded_at) == (None, STAMP)
 
 
 def test_the_feed_is_told_of_shops_that_move_and_of_entries_that_change() -> None:
-    _, batch = applied(put_shop(franchiseId="fr_a"), put_shop(id="sh_2"))
+    _, batch = applied(a_shop(franchiseId="fr_a"), a_shop(id="sh_2"))
     assert [row.shop_id for row in batch.relisted_shops()] == ["sh_1", "sh_2"]
     assert batch.departures() == []
-    _, batch = applied(put_shop(franchiseId="fr_b"), put_shop(id="sh_2", closingTime="05:00"), to=batch)
+    _, batch = applied(a_shop(franchiseId="fr_b"), a_shop(id="sh_2", closingTime="05:00"), to=batch)
     assert [row.shop_id for row in batch.relisted_shops()] == ["sh_1"]
     assert batch.departures() == [("fr_a", 1)]
-    _, batch = applied(put_shop(franchiseId="fr_a"), put_shop(franchiseId="fr_b"), RemoveShop("sh_2", 1), to=batch)
+    _, batch = applied(a_shop(franchiseId="fr_a"), a_shop(franchiseId="fr_b"), without_shop("sh_2", 1), to=batch)
     assert [row.shop_id for row in batch.relisted_shops()] == ["sh_1", "sh_2"]
     assert batch.departures() == []
 
 
 def test_the_feed_is_told_of_shops_whose_bills_change() -> None:
-    _, batch = applied(put_shop(), put_bill("b_1"), put_bill("b_2"))
+    _, batch = applied(a_shop(), a_bill("b_1"), a_bill("b_2"))
     assert batch.touched_shops() == [1]
-    assert applied(put_bill("b_1"), to=batch)[1].touched_shops() == []
-    assert applied(RemoveBill("sh_1", "b_1", None), to=batch)[1].touched_shops() == [1]
+    assert applied(a_bill("b_1"), to=batch)[1].touched_shops() == []
+    assert applied(without_bill(), to=batch)[1].touched_shops() == [1]
 
 
 def test_an_invisible_change_is_stored_without_a_new_stamp() -> None:
-    _, batch = applied(put_shop(), put_bill(rev=1))
-    outcomes, batch = applied(put_bill(rev=2), to=batch)
+    _, batch = applied(a_shop(), a_bill(rev=1))
+    outcomes, batch = applied(a_bill(rev=2), to=batch)
     assert outcomes == [UNCHANGED]
     assert written(batch) == {"settled": 1}
     assert batch.settled_bills()[0].settled_values("rev") == (1, "b_1", "2025-12-31", "rev", None)
 
 
 def test_a_batch_writes_only_the_final_state_of_a_bill() -> None:
-    outcomes, batch = applied(put_shop(), put_bill(), put_bill(cashier="Noi"), RemoveBill("sh_1", "b_1", None))
+    outcomes, batch = applied(a_shop(), a_bill(), a_bill(cashier="Noi"), without_bill())
     assert outcomes == [ADDED, ADDED, CHANGED, REMOVED]
     assert written(batch) == {"shops": 1}
-    _, batch = applied(put_bill(), to=applied(put_shop())[1])
-    outcomes, batch = applied(RemoveBill("sh_1", "b_1", None), put_bill(), to=batch)
+    _, batch = applied(a_bill(), to=applied(a_shop())[1])
+    outcomes, batch = applied(without_bill(), a_bill(), to=batch)
     assert outcomes == [REMOVED, ADDED]
     assert written(batch) == {"changed": 1}
 
@@ -209,8 +218,8 @@ def test_a_batch_writes_only_the_final_state_of_a_bill() -> None:
 def test_a_member_that_moves_leaves_its_old_base_and_takes_its_accounts_along() -> None:
     user = "U" + "0af1" * 8
     accounts = [{"channel": "bot_1", "userId": user}, {"channel": "bot_2", "userId": user}]
-    _, batch = applied(put_member(messaging=accounts))
-    outcomes, batch = applied(put_member(base="mb_b", messaging=accounts), to=batch)
+    _, batch = applied(a_member(messaging=accounts))
+    outcomes, batch = applied(a_member(base="mb_b", messaging=accounts), to=batch)
     assert outcomes == [CHANGED]
     assert batch.removed_members() == [("mb_a", "4711")]
     (row,) = batch.written_members()
@@ -223,15 +232,15 @@ def test_a_member_that_moves_leaves_its_old_base_and_takes_its_accounts_along() 
 
 
 def test_a_member_with_another_template_gets_the_current_one_and_stays_unchanged() -> None:
-    _, batch = applied(put_member())
+    _, batch = applied(a_member())
     template, batch.members["4711"].template = batch.members["4711"].template, b"another"
-    outcomes, batch = applied(put_member(), to=batch)
+    outcomes, batch = applied(a_member(), to=batch)
     assert outcomes == [UNCHANGED]
     assert [row.template for row in batch.written_members()] == [template]
 
 
 def test_new_facts_rewrite_a_bill_and_stamp_it_only_if_its_body_changes() -> None:
-    _, batch = applied(put_shop(), put_bill(rev=7))
+    _, batch = applied(a_shop(), a_bill(rev=7))
     (row,) = batch.added_bills()
     stored = OutdatedBill(row.closed_at, row.updated_at, row.trading_day, row.rev, row.withheld, row.body or b"")
     same = rewritten(stored, 1, replace(FACTS, version=2), STAMP + 1)
@@ -245,19 +254,19 @@ def test_new_facts_rewrite_a_bill_and_stamp_it_only_if_its_body_changes() -> Non
 
 def test_the_rows_that_a_batch_needs_are_each_named_once() -> None:
     changes: list[Change] = [
-        put_shop(1),
-        put_bill(),
-        put_bill(),
-        RemoveBill("sh_2", "b_1", 3),
-        put_member(),
-        put_base(),
+        a_shop(1),
+        a_bill(),
+        a_bill(),
+        without_bill(3, "sh_2"),
+        a_member(),
+        a_base(),
     ]
-    needed = needed_rows(prepared(changes))
+    needed = needed_rows(changes)
     assert needed.shops == ["sh_1", "sh_2"]
     assert needed.bills == [("sh_1", "b_1"), ("sh_2", "b_1")]
     assert (needed.bases, needed.tokens, needed.new_shops) == (["mb_a"], ["4711"], True)
     assert needed.removals == [("", "shop", "sh_1"), ("sh_2", "bill", "b_1")]
-    assert not needed_rows(prepared([put_bill()])).new_shops
+    assert not needed_rows([a_bill()]).new_shops
 
 
 def test_stored_facts_are_read_back() -> None:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from counterfoil.domain.batch import encoded_bill
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.changes import EncodedBill, KnownFacts, PutBill
+from counterfoil.domain.changes import EncodedBill, KnownFacts, put_bill
 from counterfoil.domain.replacements import ReplacementGuard, implausible
 from counterfoil.domain.shops import shop_from
 
@@ -16,7 +15,7 @@ LATTE, TEA, SOUP = ({"name": name, "qty": 1, "total": total} for name, total in 
 
 def encoded(day: str = "14", time: str = "18:05", **record: Any) -> EncodedBill:
     complete = {"id": "1", "shopId": "sh", "closedAt": f"2026-11-{day}T{time}", **record}
-    return encoded_bill(PutBill(bill_from(complete, KNOWN.facts, str), KNOWN, None))
+    return put_bill(bill_from(complete, KNOWN.facts, str), KNOWN, None)
 
 
 def reason(stored: EncodedBill, new: EncodedBill) -> str | None:

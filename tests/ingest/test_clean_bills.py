@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterfoil.domain import clean_bills, source_bills
-from counterfoil.domain.changes import KnownFacts, PutBill
+from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import BillConverter, converted_bill
+from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.fields import FieldType, check_record, known_fields
 from counterfoil.ingest.lines import LONGEST_NAME, MAX_RECORD, Reader, Rejected, parse_record
 from counterfoil.ingest.lines import MAX_ITEMS as MAX_LINES
@@ -48,9 +48,9 @@ def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reade
         return False
     record = parse_record(line)
     change = reader.change(record, len(line))
-    assert isinstance(change, PutBill)
+    assert isinstance(change, EncodedBill)
     assert check_record(record, change) is None
-    assert converted == converted_bill(change, None)
+    assert converted == change
     return True
 
 

@@ -1,14 +1,11 @@
 """A load has the same result whether it converts bills itself or in other processes."""
 
 import json
-import multiprocessing.util
 import os
-import pickle
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import accumulate
@@ -21,36 +18,24 @@ import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.demo.worldgen.records import dirty_lines
+from counterfoil.domain.changes import EncodedBill
 from counterfoil.ingest import converters, pipeline
-from counterfoil.ingest.conversion import BillConverter, ConvertedBill
-from counterfoil.ingest.converters import ConverterPool, Converters, converter_pool
+from counterfoil.ingest.conversion import BillConverter
+from counterfoil.ingest.converters import ConverterProcess, Converters, converter_processes
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from ingest.loaders import IterableSource, lines_of_a_world
 from ports.open_store import PSEUDONYMS
 from running_service import ManualClock
-from waiting import until
 
 TABLES = ("shops", "bills", "bases", "members", "accounts", "removals", "loads", "horizon")
 SHOP: dict[str, Any] = {"kind": "shop", "id": "s", "timezone": "Asia/Bangkok", "channels": [{"id": "c", "name": "One"}]}
 
 
-@pytest.fixture(autouse=True, params=["spawned", "forked"])
-def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make loads start processes early and send them only a few lines at a time. Return how they are started."""
-    monkeypatch.setattr(converters, "LINES_BEFORE_START", 1)
+@pytest.fixture(autouse=True)
+def _small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converters, "MESSAGE_BYTES", 2_000)
-    if request.param == "forked":
-        monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 1)
     # A load does not fork if its process has several threads. The test runner has threads of its own, so hide them.
     monkeypatch.setattr(converters, "active_count", lambda: 1)
-    start = ConverterPool.start
-
-    def start_and_wait(self: ConverterPool, *, forks: bool) -> None:
-        start(self, forks=forks)
-        until(lambda: all(process.has_answer() for process in self.processes), "every process is ready")
-
-    monkeypatch.setattr(ConverterPool, "start", start_and_wait)
-    return str(request.param)
 
 
 def loaded(
@@ -58,10 +43,10 @@ def loaded(
 ) -> tuple[Summary, dict[str, list[Any]], bytes]:
     """Load with a frozen clock; return the summary, every row of TABLES, and the contents of the rejects file."""
     rejects = RejectsFile(folder / "rejects")
-    with converter_pool(PSEUDONYMS, processes, 1) as pool:
+    with converter_processes(PSEUDONYMS, processes, None) as started:
         ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())
         try:
-            loading = Pipeline(ledger, PSEUDONYMS, rejects, batch, strict=strict, pool=pool)
+            loading = Pipeline(ledger, PSEUDONYMS, rejects, batch, strict=strict, processes=started)
             summary = loading.load(IterableSource(records))
         finally:
             ledger.close()
@@ -113,7 +98,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     found: list[bytes] = []
     convert = BillConverter.convert_clean
 
-    def noted(self: BillConverter, line: bytes) -> ConvertedBill | None:
+    def noted(self: BillConverter, line: bytes) -> EncodedBill | None:
         found.append(line)
         return convert(self, line)
 
@@ -131,8 +116,7 @@ def test_bills_are_converted_in_the_other_processes(
     monkeypatch.delattr(pipeline, "parse_record")
     summary = loaded(tmp_path, map(bill, range(100)), 1)[0]
     assert summary.outcomes["added"] == 100
-    # A load that spawns its processes converts its first lines itself.
-    assert len(here) <= 20
+    assert here == []
 
 
 def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
@@ -144,7 +128,7 @@ def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
     note = BillConverter.convert_clean
     stopped: list[int] = []
 
-    def continuing(self: BillConverter, line: bytes) -> ConvertedBill | None:
+    def continuing(self: BillConverter, line: bytes) -> EncodedBill | None:
         if stopped and b'"b499"' in line:
             os.kill(stopped.pop(), signal.SIGCONT)
         return note(self, line)
@@ -170,13 +154,6 @@ def test_a_shop_that_changes_between_its_bills_is_applied_to_the_bills_after_it(
     assert loaded(tmp_path / "elsewhere", [SHOP, *records], 1) == here
     bodies = [max((value for value in row if isinstance(value, bytes)), key=len) for row in here[1]["bills"]]
     assert all(b'"Name 7"' in body for body in bodies)
-
-
-def test_more_shops_than_the_cache_holds_give_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converters, "MAX_KNOWN_SHOPS", 2)
-    shops = [SHOP | {"id": f"s{number}"} for number in range(7)]
-    records = [*shops, *(bill(number, f"s{number % 7}") for number in range(500)), bill(1, "no-such-shop")]
-    assert loaded(tmp_path / "elsewhere", [SHOP, *records], 2) == loaded(tmp_path / "here", [SHOP, *records], 0)
 
 
 def noting_processes(records: Iterable[Any], found: set[int | None]) -> Iterator[Any]:
@@ -215,21 +192,19 @@ def test_a_load_converts_the_bills_of_a_killed_process_itself(tmp_path: Path, pr
     assert not summary.rejected
 
 
-def test_a_process_ignores_signals_that_the_loader_handles(method: str) -> None:
-    with closing(ConverterPool(PSEUDONYMS, 1)) as pool:
-        pool.start(forks=method == "forked")
-        assert answer_of(pool) == ([None], {0: None})
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            os.kill(active_children()[0].pid or 0, number)
-        assert answer_of(pool) == ([None], {0: None})
+@pytest.fixture
+def process() -> Iterator[ConverterProcess]:
+    with closing(ConverterProcess(PSEUDONYMS.secret)) as started:
+        yield started
 
 
-def answer_of(pool: ConverterPool) -> Any:
-    """Wait for a process and return its answer to a line without a bill."""
-    [process] = pool.processes
-    until(process.is_ready, "the process is ready")
+def test_a_process_ignores_signals_that_the_loader_handles(process: ConverterProcess) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process.send([b"{}"], [])
+        assert process.answer() == ([None], {})
+        os.kill(process.process.pid or 0, number)
     process.send([b"{}"], [])
-    return pickle.loads(process.answer() or b"")  # noqa: S301 - from our own process
+    assert process.answer() == ([None], {})
 
 
 def test_a_process_that_fails_reports_the_place_and_no_data(
@@ -239,10 +214,7 @@ def test_a_process_that_fails_reports_the_place_and_no_data(
         raise ValueError("a secret")
 
     monkeypatch.setattr(BillConverter, "convert", fail)
-    with closing(ConverterPool(PSEUDONYMS, 1)) as pool:
-        pool.start(forks=True)
-        [process] = pool.processes
-        assert process.is_ready()
+    with closing(ConverterProcess(PSEUDONYMS.secret)) as process:
         process.send([b"{}"], [])
         assert process.answer() is None
     error = capfd.readouterr().err
@@ -255,35 +227,34 @@ def test_a_process_runs_where_its_priority_cannot_be_changed(monkeypatch: pytest
         raise PermissionError
 
     monkeypatch.setattr(os, "nice", refuse)
-    with closing(ConverterPool(PSEUDONYMS, 1)) as pool:
-        pool.start(forks=True)
-        assert answer_of(pool) == ([None], {0: None})
+    with closing(ConverterProcess(PSEUDONYMS.secret)) as process:
+        process.send([b"{}"], [])
+        assert process.answer() == ([None], {})
 
 
 STARTING = """
-import os, signal, sys
-from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.converters import ConverterPool
-if __name__ == "__main__":
-    pool = ConverterPool(Pseudonyms(bytes(32)), 2)
-    pool.start(forks=sys.argv[1] == "forked")
-    while not all(process.is_ready() for process in pool.processes): pass
+import os, signal
+from counterfoil.ingest.converters import ConverterProcess
+processes = [ConverterProcess(bytes(32)) for _ in range(2)]
 """
 
 
-def test_processes_are_ended_even_if_the_loader_ignores_the_end_of_its_children(tmp_path: Path, method: str) -> None:
+def test_processes_are_ended_even_if_the_loader_ignores_the_end_of_its_children(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(f"{STARTING}    signal.signal(signal.SIGCHLD, signal.SIG_IGN); pool.close(); print('ended')")
-    done = subprocess.run([sys.executable, program, method], capture_output=True, text=True, check=False)
+    program.write_text(
+        f"{STARTING}signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "for process in processes: process.close()\nprint('ended')"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("ended\n", "")
 
 
-def test_processes_end_when_their_loader_is_killed(tmp_path: Path, method: str) -> None:
+def test_processes_end_when_their_loader_is_killed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(f"{STARTING}    os.kill(os.getpid(), signal.SIGKILL)")
+    program.write_text(f"{STARTING}os.kill(os.getpid(), signal.SIGKILL)")
     reading, writing = os.pipe()
     # The converter processes inherit the pipe, so `pipe.read` returns only after they have ended.
-    subprocess.run([sys.executable, program, method], stdout=writing, stderr=subprocess.DEVNULL, check=False)
+    subprocess.run([sys.executable, program], stdout=writing, stderr=subprocess.DEVNULL, check=False)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         assert pipe.read() == b""
@@ -299,8 +270,8 @@ def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatc
             read += 1
             yield line
 
-    with converter_pool(PSEUDONYMS, 1, 1) as pool:
-        groups = Converters(PSEUDONYMS, lambda _: None, pool).convert(lines())
+    with converter_processes(PSEUDONYMS, 1, None) as started:
+        groups = Converters(PSEUDONYMS, lambda _: None, started).convert(lines())
         furthest = max(read - taken for taken in accumulate(len(group.lines) for group in groups))
     assert furthest <= 2 * converters.MAX_WAITING + 1
 
@@ -312,34 +283,23 @@ def test_a_load_converts_bills_itself_if_no_process_can_be_started(
         raise BlockingIOError
 
     monkeypatch.setattr(os, "fork", fail)
-    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", fail)
     summary = loaded(tmp_path / "store", [SHOP, *map(bill, range(100))], 2)[0]
     assert summary.outcomes["added"] == summary.lines
 
 
-def test_a_load_that_is_known_to_be_large_starts_its_processes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 500)
-    for size in (None, 499, 500):
-        with converter_pool(PSEUDONYMS, 1, size) as pool:
-            assert bool(pool.processes) == (size == 500)
+def test_a_load_that_is_known_to_be_small_starts_no_process() -> None:
+    for size in (None, converters.MIN_BYTES - 1, converters.MIN_BYTES):
+        with converter_processes(PSEUDONYMS, 1, size) as started:
+            assert bool(started) == (size != converters.MIN_BYTES - 1)
 
 
 def test_a_process_with_several_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converters, "active_count", threading.active_count)
-    monkeypatch.delattr(os, "fork")
-    may_end = threading.Event()
-    thread = threading.Thread(target=may_end.wait)
-    thread.start()
-    try:
-        with converter_pool(PSEUDONYMS, 1, converters.BYTES_TO_START_AT_ONCE) as pool:
-            assert answer_of(pool) == ([None], {0: None})
-    finally:
-        may_end.set()
-        thread.join()
+    monkeypatch.setattr(converters, "active_count", lambda: 2)
+    with converter_processes(PSEUDONYMS, 1, None) as started:
+        assert started == []
 
 
-def test_processes_end_if_the_store_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converters, "BYTES_TO_START_AT_ONCE", 1)
-    with pytest.raises(OSError, match="no store"), converter_pool(PSEUDONYMS, 2, 1):
+def test_processes_end_if_the_store_cannot_be_opened() -> None:
+    with pytest.raises(OSError, match="no store"), converter_processes(PSEUDONYMS, 2, None):
         raise OSError("no store")
     assert active_children() == []

@@ -9,7 +9,6 @@ from actors import OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain.access import Scope
 from counterfoil.domain.audit import Act
-from counterfoil.domain.batch import prepared
 from counterfoil.domain.changes import EncodedBill
 from counterfoil.key_issuing import Grant, Issued
 from counterfoil.operator_reads import BILLS_PER_READ, BillsOfDay
@@ -76,7 +75,7 @@ def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_th
     wanted = ["b_1", "b_3", *(f"unknown {number}" for number in range(BILLS_PER_READ)), "b_2"]
     found = open_store.store.operator_reads().stored_bills("sh_1", wanted)
     assert {bill_id: stored.rev for bill_id, stored in found.items()} == {"b_1": 2, "b_2": None}
-    (change,) = prepared([open_store.change(bill("b_2"))])
+    change = open_store.change(bill("b_2"))
     assert isinstance(change, EncodedBill)
     assert found["b_2"].digest == change.digest
     assert json.loads(found["b_2"].body) == open_store.bill("b_2")

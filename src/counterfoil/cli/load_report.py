@@ -252,7 +252,7 @@ def _field_rows(counts: FieldCounts, *, with_lines: bool) -> list[tuple[str, str
     rows = []
     for label, fields in found.items():
         rows += _shortened(label, [text(label, kind, path, count) for (kind, path), count in fields], MAX_FIELDS)
-    lacking = {"a date": counts.without_date, "items": counts.without_items, "amounts": counts.without_amounts}
+    lacking = {"a date": counts.lacking["date"], "items": counts.lacking["items"], "amounts": counts.lacking["amounts"]}
     parts = [f"{count:,} without {what} ({count / counts.bills:.1%})" for what, count in lacking.items() if count]
     return [*rows, ("bills", f"{counts.bills:,} read, {', '.join(parts)}")] if parts else rows
 
@@ -277,8 +277,8 @@ def _fields_json(counts: FieldCounts) -> dict[str, object]:
         "unreadableValues": [field(kind, path, count) for (kind, path), count in _most_common(counts.unreadable)],
         "bills": {
             "read": counts.bills,
-            "withoutDate": counts.without_date,
-            "withoutItems": counts.without_items,
-            "withoutAmounts": counts.without_amounts,
+            "withoutDate": counts.lacking["date"],
+            "withoutItems": counts.lacking["items"],
+            "withoutAmounts": counts.lacking["amounts"],
         },
     }

@@ -20,7 +20,7 @@ from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepte
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
-from counterfoil.ingest.converters import converter_pool, free_cores
+from counterfoil.ingest.converters import converter_processes, free_cores
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, all_rejected_rows
@@ -124,9 +124,9 @@ def run_load(
     # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_check else bootstrap.pseudonyms(settings)
     doing = "Checking" if is_check else "Loading"
-    processes = 0 if is_beside else min(settings.converters, free_cores())
+    most = 0 if is_beside else min(settings.converters, free_cores())
     with (
-        converter_pool(pseudonyms, processes, records.total) as pool,
+        converter_processes(pseudonyms, most, records.total) as processes,
         open_for_check(settings) if is_check else open_ledger(settings) as ledger,
         progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
@@ -146,7 +146,7 @@ def run_load(
             strict=strict,
             is_guarded=is_guarded,
             finishes_damaged=report.quarantines,
-            pool=pool,
+            processes=processes,
         )
         try:
             # A load that is asked to stop records that it has stopped.

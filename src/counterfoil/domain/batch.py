@@ -25,18 +25,13 @@ from counterfoil.domain.changes import (
     Outcome,
     OutdatedBill,
     PutBase,
-    PutBill,
     PutMember,
     PutShop,
     RecordKey,
-    RemoveBill,
-    RemoveMember,
-    RemoveShop,
+    Removal,
     ShopRow,
-    encode_bill,
+    put_bill,
 )
-from counterfoil.domain.control_totals import lines_amount
-from counterfoil.domain.members import template_of
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
@@ -47,46 +42,6 @@ _bill = json.Decoder(Bill).decode
 _facts = json.Decoder(ShopFacts).decode
 _withheld = json.Decoder(Withheld).decode
 _encode = json.Encoder().encode
-
-
-class PreparedChange(Struct, frozen=True):
-    """A change, with everything that can be computed before the lock is taken."""
-
-    change: Any
-    key: RecordKey
-    body: bytes = b""
-    facts: bytes = b""
-    template: bytes = b""
-
-
-# To save time, an encoded bill is not wrapped in a PreparedChange: nearly all changes of a large load are bills.
-Prepared = EncodedBill | PreparedChange
-
-
-def prepared(changes: Iterable[Change]) -> list[Prepared]:
-    return [change if type(change) is EncodedBill else _prepared(change) for change in changes]
-
-
-def _prepared(change: Change) -> Prepared:
-    match change:
-        case EncodedBill():
-            return change
-        case PutBill():
-            return encoded_bill(change)
-        case PutShop():
-            return PreparedChange(change, change.key, _encode(change.shop), facts=_encode(change.facts))
-        case PutBase():
-            return PreparedChange(change, change.key, _encode(change.base))
-        case PutMember():
-            return PreparedChange(change, change.key, _encode(change.record), template=template_of(change.record))
-        case RemoveShop() | RemoveBill() | RemoveMember():
-            return PreparedChange(change, change.key)
-    raise KeyError(change)
-
-
-def encoded_bill(change: PutBill) -> EncodedBill:
-    """Return the bill with everything that its row needs, except for the stamp."""
-    return encode_bill(change.closed, change.known, change.rev, lines_amount(change.closed.bill.items))
 
 
 class NeededRows(Struct):
@@ -100,9 +55,9 @@ class NeededRows(Struct):
     new_shops: bool
 
 
-def needed_rows(changes: Sequence[Prepared]) -> NeededRows:
+def needed_rows(changes: Sequence[Change]) -> NeededRows:
     bills = dict.fromkeys([(one.shop_id, one.bill_id) for one in changes if type(one) is EncodedBill])
-    others = [one for one in changes if type(one) is PreparedChange]
+    others = [one for one in changes if type(one) is not EncodedBill]
     of_kind: dict[str, dict[RecordKey, None]] = {"shop": {}, "bill": {}, "base": {}, "member": {}}
     for one in others:
         of_kind[one.key[1]][one.key] = None
@@ -113,15 +68,8 @@ def needed_rows(changes: Sequence[Prepared]) -> NeededRows:
         list(bills),
         [provider_id for _, _, provider_id in of_kind["base"]],
         [token for _, _, token in of_kind["member"]],
-        list(
-            dict.fromkeys(
-                [
-                    *(one.key for one in others if one.change.rev is not None),
-                    *[one.key for one in changes if type(one) is EncodedBill and one.rev is not None],
-                ]
-            )
-        ),
-        any(isinstance(one.change, PutShop) for one in others),
+        list(dict.fromkeys([one.key for one in changes if one.rev is not None])),
+        any(isinstance(one, PutShop) for one in others),
     )
 
 
@@ -156,7 +104,7 @@ class Batch:
         self._guard: ReplacementGuard | None = None
         self._bodies: dict[tuple[int, str], bytes] = {}
 
-    def bills_to_compare(self, changes: Iterable[Prepared]) -> list[tuple[int, str]]:
+    def bills_to_compare(self, changes: Iterable[Change]) -> list[tuple[int, str]]:
         """Return the stored bills that the changes may replace, so that their bodies are needed for `compare_with`."""
         if not self.bills:
             return []
@@ -170,12 +118,10 @@ class Batch:
         self._guard = guard
         self._bodies = {(shop, bill_id): body for shop, bill_id, body in bodies}
 
-    def apply(self, changes: Iterable[Prepared]) -> list[Outcome]:
+    def apply(self, changes: Iterable[Change]) -> list[Outcome]:
         """Apply the changes in memory, and return their outcomes."""
         return [
-            self._put_bill(one)
-            if isinstance(one, EncodedBill)
-            else self._APPLY[type(one.change)](self, one, one.change)
+            self._put_bill(one) if isinstance(one, EncodedBill) else self._APPLY[type(one), one.key[1]](self, one)
             for one in changes
         ]
 
@@ -238,15 +184,15 @@ class Batch:
 
     # --- shops -------------------------------------------------------------------
 
-    def _put_shop(self, ready: PreparedChange, change: PutShop) -> Outcome:
+    def _put_shop(self, change: PutShop) -> Outcome:
         shop, known = change.shop, self.shops.get(change.shop.shop_id)
         if known is None:
-            if self._removed_since(ready.key, change.rev):
+            if self._removed_since(change.key, change.rev):
                 return Outcome.LATE
             self._last_shop += 1
         elif _is_late(change.rev, known.rev):
             return Outcome.LATE
-        elif (known.body, known.facts, known.removed, known.rev) == (ready.body, ready.facts, False, change.rev):
+        elif (known.body, known.facts, known.removed, known.rev) == (change.body, change.facts_body, False, change.rev):
             return Outcome.UNCHANGED
         self.shops[shop.shop_id] = ShopRow(
             known.number if known else self._last_shop,
@@ -255,19 +201,19 @@ class Batch:
             shop.provider_id,
             removed=False,
             rev=change.rev,
-            facts_version=known.facts_version + (known.facts != ready.facts) if known else 1,
+            facts_version=known.facts_version + (known.facts != change.facts_body) if known else 1,
             applied_version=known.applied_version if known else 1,
-            facts=ready.facts,
-            body=ready.body,
+            facts=change.facts_body,
+            body=change.body,
             dirty=True,
-            relisted=known is None or known.relisted or known.removed or known.body != ready.body,
+            relisted=known is None or known.relisted or known.removed or known.body != change.body,
         )
         return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _remove_shop(self, ready: PreparedChange, change: RemoveShop) -> Outcome:
-        known = self.shops.get(change.shop_id)
+    def _remove_shop(self, change: Removal) -> Outcome:
+        known = self.shops.get(change.key[2])
         if known is None:
-            self._remember_removal(ready)
+            self._remember(change)
             return Outcome.UNCHANGED
         if known.removed:
             if change.rev is not None and not _is_late(change.rev, known.rev):
@@ -280,10 +226,10 @@ class Batch:
 
     # --- removals ----------------------------------------------------------------
 
-    def _remember_removal(self, ready: PreparedChange) -> None:
-        rev, known = ready.change.rev, self._removals.get(ready.key)
+    def _remember(self, removal: Removal) -> None:
+        key, rev, known = removal.key, removal.rev, self._removals.get(removal.key)
         if rev is not None and (known is None or known < rev):
-            self._removals[ready.key] = self.remembered[ready.key] = rev
+            self._removals[key] = self.remembered[key] = rev
 
     def _removed_since(self, key: RecordKey, rev: float | None) -> bool:
         """Return whether the record was removed with a higher revision than `rev`."""
@@ -327,63 +273,65 @@ class Batch:
         body = self._bodies.get((known.shop, known.bill_id)) if known.body is None else known.body
         return body is not None and guard.rejects(body, change)
 
-    def _remove_bill(self, ready: PreparedChange, change: RemoveBill) -> Outcome:
-        shop = self.shops.get(change.shop_id)
-        known = self.bills.get((shop.number, change.bill_id)) if shop else None
+    def _remove_bill(self, change: Removal) -> Outcome:
+        shop_id, _, bill_id = change.key
+        shop = self.shops.get(shop_id)
+        known = self.bills.get((shop.number, bill_id)) if shop else None
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        self._remember_removal(ready)
+        self._remember(change)
         if not known:
             return Outcome.UNCHANGED
-        del self.bills[known.shop, change.bill_id]
+        del self.bills[known.shop, bill_id]
         return Outcome.REMOVED
 
     # --- membership --------------------------------------------------------------
 
-    def _put_base(self, ready: PreparedChange, change: PutBase) -> Outcome:
+    def _put_base(self, change: PutBase) -> Outcome:
         known = self.bases.get(change.base.provider_id)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        if known and (known.rev, known.body) == (change.rev, ready.body):
+        if known and (known.rev, known.body) == (change.rev, change.body):
             return Outcome.UNCHANGED
-        self.bases[change.base.provider_id] = BaseRow(change.base.provider_id, change.rev, ready.body, dirty=True)
+        self.bases[change.base.provider_id] = BaseRow(change.base.provider_id, change.rev, change.body, dirty=True)
         return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _put_member(self, ready: PreparedChange, change: PutMember) -> Outcome:
+    def _put_member(self, change: PutMember) -> Outcome:
         record = change.record
         known = self.members.get(record.token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        same = known and (known.rev, known.kept) == (change.rev, ready.body)
-        if known and same and known.template == ready.template:
+        same = known and (known.rev, known.kept) == (change.rev, change.body)
+        if known and same and known.template == change.template:
             return Outcome.UNCHANGED
-        if not known and self._removed_since(ready.key, change.rev):
+        if not known and self._removed_since(change.key, change.rev):
             return Outcome.LATE
-        row = MemberRow(record.provider_id, record.token, change.rev, ready.body, ready.template, record)
+        row = MemberRow(record.provider_id, record.token, change.rev, change.body, change.template, record)
         self.members[record.token] = row
         if same:
             return Outcome.UNCHANGED
         return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _remove_member(self, ready: PreparedChange, change: RemoveMember) -> Outcome:
-        known = self.members.get(change.token)
+    def _remove_member(self, change: Removal) -> Outcome:
+        token = change.key[2]
+        known = self.members.get(token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        self._remember_removal(ready)
+        self._remember(change)
         if not known:
             return Outcome.UNCHANGED
-        del self.members[change.token]
+        del self.members[token]
         return Outcome.REMOVED
 
     # This table belongs to the class, because bound methods stored in a batch would form a reference cycle and keep the
     # batch in memory until the next garbage collection.
-    _APPLY: ClassVar[dict[type, Callable[["Batch", PreparedChange, Any], Outcome]]] = {
-        PutShop: _put_shop,
-        RemoveShop: _remove_shop,
-        PutBase: _put_base,
-        PutMember: _put_member,
-        RemoveMember: _remove_member,
-        RemoveBill: _remove_bill,
+    _APPLY: ClassVar[dict[tuple[type, str], Callable[["Batch", Any], Outcome]]] = {
+        (PutShop, "shop"): _put_shop,
+        (Removal, "shop"): _remove_shop,
+        (PutBase, "base"): _put_base,
+        (PutMember, "member"): _put_member,
+        (Removal, "member"): _remove_member,
+        (Removal, "bill"): _remove_bill,
     }
 
 
@@ -402,7 +350,7 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
     )
     closed = under_facts(stored, known.facts)
     written_at = None if row.updated_at is None else iso(row.updated_at, known.facts.zone())
-    change = encoded_bill(PutBill(replace(closed, bill=replace(closed.bill, updated_at=None)), known, row.rev))
+    change = put_bill(replace(closed, bill=replace(closed.bill, updated_at=None)), known, row.rev)
     if _encode(replace(closed.bill, updated_at=written_at)) == row.body:
         return replace(_written(shop, change, None), body=None)
     return _written(shop, change, stamp)

@@ -4,43 +4,41 @@ from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, json
 
-from counterfoil.domain.bills import ClosedBill
-from counterfoil.domain.control_totals import Figures, figures_of
-from counterfoil.domain.members import Base, StoredMember
-from counterfoil.domain.resources import Number, Shop
+from counterfoil.domain.bills import NO_AMOUNTS, ClosedBill
+from counterfoil.domain.control_totals import Figures, figures_of, lines_amount
+from counterfoil.domain.members import Base, StoredMember, template_of
+from counterfoil.domain.resources import Bill, Number, Shop
 from counterfoil.domain.shops import ShopFacts
 
 # Identifies a record by its shop (empty except for bills), its kind and its ID (for a member, the token).
 RecordKey = tuple[str, str, str]
+# A part that most bills have.
+BillPart = Literal["date", "items", "amounts"]
 _encode = json.Encoder().encode
 
 
 class PutShop(Struct, frozen=True):
+    """A shop, with its entry in the shop list and its facts as JSON."""
+
     shop: Shop
     facts: ShopFacts
     rev: float | None
+    body: bytes
+    facts_body: bytes
 
     @property
     def key(self) -> RecordKey:
         return "", "shop", self.shop.shop_id
 
 
-class RemoveShop(Struct, frozen=True):
-    shop_id: str
-    rev: float | None
-
-    @property
-    def key(self) -> RecordKey:
-        return "", "shop", self.shop_id
-
-
 class PutBase(Struct, frozen=True):
     base: Base
     rev: float | None
+    body: bytes
 
     @property
     def key(self) -> RecordKey:
@@ -50,19 +48,19 @@ class PutBase(Struct, frozen=True):
 class PutMember(Struct, frozen=True):
     record: StoredMember
     rev: float | None
+    body: bytes
+    template: bytes
 
     @property
     def key(self) -> RecordKey:
         return "", "member", self.record.token
 
 
-class RemoveMember(Struct, frozen=True):
-    token: str
-    rev: float | None
+class Removal(Struct, frozen=True):
+    """The removal of a shop, a bill or a member."""
 
-    @property
-    def key(self) -> RecordKey:
-        return "", "member", self.token
+    key: RecordKey
+    rev: float | None
 
 
 class KnownFacts(Struct, frozen=True):
@@ -72,20 +70,8 @@ class KnownFacts(Struct, frozen=True):
     facts: ShopFacts
 
 
-class PutBill(Struct, frozen=True):
-    """A bill as published under one version of its shop's facts."""
-
-    closed: ClosedBill
-    known: KnownFacts
-    rev: float | None
-
-    @property
-    def key(self) -> RecordKey:
-        return self.closed.bill.shop_id, "bill", self.closed.bill.id
-
-
 class EncodedBill(Struct, frozen=True, gc=False):
-    """A bill as it will be stored, except that `updatedAt` is null in its body."""
+    """A bill as it will be stored, except that `updatedAt` is null in its body. `lacks` is counted by a load."""
 
     shop_id: str
     bill_id: str
@@ -99,48 +85,66 @@ class EncodedBill(Struct, frozen=True, gc=False):
     known: KnownFacts
     rev: float | None
     figures: Figures
+    lacks: tuple[BillPart, ...]
 
     @property
     def key(self) -> RecordKey:
         return self.shop_id, "bill", self.bill_id
+
+
+Change = PutShop | PutBase | PutMember | EncodedBill | Removal
+
+
+def put_shop(shop: Shop, facts: ShopFacts, rev: float | None) -> PutShop:
+    return PutShop(shop, facts, rev, _encode(shop), _encode(facts))
+
+
+def put_base(base: Base, rev: float | None) -> PutBase:
+    return PutBase(base, rev, _encode(base))
+
+
+def put_member(record: StoredMember, rev: float | None) -> PutMember:
+    return PutMember(record, rev, _encode(record), template_of(record))
+
+
+def put_bill(closed: ClosedBill, known: KnownFacts, rev: float | None) -> EncodedBill:
+    return encode_bill(closed, known, rev, lines_amount(closed.bill.items))
 
 
 def encode_bill(closed: ClosedBill, known: KnownFacts, rev: float | None, lines: Number | None) -> EncodedBill:
     """Return the bill with everything that its row needs, except for the stamp. `lines` is the sum of its lines."""
     bill = closed.bill
     body = _encode(bill)
+    bill_day = _day_number(bill.bill_date)
     return EncodedBill(
         bill.shop_id,
         bill.id,
         closed.history,
         closed.closed_at,
         closed.trading_day.isoformat() if closed.trading_day else None,
-        _day_number(bill.bill_date),
+        bill_day,
         None if closed.withheld is None else _encode(closed.withheld),
         body,
         digest_of(body),
         known,
         rev,
         figures_of(_day_number(bill.business_date or bill.bill_date), bill.status, bill.amounts, lines, bill.payments),
+        () if bill_day and bill.items and bill.amounts.net is not None else _lacking(bill),
     )
+
+
+def _lacking(bill: Bill) -> tuple[BillPart, ...]:
+    found: dict[BillPart, object] = {
+        "date": bill.bill_date,
+        "items": bill.items,
+        "amounts": bill.amounts != NO_AMOUNTS,
+    }
+    return tuple(part for part, value in found.items() if not value)
 
 
 @lru_cache(maxsize=1024)
 def _day_number(day: str | None) -> int:
     return int(day.replace("-", "")) if day else NO_DAY
-
-
-class RemoveBill(Struct, frozen=True):
-    shop_id: str
-    bill_id: str
-    rev: float | None
-
-    @property
-    def key(self) -> RecordKey:
-        return self.shop_id, "bill", self.bill_id
-
-
-Change = PutShop | RemoveShop | PutBase | PutMember | RemoveMember | PutBill | EncodedBill | RemoveBill
 
 
 class Outcome(Enum):

@@ -16,7 +16,7 @@ from datetime import tzinfo
 
 from msgspec import DecodeError, Raw, Struct, json
 
-from counterfoil.domain.bills import NO_AMOUNTS, published_bill, published_item
+from counterfoil.domain.bills import published_bill, published_item
 from counterfoil.domain.changes import EncodedBill, KnownFacts, encode_bill
 from counterfoil.domain.control_totals import line_amount
 from counterfoil.domain.pos_values import SHORT_ID_LENGTH, number
@@ -53,9 +53,6 @@ class _Shop(Struct, gc=False):
     published: dict[bytes, _PublishedLine]
 
 
-CleanBill = tuple[EncodedBill, bool, bool]
-"""A bill, whether it has no items, and whether it has no amounts."""
-
 _decode = json.Decoder(SourceBill).decode
 _decode_line = json.Decoder(SourceItem).decode
 _encode = json.Encoder().encode
@@ -74,7 +71,7 @@ class CleanBillReader:
         self._published: dict[tuple[bool, tuple[str, ...]], dict[bytes, _PublishedLine]] = {}
         self._kept = 0
 
-    def read(self, line: bytes) -> CleanBill | None:
+    def read(self, line: bytes) -> EncodedBill | None:
         """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
         # Search for a single byte first. This is much faster, and few lines contain a backslash.
         if b"\\" in line and NUL in line:
@@ -96,9 +93,7 @@ class CleanBillReader:
             return None
         if closed.trading_day is None and record.trading_day is not None:
             return None
-        amounts = closed.bill.amounts
-        has_no_amounts = amounts.net is None and amounts == NO_AMOUNTS
-        return encode_bill(closed, shop.known, number(record.rev), total), not items, has_no_amounts
+        return encode_bill(closed, shop.known, number(record.rev), total)
 
     def _shop(self, shop_id: str) -> _Shop | None:
         known, shop = self._facts_of(shop_id), self._shops.get(shop_id)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from counterfoil.domain.batch import prepared
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
@@ -89,9 +88,9 @@ class CheckingLedger:
                 self._delivered[change.shop.shop_id] = KnownFacts(0, change.facts)
         outcomes = [Outcome.UNCHANGED] * len(changes)
         if guard:
-            ready = [(position, one) for position, one in enumerate(prepared(changes)) if isinstance(one, EncodedBill)]
-            for other in self._bills.others([bill for _, bill in ready], guard):
-                outcomes[ready[other][0]] = Outcome.OTHER_BILL
+            bills = [(position, one) for position, one in enumerate(changes) if isinstance(one, EncodedBill)]
+            for other in self._bills.others([bill for _, bill in bills], guard):
+                outcomes[bills[other][0]] = Outcome.OTHER_BILL
         return outcomes
 
     def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002 - nothing is rewritten
@@ -150,9 +149,9 @@ class RecordTotals:
             facts = shop_from(record)[1]
             self._delivered[facts.shop_id] = KnownFacts(0, facts)
         elif record["kind"] == "bill":
-            converted = self._convert(line)
-            if converted:
-                self._waiting.append(converted.bill)
+            bill, _ = self._convert(line)
+            if bill:
+                self._waiting.append(bill)
             else:
                 self.unusable += 1
             if len(self._waiting) >= BILLS_PER_BATCH:

@@ -6,14 +6,14 @@ are read by the same functions as in a load.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field, json
 
 from counterfoil.domain.calendar import THAI_TIME, zone_named
-from counterfoil.domain.changes import Change, PutBill, PutMember, RemoveBill, RemoveMember, RemoveShop
+from counterfoil.domain.changes import BillPart, Change, EncodedBill, PutMember, Removal
 from counterfoil.domain.pos_values import (
     beginning,
     day,
@@ -24,7 +24,6 @@ from counterfoil.domain.pos_values import (
     number,
     text,
 )
-from counterfoil.domain.resources import Amounts, Bill
 from counterfoil.domain.shops import shop_from
 from counterfoil.text import printable
 
@@ -34,59 +33,54 @@ MAX_NAME = 80
 MAX_COUNTED = 200
 OTHER_FIELDS = "(other fields)"
 CLOSE_ENOUGH = 0.7
-_NO_AMOUNTS = Amounts(**dict.fromkeys(Amounts.__struct_fields__) | {"campaign": [], "coupon": []})  # type: ignore[arg-type]
 
 
 # --- types of values -----------------------------------------------------------
 
 
-def _is_flag(value: object) -> bool:
-    return is_flag_word(value) if isinstance(value, str) else isinstance(value, int | float) and value in (0, 1)
+# Reads a value of the type, like a function of the load, and returns None if it cannot be read.
+_Reader = Callable[[Any], object]
 
 
-def _is_rank_level(value: object) -> bool:
+def _flag(value: object) -> object:
+    is_flag = is_flag_word(value) if isinstance(value, str) else isinstance(value, int | float) and value in (0, 1)
+    return is_flag or None
+
+
+def _rank_level(value: object) -> object:
     level = number(value)
-    return isinstance(level, int) and level >= 0
+    return level if isinstance(level, int) and level >= 0 else None
 
 
-def _is_closing_time(value: object) -> bool:
-    return shop_from({"id": "-", "closingTime": value})[1].closing is not None
+def _at_thai_time(read: Callable[..., object]) -> _Reader:
+    return partial(read, zone=THAI_TIME)
 
 
-_Reader = Callable[[object], bool]
-# A function that says whether a value can be read, and the Python types whose values always can.
-_ValueType = tuple[_Reader, frozenset[type]]
-
-
-def _read_by(read: Callable[..., object], *always_readable: type, **arguments: Any) -> _ValueType:
-    """Return the type of the values that a function of the load can read, which returns None for all others."""
-    return lambda value: read(value, **arguments) is not None, frozenset(always_readable)
-
-
-_TEXT, _ID, _NUMBER, _DAY = _read_by(text, str), _read_by(ident, str), _read_by(number), _read_by(day, zone=THAI_TIME)
-_NOT_CHECKED: _ValueType = (lambda _: True, frozenset())
-# Maps the names in the `$defs` of the schemas to types.
-_VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
-    "text": _TEXT,
-    "userId": _TEXT,
-    "id": _ID,
-    "optionalId": _ID,
-    "number": _NUMBER,
-    "requiredNumber": _NUMBER,
-    "flag": (_is_flag, frozenset({bool})),
-    "time": _read_by(instant, zone=THAI_TIME),
-    "day": _DAY,
-    "requiredDay": _DAY,
+_READ_DAY: _Reader = _at_thai_time(day)
+# Maps the names in the `$defs` of the schemas to functions.
+_READERS: Final[Mapping[str, _Reader]] = {
+    "text": text,
+    "userId": text,
+    "id": ident,
+    "optionalId": ident,
+    "number": number,
+    "requiredNumber": number,
+    "flag": _flag,
+    "time": _at_thai_time(instant),
+    "day": _READ_DAY,
+    "requiredDay": _READ_DAY,
     # Most bills have these two fields. To save time, `check_record` checks their converted values instead.
-    "closedAt": _NOT_CHECKED,
-    "tradingDay": _NOT_CHECKED,
-    "timeOrDay": _read_by(beginning, zone=THAI_TIME),
-    "expiry": _read_by(expiry, zone=THAI_TIME),
-    "rankLevel": (_is_rank_level, frozenset()),
-    "couponStatus": (lambda value: value in ("available", "used"), frozenset()),
-    "closingTime": (_is_closing_time, frozenset()),
-    "timezone": (lambda value: zone_named(text(value)) is not None, frozenset()),
+    "closedAt": str,
+    "tradingDay": str,
+    "timeOrDay": _at_thai_time(beginning),
+    "expiry": _at_thai_time(expiry),
+    "rankLevel": _rank_level,
+    "couponStatus": lambda value: value in ("available", "used") or None,
+    "closingTime": lambda value: shop_from({"id": "-", "closingTime": value})[1].closing,
+    "timezone": lambda value: zone_named(text(value)),
 }
+# The types whose values these functions can always read.
+_ALWAYS_READABLE: Final[Mapping[_Reader, type]] = {text: str, ident: str, _flag: bool}
 
 
 def is_nothing(value: object) -> bool:
@@ -101,7 +95,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
     """The values that a field may hold: plain values, objects with `fields`, lists of `elements`, or a mixture."""
 
     path: str
-    readers: tuple[Callable[[object], bool], ...] = ()
+    readers: tuple[_Reader, ...] = ()
     always_readable: frozenset[type] = frozenset()
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
@@ -121,8 +115,9 @@ def known_fields(kind: str) -> FieldType:
 def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) -> FieldType:
     if reference := schema.get("$ref"):
         name = reference.removeprefix("#/$defs/")
-        if known := _VALUE_TYPES.get(name):
-            return FieldType(path=path, readers=known[:1], always_readable=known[1])
+        if read := _READERS.get(name):
+            always = frozenset({_ALWAYS_READABLE[read]}) if read in _ALWAYS_READABLE else frozenset[type]()
+            return FieldType(path=path, readers=(read,), always_readable=always)
         return _field_type(definitions[name], definitions, path)
     if "anyOf" in schema:
         return _either([_field_type(each, definitions, path) for each in schema["anyOf"]], path)
@@ -172,11 +167,12 @@ def _check_value(value: object, known: FieldType, unknown: set[str], unreadable:
     elif known.elements is not None and isinstance(value, list):
         for element in value:
             _check_value(element, known.elements, unknown, unreadable)
-    elif type(value) not in known.always_readable and not is_nothing(value):
-        for is_readable in known.readers:
-            if is_readable(value):
+    elif type(value) not in known.always_readable:
+        for read in known.readers:
+            if read(value) is not None:
                 return
-        unreadable.add(known.path)
+        if not is_nothing(value):
+            unreadable.add(known.path)
 
 
 def printable_field(name: str) -> str:
@@ -198,13 +194,12 @@ def check_record(record: dict[str, Any], change: Change) -> Findings | None:
     `change` is the result of converting the record. The fields of a removal are not checked.
     """
     unreadable: set[str] = set()
-    if isinstance(change, PutBill):
-        closed = change.closed
-        if closed.closed_at is None and not is_nothing(record.get("closedAt")):
+    if isinstance(change, EncodedBill):
+        if change.closed_at is None and not is_nothing(record.get("closedAt")):
             unreadable.add("closedAt")
-        if closed.trading_day is None and not is_nothing(record.get("tradingDay")):
+        if change.trading_day is None and not is_nothing(record.get("tradingDay")):
             unreadable.add("tradingDay")
-    elif isinstance(change, RemoveBill | RemoveMember | RemoveShop):
+    elif isinstance(change, Removal):
         return None
     elif isinstance(change, PutMember) and _are_all_counted(record.get("visits"), change.record.visit_count):
         record = {**record, "visits": None}
@@ -213,11 +208,9 @@ def check_record(record: dict[str, Any], change: Change) -> Findings | None:
 
 def check_bill_without_shop(record: dict[str, Any]) -> Findings | None:
     """Return the unknown and unreadable fields of a bill that cannot be converted, because its shop is not loaded."""
-    checked = {"closedAt": _VALUE_TYPES["time"], "tradingDay": _DAY}
-    values = ((name, record.get(name), is_readable) for name, (is_readable, _) in checked.items())
-    return _checked(
-        record, {name for name, value, is_readable in values if not (is_nothing(value) or is_readable(value))}
-    )
+    values = {"closedAt": _READERS["time"], "tradingDay": _READ_DAY}
+    unreadable = {name for name, read in values.items() if read(record.get(name)) is None}
+    return _checked(record, {name for name in unreadable if not is_nothing(record.get(name))})
 
 
 def _checked(record: dict[str, Any], unreadable: set[str]) -> Findings | None:
@@ -243,9 +236,8 @@ class FieldCounts(Struct):
     """The source and the line number of the first record that has an unknown or unreadable field, by kind and path."""
     records: Counter[str] = field(default_factory=Counter)
     bills: int = 0
-    without_date: int = 0
-    without_items: int = 0
-    without_amounts: int = 0
+    lacking: Counter[BillPart] = field(default_factory=Counter)
+    """The number of bills that lack a part."""
 
     def add(self, kind: str, findings: Findings, source: str, line: int) -> None:
         for counts, paths in ((self.unknown, findings.unknown), (self.unreadable, findings.unreadable)):
@@ -254,16 +246,6 @@ class FieldCounts(Struct):
                 counted = kind, path if is_counted else OTHER_FIELDS
                 counts[counted] += 1
                 self.first.setdefault(counted, (source, line))
-
-    def add_bill(self, *, without_date: bool, without_items: bool, without_amounts: bool) -> None:
-        self.bills += 1
-        self.without_date += without_date
-        self.without_items += without_items
-        self.without_amounts += without_amounts
-
-
-def lacks_amounts(bill: Bill) -> bool:
-    return bill.amounts.net is None and bill.amounts == _NO_AMOUNTS
 
 
 def suggestion(kind: str, path: str) -> str | None:

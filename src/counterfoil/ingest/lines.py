@@ -12,16 +12,18 @@ from msgspec.structs import replace
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.changes import (
     Change,
+    EncodedBill,
     KnownFacts,
     PutBase,
-    PutBill,
     PutMember,
     PutShop,
-    RemoveBill,
-    RemoveMember,
-    RemoveShop,
+    Removal,
+    put_base,
+    put_bill,
+    put_member,
+    put_shop,
 )
-from counterfoil.domain.members import base_from, member_from, template_of
+from counterfoil.domain.members import base_from, member_from
 from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import as_list, flag, number, record_id
 from counterfoil.domain.shops import shop_from
@@ -103,7 +105,6 @@ class Reject(Struct, frozen=True, omit_defaults=True):
 
 
 _decode_reject = json.Decoder(Reject).decode
-_encode = json.Encoder().encode
 # Every line of a rejects file begins with these bytes.
 _REJECT_PREFIX = b'{"kind":"reject",'
 # A number with more digits than this is too large for any field.
@@ -136,59 +137,59 @@ class Reader:
         if record_id(record.get("id")) is None:
             raise Rejected(NO_ID)
         change = build(record, number(record.get("rev")))
-        if length > SURELY_SMALL and _stored_bytes(change) > MAX_RECORD:
+        if is_too_large(change, length):
             raise Rejected(TOO_LARGE)
         return change
 
     def _shop(self, record: dict[str, Any], rev: float | None) -> Change:
         if flag(record.get("removed")):
-            return RemoveShop(_id(record), rev)
-        return PutShop(*shop_from(record), rev)
+            return Removal(("", "shop", _id(record)), rev)
+        return put_shop(*shop_from(record), rev)
 
     def _base(self, record: dict[str, Any], rev: float | None) -> Change:
-        return PutBase(base_from(record), rev)
+        return put_base(base_from(record), rev)
 
     def _member(self, record: dict[str, Any], rev: float | None) -> Change:
         if flag(record.get("removed")):
-            return RemoveMember(self._token(_id(record)), rev)
+            return Removal(("", "member", self._token(_id(record))), rev)
         if record_id(record.get("providerId")) is None:
             raise Rejected(NO_BASE)
-        return PutMember(member_from(record, self._token, self._hash), rev)
+        return put_member(member_from(record, self._token, self._hash), rev)
 
     def _bill(self, record: dict[str, Any], rev: float | None) -> Change:
         shop_id = record_id(record.get("shopId"))
         if shop_id is None:
             raise Rejected(NO_SHOP)
         if flag(record.get("removed")):
-            return RemoveBill(shop_id, _id(record), rev)
+            return Removal((shop_id, "bill", _id(record)), rev)
         known = self._facts(shop_id)
         if known is None:
             raise Rejected(UNKNOWN_SHOP)
         # Check this number before the items are created: they would take fifty times as much memory as the line.
         if len(as_list(record.get("lines"))) > MAX_ITEMS:
             raise Rejected(TOO_LARGE)
-        return PutBill(bill_from(record, known.facts, self._token), known, rev)
+        return put_bill(bill_from(record, known.facts, self._token), known, rev)
 
 
-def _stored_bytes(change: Change) -> int:
-    """Return the stored size of a record in bytes.
+def is_too_large(change: Change, length: int) -> bool:
+    """Return whether a record from a line of this length is too large to be stored, or has too long a name.
 
-    For a bill or a member, add the space for a name that may change later. For a
-    shop or a base with a name that is too long, return a size above the limit.
+    For a bill or a member, the size includes the space for a name that may change later.
     """
+    if length <= SURELY_SMALL:
+        return False
     match change:
-        case PutBill():
-            return len(_encode(change.closed.bill)) + len(_encode(change.closed.withheld)) + LONGEST_NAME
+        case EncodedBill():
+            return len(change.body) + len(change.withheld or b"null") + LONGEST_NAME > MAX_RECORD
         case PutMember():
-            return len(template_of(change.record)) + LONGEST_NAME
+            return len(change.template) + LONGEST_NAME > MAX_RECORD
         case PutShop():
-            long = any(_is_long(name) for name in change.facts.channels.values())
-            return MAX_RECORD + 1 if long else len(_encode(change.shop)) + len(_encode(change.facts))
+            is_large = len(change.body) + len(change.facts_body) > MAX_RECORD
+            return is_large or any(_is_long(name) for name in change.facts.channels.values())
         case PutBase():
-            long = any(_is_long(tier.name) for tier in change.base.tiers)
-            return MAX_RECORD + 1 if long else len(_encode(change.base))
-        case _:
-            return 0
+            return len(change.body) > MAX_RECORD or any(_is_long(tier.name) for tier in change.base.tiers)
+        case Removal():
+            return False
 
 
 def _is_long(name: str | None) -> bool:

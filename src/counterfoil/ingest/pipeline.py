@@ -15,18 +15,7 @@ from typing import IO, Any
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.batch import encoded_bill
-from counterfoil.domain.changes import (
-    NO_DAY,
-    Change,
-    EncodedBill,
-    KnownFacts,
-    Outcome,
-    PutBill,
-    PutShop,
-    RecordKey,
-    RemoveShop,
-)
+from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
 from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals
 from counterfoil.domain.intake import (
     DeliveryCounts,
@@ -39,8 +28,7 @@ from counterfoil.domain.intake import (
 )
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import ConvertedBill, converted_bill
-from counterfoil.ingest.converters import ConverterPool, Converters
+from counterfoil.ingest.converters import ConverterProcess, Converters
 from counterfoil.ingest.fields import (
     OTHER_FIELDS,
     FieldCounts,
@@ -110,9 +98,9 @@ class Summary(Struct, kw_only=True):
             lines=self.lines,
             rejected=self.rejected.total(),
             bills=fields.bills,
-            undated=fields.without_date,
-            no_items=fields.without_items,
-            no_amounts=fields.without_amounts,
+            undated=fields.lacking["date"],
+            no_items=fields.lacking["items"],
+            no_amounts=fields.lacking["amounts"],
             records=dict(fields.records),
             unreadable={f"{kind}: {path}": count for (kind, path), count in fields.unreadable.items()},
             unknown=_stored_names(fields.unknown),
@@ -148,14 +136,12 @@ class _Batch(Struct):
     size: int = 0
     has_shops: bool = False
 
-    def add(self, lines: list[SourceLine], changes: Sequence[Change]) -> None:
-        self.lines += lines
-        self.changes += changes
-        self.size += sum([len(line.text) for line in lines])
-
-    def add_change(self, line: SourceLine, change: Change) -> None:
-        self.add([line], [change])
-        self.has_shops = self.has_shops or isinstance(change, PutShop | RemoveShop)
+    def add(self, line: SourceLine, change: Change) -> None:
+        self.lines.append(line)
+        self.changes.append(change)
+        self.size += len(line.text)
+        if type(change) is not EncodedBill and change.key[1] == "shop":
+            self.has_shops = True
 
 
 class RejectsFile:
@@ -207,7 +193,7 @@ class Pipeline:
         strict: bool = False,
         finishes_damaged: bool = False,
         is_guarded: bool = False,
-        pool: ConverterPool | None = None,
+        processes: Sequence[ConverterProcess] = (),
     ) -> None:
         self._strict = strict
         # If true, the load is stopped before it replaces many stored bills by other ones.
@@ -220,7 +206,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
-        self._converters = Converters(pseudonyms, self._facts, pool, batch)
+        self._converters = Converters(pseudonyms, self._facts, processes, batch)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
         self._rejected_rows: Callable[[], RejectedRows] = RejectedRows
@@ -286,75 +272,54 @@ class Pipeline:
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()
-        groups = self._converters.convert(self._readable(source))
-        for facts, (lines, bills, converted) in ((group.facts, part) for group in groups for part in group.parts()):
-            # Reading a bill requires the stored facts of its shop, so pending shops are written first.
-            if bills and batch.has_shops:
-                yield batch
-                batch = _Batch()
-            if bills and self._are_current(facts):
-                start, end = 0, self._batch - len(batch.lines)
-                while start < len(lines):
-                    self._add_bills(batch, lines[start:end], bills[start:end], summary)
-                    if self._is_full(batch):
-                        yield batch
-                        batch = _Batch()
-                    start, end = end, end + self._batch
-                continue
-            for line in lines:
+        for group in self._converters.convert(self._readable(source)):
+            is_current = self._are_current(group.facts)
+            for index, line in enumerate(group.lines):
+                bill = group.bills[index] if is_current else None
                 summary.lines += 1
                 try:
-                    record = None if converted else parse_record(line.text)
+                    record = None if bill else parse_record(line.text)
                     if batch.has_shops and (record is None or record.get("kind") == "bill"):
+                        # Reading a bill requires the stored facts of its shop, so pending shops are written first.
                         yield batch
-                        batch = _Batch()
-                    batch.add_change(line, self._change(line, record, converted, summary.fields))
+                        batch, is_current = _Batch(), self._are_current(group.facts)
+                    if bill and is_current:
+                        self._count_bill(line, bill, group.findings.get(index), summary.fields)
+                        batch.add(line, bill)
+                    else:
+                        batch.add(line, self._change(line, record or parse_record(line.text), summary.fields))
                 except Rejected as rejected:
                     self._reject(line, rejected, summary)
-                if self._is_full(batch):
+                if len(batch.lines) >= self._batch or batch.size >= BATCH_BYTES:
                     yield batch
-                    batch = _Batch()
+                    batch, is_current = _Batch(), self._are_current(group.facts)
         yield batch
-
-    def _add_bills(self, batch: _Batch, lines: list[SourceLine], bills: list[EncodedBill], summary: Summary) -> None:
-        """Add plain bills, of which only the number is counted."""
-        summary.lines += len(bills)
-        summary.fields.records["bill"] += len(bills)
-        summary.fields.bills += len(bills)
-        batch.add(lines, bills)
-
-    def _is_full(self, batch: _Batch) -> bool:
-        return len(batch.lines) >= self._batch or batch.size >= BATCH_BYTES
 
     def _are_current(self, facts: Iterable[KnownFacts]) -> bool:
         current = ((self._facts(known.facts.shop_id), known) for known in facts)
         return all(now is known or now == known for now, known in current)
 
-    def _change(
-        self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
-    ) -> Change:
-        """Return the change that a line describes, and count it. A bill with outdated facts is read again."""
-        if converted is None or not self._are_current([converted.bill.known]):
-            record = record or parse_record(line.text)
-            try:
-                change = self._reader.change(record, len(line.text))
-            except Rejected as rejected:
-                if rejected.reason == UNKNOWN_SHOP:
-                    # The shop may be missing only because it was rejected, so the bill's own mistakes are reported too.
-                    self._check_fields("bill", check_bill_without_shop(record), counts, line)
-                raise
-            findings = check_record(record, change)
-            if not isinstance(change, PutBill):
-                self._check_fields(record["kind"], findings, counts, line)
-                return change
-            converted = converted_bill(change, findings)
-        self._check_fields("bill", converted.findings, counts, line)
-        counts.add_bill(
-            without_date=converted.bill.bill_day == NO_DAY,
-            without_items=converted.without_items,
-            without_amounts=converted.without_amounts,
-        )
-        return converted.bill
+    def _change(self, line: SourceLine, record: dict[str, Any], counts: FieldCounts) -> Change:
+        """Return the change that a record describes, and count it."""
+        try:
+            change = self._reader.change(record, len(line.text))
+        except Rejected as rejected:
+            if rejected.reason == UNKNOWN_SHOP:
+                # The shop may be missing only because it was rejected, so the bill's own mistakes are reported too.
+                self._check_fields("bill", check_bill_without_shop(record), counts, line)
+            raise
+        findings = check_record(record, change)
+        if isinstance(change, EncodedBill):
+            self._count_bill(line, change, findings, counts)
+        else:
+            self._check_fields(record["kind"], findings, counts, line)
+        return change
+
+    def _count_bill(self, line: SourceLine, bill: EncodedBill, findings: Findings | None, counts: FieldCounts) -> None:
+        self._check_fields("bill", findings, counts, line)
+        counts.bills += 1
+        if bill.lacks:
+            counts.lacking.update(bill.lacks)
 
     def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts, line: SourceLine) -> None:
         """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
@@ -403,10 +368,8 @@ class Pipeline:
                     outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
-                        # The size was already checked, with headroom for a longer channel name, so it is not checked
-                        # again.
-                        changed = self._reader.change(parse_record(line.text), 0)
-                        to_retry.add_change(line, encoded_bill(changed) if isinstance(changed, PutBill) else changed)
+                        # The size was checked before, with headroom for a longer channel name.
+                        to_retry.add(line, self._reader.change(parse_record(line.text), 0))
                     except Rejected as rejected:
                         self._reject(line, rejected, summary)
                 elif reason := _REJECTED.get(outcome):

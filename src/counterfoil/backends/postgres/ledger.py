@@ -25,7 +25,7 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.written_rows import bigints, blobs, columns, integers, loaded, rev_text, texts
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
 from counterfoil.domain.changes import (
     BaseRow,
     BillRow,
@@ -203,13 +203,12 @@ class PostgresLedger(LoadBook):
         progress: LoadProgress | None = None,
         guard: ReplacementGuard | None = None,
     ) -> list[Outcome]:
-        ready = prepared(changes)
-        needed = needed_rows(ready)
+        needed = needed_rows(changes)
         with self._writing():
             batch, now = self._open(needed)
             if guard:
-                batch.compare_with(guard, self._bodies(batch.bills_to_compare(ready)))
-            outcomes = batch.apply(ready)
+                batch.compare_with(guard, self._bodies(batch.bills_to_compare(changes)))
+            outcomes = batch.apply(changes)
             if guard and not guard.may_write(len(needed.bills)):
                 return outcomes
             self._write(batch)

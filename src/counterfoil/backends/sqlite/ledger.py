@@ -15,7 +15,7 @@ from counterfoil.backends.load_book import LoadBook
 from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.backends.sqlite.positions import PositionExchange
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
 from counterfoil.domain.changes import (
     BaseRow,
     BillRow,
@@ -143,13 +143,12 @@ class SqliteLedger(LoadBook):
         progress: LoadProgress | None = None,
         guard: ReplacementGuard | None = None,
     ) -> list[Outcome]:
-        ready = prepared(changes)
-        needed = needed_rows(ready)
+        needed = needed_rows(changes)
         with translated(), writing(self._connection, WAIT_SEC["books"]):
             batch = self._open(needed)
             if guard:
-                batch.compare_with(guard, self._found(_BODIES, batch.bills_to_compare(ready)))
-            outcomes = batch.apply(ready)
+                batch.compare_with(guard, self._found(_BODIES, batch.bills_to_compare(changes)))
+            outcomes = batch.apply(changes)
             if guard and not guard.may_write(len(needed.bills)):
                 return outcomes
             self._write(batch)
