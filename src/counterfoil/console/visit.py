@@ -92,6 +92,10 @@ class ConsoleStore:
 
 
 View = TypeVar("View")
+# Rows of a list, which an operator also reads on a phone.
+PER_PAGE = 25
+# A longer number in an address is out of range anyway.
+MAX_DIGITS = 9
 HTML = "text/html; charset=utf-8"
 JSON = "application/json"
 CSV = "text/csv; charset=utf-8"
@@ -143,6 +147,12 @@ class Visit(Struct, frozen=True, kw_only=True):
         merged = {name: changes.get(name, value) for name, value in {**self.query, **changes}.items()}
         kept = {name: value for name, value in merged.items() if value}
         return f"{path}?{urlencode(kept)}" if kept else path
+
+    def limit(self, most: int) -> int:
+        """Return how many rows to show: PER_PAGE, or the parameter `limit`."""
+        wanted = self.query.get("limit", "")
+        is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) <= MAX_DIGITS
+        return max(1, min(int(wanted) if is_number else PER_PAGE, most))
 
     def new_form(self) -> str:
         return self.sessions.new_form(self.session)

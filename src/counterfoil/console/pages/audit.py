@@ -16,7 +16,7 @@ from counterfoil.views.columns import RowList
 from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Child, Html, element, markup
 
-PER_PAGE, MOST = 100, 5_000
+MOST = 5_000
 _KINDS: dict[str, str] = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
 
 
@@ -31,8 +31,7 @@ class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read(visit: Visit) -> AuditView:
     key_id = visit.query.get("key") or None
-    wanted = visit.query.get("limit", "")
-    limit = max(1, min(int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else PER_PAGE, MOST))
+    limit = visit.limit(MOST)
     found = visit.store.reads.audit(limit + 1, key_id)
     return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=RowList(COLUMNS, found[:limit]))
 
@@ -44,8 +43,8 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
         if view.key_id
         else None
     )
-    longer = visit.address("/audit", limit=str(min(view.limit * 2, MOST)))
-    more = button_row(button_link(t("audit.more"), longer)) if view.has_more and view.limit < MOST else None
+    longer = visit.address("/audit", limit=str(view.limit * 2))
+    more = button_row(button_link(t("more"), longer)) if view.has_more and view.limit < MOST else None
     return PageContent(
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),

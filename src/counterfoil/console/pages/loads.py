@@ -11,6 +11,8 @@ from counterfoil.checks.open_items import waiting
 from counterfoil.console.display import (
     ago,
     badge,
+    button_link,
+    button_row,
     command_line,
     fields,
     list_table,
@@ -83,12 +85,17 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         "load.took": lambda load: t.message(duration((load.finished_at or load.seen_at) - load.started_at)),
         "load.rejected": _rejected,
     }
-    listed = list_table(t, t("loads.caption"), view.loads, cells, empty=t("loads.none"))
+    shown = RowList(view.loads.columns, view.loads.rows[: visit.limit(MOST_LOADS)])
+    listed = list_table(t, t("loads.caption"), shown, cells, empty=t("loads.none"))
+    longer = visit.address("/loads", limit=str(len(shown.rows) * 2))
+    more = button_row(button_link(t("more"), longer)) if len(shown.rows) < len(view.loads.rows) else None
     return PageContent(
         title=t("loads.title"),
         lead=result,
         main=markup(
-            _open_items(visit, view.open_items), section(t("loads.latest"), listed), _reasons(visit, view.loads.rows)
+            _open_items(visit, view.open_items),
+            section(t("loads.latest"), listed, more),
+            _reasons(visit, view.loads.rows),
         ),
         command="counterfoil loads",
     )

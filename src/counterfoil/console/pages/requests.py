@@ -28,7 +28,7 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.forms import FormChoice, select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.problems import TABLE, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
@@ -39,7 +39,7 @@ from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.views.times import shown_zone
 from counterfoil.web.html import Child, Html, element, markup
 
-PER_PAGE, MOST_PER_PAGE, MOST_EXPORTED = 50, 500, 10_000
+MOST_PER_PAGE, MOST_EXPORTED = 500, 10_000
 _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 # The search conditions: parameters in the page's address and, except for the request ID, options of the command.
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
@@ -61,7 +61,7 @@ class RequestsView(Struct, frozen=True, kw_only=True):
 def read(visit: Visit) -> RequestsView:
     wanted, ignored = request_filter(visit.query)
     # A search for something rare may need several queries, which are left to the operator.
-    page, labels = visit.store.reads.requests(wanted, _limit(visit)), visit.store.labels()
+    page, labels = visit.store.reads.requests(wanted, visit.limit(MOST_PER_PAGE)), visit.store.labels()
     return RequestsView(
         wanted={name: value for name in PARAMETERS if (value := visit.query.get(name)) and name not in ignored},
         ignored=ignored,
@@ -118,10 +118,6 @@ def _instant(text: str) -> int | None:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
-
-
-def _limit(visit: Visit) -> int:
-    return max(1, min(_number(visit.query.get("limit", "")) or PER_PAGE, MOST_PER_PAGE))
 
 
 # --- drawing -------------------------------------------------------------------------
