@@ -152,7 +152,6 @@ def scheme_of(address: str) -> str:
 
 
 def use_address_form(address: str) -> str:
-    """Return the advice for an address that is not valid."""
     scheme = scheme_of(address)
     return f"use the form {scheme}://user:password@host:port/name, with user and password percent-encoded"
 

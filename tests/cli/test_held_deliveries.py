@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
-from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.cli.load_watch import StoreLoader
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
+from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
 
 NUMBER = 250
@@ -35,7 +36,7 @@ class Watched:
         settings = load({"store": str(counterfoil.store)}, {})
         self.kept.mkdir(exist_ok=True)
         self._spool = Spool(folder, kept)
-        self._loader = StoreLoader(settings, WatchOptions(folder=folder, as_json=True), StopRequest())
+        self._loader = StoreLoader(settings, folder, SignalSafeEvent(), as_json=True)
         self._watch = FolderWatch(self._spool, self._loader, lambda _: None, self._loader.steady_ms)
         self._loader.heartbeat(spool=self._spool)
 

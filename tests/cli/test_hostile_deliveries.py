@@ -20,11 +20,12 @@ from backports import zstd
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.cli.load_watch import StoreLoader
 from counterfoil.ingest import sources
 from counterfoil.ingest.sources import FileSet, SourceError, open_source
 from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, moved_name
 from counterfoil.ingest.watching import FolderWatch
+from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
 from waiting import until
 
@@ -45,7 +46,7 @@ class Watched:
         self.messages: list[str] = []
         self.during_load: Callable[[], object] = lambda: None
         self.spool = Spool(folder, kept, say=self.messages.append)
-        loader = StoreLoader(load({"store": str(store)}, {}), WatchOptions(folder=folder, as_json=True), StopRequest())
+        loader = StoreLoader(load({"store": str(store)}, {}), folder, SignalSafeEvent(), as_json=True)
         loader.heartbeat()
         self._load = loader.load
         loader.load = self._load_while  # type: ignore[method-assign]
@@ -273,10 +274,9 @@ def test_a_file_that_was_exchanged_in_the_last_moment_is_not_taken_for_a_loaded_
 def test_an_archive_that_is_damaged_only_when_it_is_read_again_is_quarantined(watched: Watched) -> None:
     path = watched.deliver("a.ndjson.gz", gzip.compress(SHOP_LINES))
 
-    class Changing(StopRequest):
+    class Changing(SignalSafeEvent):
         """Damages the file between the two times that it is read."""
 
-        @property
         def is_set(self) -> bool:
             if path.exists() and path.stat().st_size > 9:
                 with path.open("r+b") as file:
@@ -284,7 +284,7 @@ def test_an_archive_that_is_damaged_only_when_it_is_read_again_is_quarantined(wa
             return False
 
     settings = load({"store": str(watched.store)}, {})
-    loader = StoreLoader(settings, WatchOptions(folder=watched.folder, as_json=True), Changing())
+    loader = StoreLoader(settings, watched.folder, Changing(), as_json=True)
     loader.heartbeat()
     watch = FolderWatch(watched.spool, loader, watched.messages.append, lambda: 0)
     watch.take_files()

@@ -12,11 +12,12 @@ import pytest
 from cli.command import SHOPS, Command
 from counterfoil.cli import load_exports, load_watch
 from counterfoil.cli.load_exports import source_files
-from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.cli.load_watch import StoreLoader
 from counterfoil.importing import tables
 from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
+from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
 from importing.test_workbooks import workbook
 
@@ -82,8 +83,7 @@ def take(store: Path, spool: Path) -> Take:
     def take_all(mapping: Path | None, *, with_shops: bool = False) -> list[str]:
         settings = load({"store": str(store)}, {})
         with source_files(settings, mapping, exports=mapping is None, with_shops=with_shops) as kinds:
-            options = WatchOptions(folder=spool, as_json=True, kinds=kinds)
-            loader = StoreLoader(settings, options, StopRequest())
+            loader = StoreLoader(settings, spool, SignalSafeEvent(), as_json=True)
             folder = Spool(spool)
             watcher = FolderWatch(folder, loader, lambda _: None, loader.steady_ms, kinds=kinds)
             with closing(folder), folder.locked():

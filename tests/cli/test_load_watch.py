@@ -14,12 +14,13 @@ import pytest
 import servers
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.cli.load_watch import StopRequest, StoreLoader, WatchOptions
+from counterfoil.cli.load_watch import StoreLoader
 from counterfoil.domain.intake import WatchedFolder
 from counterfoil.ingest.sources import FileSet
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
 from waiting import throughout, until
 
@@ -183,8 +184,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
         return has_ended
 
     monkeypatch.setattr(StoreLoader, "load", load_while_it_grows)
-    options = WatchOptions(folder=spool, as_json=True)
-    loader = StoreLoader(load({"store": str(store)}, {}), options, StopRequest())
+    loader = StoreLoader(load({"store": str(store)}, {}), spool, SignalSafeEvent(), as_json=True)
     loader.heartbeat()
     watcher = FolderWatch(Spool(spool), loader, lambda _: None, loader.steady_ms)
     assert watcher.take_files()

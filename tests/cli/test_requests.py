@@ -142,7 +142,7 @@ def test_new_requests_are_followed(
             raise KeyboardInterrupt
         write(store, record(key_id, f"r-{number}", -number, status=500, error="internal"))
 
-    monkeypatch.setattr("counterfoil.cli.requests.time.sleep", pause)
+    monkeypatch.setattr("counterfoil.cli.lists.time.sleep", pause)
     write(store, record(key_id, "before", age_ms=60_000))
     result = counterfoil("requests", "--follow", *([] if form == "plain" else [form]), status=130)
     lines = unstyle(result.stdout).splitlines()

@@ -1,7 +1,4 @@
-"""The results of checks. `findings.toml` has their kinds: check, severity, code, English text and advice.
-
-The Thai texts are in `console/texts.toml`.
-"""
+"""The results of checks. `findings.toml` has their kinds: check, severity, code, English text and advice."""
 
 import tomllib
 from collections.abc import Iterable
@@ -19,10 +16,7 @@ SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 class Finding(Struct, frozen=True):
-    """The result of a check. `subject` names what it is about, such as a server; `since` is when it began.
-
-    `amount` is how bad it is, such as the number of shops that are silent. A higher one is worth a notification.
-    """
+    """The result of a check about `subject`, since `since`. If `amount` rises, that is worth another notification."""
 
     check: str
     status: Status
@@ -35,10 +29,7 @@ class Finding(Struct, frozen=True):
 
 
 class FindingKind(Struct, frozen=True, forbid_unknown_fields=True):
-    """A finding without its values. If several checks have findings of this kind, `check` is empty.
-
-    `shared_advice` is the code of a message, if several kinds have the same advice.
-    """
+    """A finding without its values. `check` is empty if several checks find it; `shared_advice` is a message's code."""
 
     status: Status
     text: str

@@ -59,7 +59,6 @@ def _names_in(folder: Path) -> set[str] | None:
 
 
 def close_removed(settings: Settings, ledger: Ledger) -> list[OpenItem]:
-    """Close the items whose files were removed, and return them."""
     gone = removed(settings, ledger.open_items())
     return ledger.close_items([item.number for item in gone], "removed") if gone else []
 

@@ -62,11 +62,7 @@ class Overview(Struct, frozen=True):
 
 
 def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
-    """Check the service and the store without changing any data.
-
-    `deep` adds the checks of what the service needs: files, secret, clock, ports, permissions and meter. They take
-    longer, and write a temporary file.
-    """
+    """Check service and store without changing data. `deep` adds slower checks, which write a temporary file."""
     absent = local.absent_store(settings)
     if absent:
         machine = [local.clock(None, now), local.disk(settings), *local.ports(settings, "other")]
@@ -120,10 +116,7 @@ def _port_use(settings: Settings, service: Finding, horizon: int | None, now: in
 
 
 def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new: bool = False) -> Finding:
-    """Ask the admin listener whether the service is ready. If the listener is off, check the horizon instead.
-
-    `is_new` is true if nothing has ever been loaded into the store or served from it.
-    """
+    """Ask the admin listener, or look at the horizon if it is off. `is_new`: nothing was ever loaded or served."""
     if not settings.admin_port:
         if is_new:
             return finding("nothing_served")
@@ -177,7 +170,6 @@ def ask_ready(settings: Settings) -> Ready | Message:
 def _check_store(
     settings: Settings, inspection: OperatorReads, problems: Mapping[str, Message | None], now: int
 ) -> tuple[list[Finding], StoreValues]:
-    """Return the findings about the store, and the values that they are based on."""
     found = {name: problem for name, problem in problems.items() if problem}
     try:
         if not found:
@@ -300,10 +292,7 @@ def _versions(extent: StoreExtent | None) -> Finding:
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
-    """Yield a warning for each active alarm, or one `ok` finding if there are none.
-
-    Yield nothing until the first group of loads is complete (see `Intake.judged`).
-    """
+    """Yield a warning for each alarm, or an `ok` finding; nothing until the first group of loads is complete."""
     if not intake.judged:
         return
     if not intake.alarms:

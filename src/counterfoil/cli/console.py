@@ -87,7 +87,8 @@ def command(
 
     def announce() -> None:
         if no_link:
-            _print_address(settings)
+            # A log may keep this, so it has neither a link nor the console's own name.
+            print_note(f"the console is ready. For a sign-in link, run `{link_command(settings)}` as the same user.")
         else:
             _print_link(settings, _new_device(valid_for), as_json)
 
@@ -150,11 +151,6 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
             f"{device.role}; run `{link_command(settings)}` to get another one."
         )
     sys.stdout.flush()
-
-
-def _print_address(settings: Settings) -> None:
-    """Say that the console is ready, without its own name and without a link, because a log may keep this."""
-    print_note(f"the console is ready. For a sign-in link, run `{link_command(settings)}` as the same user.")
 
 
 @command.command("devices")

@@ -5,14 +5,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, NoReturn
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 import click
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
@@ -31,9 +31,10 @@ from counterfoil.demo.console import (
     with_console_port,
 )
 from counterfoil.demo.history import write_history
-from counterfoil.demo.showcase import DemoKey, Showcase, demo_pages, reference_url
+from counterfoil.demo.showcase import DemoKey, Showcase, demo_pages, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.domain.access import permissions
+from counterfoil.http.reference.calls import ExampleCall
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
@@ -97,7 +98,9 @@ def command(
         chosen_ports(CLUSTER_HOST if cluster else host, port, admin_port, console_port) as ports,
         # So that the temporary folder is deleted.
         stop_signals_as_interrupt(),
-        _store_folder(store) as folder,
+        nullcontext(store)
+        if store
+        else tempfile.TemporaryDirectory(prefix="counterfoil-demo-", ignore_cleanup_errors=True) as folder,
     ):
         # Check the ports first, because creating the data takes a while.
         if cluster:
@@ -128,11 +131,7 @@ def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: World
 
 
 def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, output: Output) -> None:
-    """Serve from a local cluster.
-
-    The data is loaded before the nodes start, because they would advance the horizon to the present, and the demo
-    loads its records with stamps in the past.
-    """
+    """Load the data, then start the nodes, which would advance the horizon beyond the stamps of the data."""
     cluster = LocalCluster(folder, showcase.demo_secret(seed), ports.api)
     with closing(cluster), suppress(KeyboardInterrupt):
         print_note("starting PostgreSQL, its replica and Valkey.")
@@ -193,11 +192,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 
 
 def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, output: Output) -> None:
-    """Print addresses and keys, as text or JSON. Ignore a closed standard output.
-
-    This is called in another thread when the service is ready. The thread must enter the click context to use its
-    colour setting.
-    """
+    """Print addresses and keys. This runs in another thread, so it enters the click context for its colour setting."""
     with suppress(OSError), ctx.scope(cleanup=False):
         if output == "json":
             print_json(_demo_json(settings, demo, console))
@@ -205,15 +200,6 @@ def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console
             print_page(settings, demo, console, output)
             print_end("The log follows.")
         sys.stdout.flush()
-
-
-@contextmanager
-def _store_folder(store: str | None) -> Iterator[str]:
-    if store is not None:
-        yield store
-        return
-    with tempfile.TemporaryDirectory(prefix="counterfoil-demo-", ignore_cleanup_errors=True) as folder:
-        yield folder
 
 
 # --- what is printed when the demo is ready -------------------------------------------
@@ -260,23 +246,22 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, output: 
     print_console(console, None if settings.database else settings)
     echo()
     _heading("2. Read bills of a shop")
-    _, key, path = _REQUESTS[_FIRST_REQUEST]
-    echo(f"KEY={demo.key(key).text}", bold=True)
-    echo(f'curl -s -H "Authorization: Bearer $KEY" {_quoted_address(base, demo, path)}')
+    first = next(call for _, call in _requests(settings, demo) if call.name == _FIRST_REQUEST)
+    echo(f"KEY={demo.key('franchise').text}", bold=True)
+    echo(f'curl -s -H "Authorization: Bearer $KEY" {_quoted_address(settings, first)}')
     echo()
     _heading("3. Keep a copy of everything that the key can read, up to date")
     echo(f"COUNTERFOIL_KEY=$KEY counterfoil pull --url {base} --to copy.sqlite")
     echo()
     _heading("API reference", reference_url(settings))
     if output == "all":
-        _print_rest(base, demo)
+        _print_rest(settings, demo)
     else:
         echo("With --all, the demo prints a key of every kind and a request to each endpoint.", dim=True)
     echo()
 
 
-def _print_rest(base: str, demo: Showcase) -> None:
-    """Print all keys, and a request to each endpoint."""
+def _print_rest(settings: Settings, demo: Showcase) -> None:
     echo(f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.")
     echo()
     _heading("Keys")
@@ -284,9 +269,11 @@ def _print_rest(base: str, demo: Showcase) -> None:
         _print_key(demo_key)
     echo()
     _heading("Requests")
-    for what, line in curl_lines(base, demo):
+    for what, call in _requests(settings, demo):
         echo(f"# {what}", dim=True)
-        echo(line)
+        key = demo.key(_KEY_PURPOSES.get(call.operation, "franchise")).text
+        authorization = "" if call.public else f"-H 'Authorization: Bearer {key}' "
+        echo(f"curl -s {authorization}{_quoted_address(settings, call)}")
 
 
 def print_console(console: str | None, settings: Settings | None = None) -> None:
@@ -324,42 +311,22 @@ def _format_limit(limit: int) -> str:
     return f"{limit // 1_000_000}M" if limit and limit % 1_000_000 == 0 else f"{limit:,}"
 
 
-# What each request returns, the purpose of the key that it is made with, and its path.
-_DAYS = "shopId={shop_id}&from={from_}&to={to}"
-_REQUESTS = (
-    ("the shops a key can read", "franchise", "/shops"),
-    ("bills by calendar day", "franchise", f"/transactions?{_DAYS}&limit=2"),
-    ("bills by last change", "franchise", "/transactions?shopId={shop_id}&updatedSince={updated_since}&limit=2"),
-    ("everything that the key can read, then only changes", "franchise", "/changes?limit=2"),
-    ("totals per shop and day, to check a copy", "franchise", f"/digests?{_DAYS}"),
-    ("one bill", "franchise", "/transactions/{transaction_id}"),
-    ("members, with tel and email", "personal data", "/members?providerId={provider_id}&limit=2"),
-    (
-        "a member by messaging user ID",
-        "lookup",
-        "/members/lookup?providerId={provider_id}&messagingUserId={messaging_user_id}",
-    ),
-    ("one member", "franchise", "/members/{member_id}"),
-    ("requests made with the key", "franchise", "/usage"),
-)
+# The purposes of the keys that requests are made with. The others are made with the franchise's key.
+_KEY_PURPOSES = {"listMembers": "personal data", "lookupMember": "lookup"}
+# The request that a reader should try first.
+_FIRST_REQUEST = "listTransactions By day"
 
 
-# The request that a reader should try first: bills by calendar day.
-_FIRST_REQUEST = 1
+def _requests(settings: Settings, demo: Showcase) -> Iterator[tuple[str, ExampleCall]]:
+    """Yield a request to each endpoint, with what it returns."""
+    for endpoint in demo_reference(settings, demo).endpoints:
+        for call in endpoint.calls:
+            yield f"{endpoint.summary}: {call.title.lower()}" if call.title else endpoint.summary, call
 
 
-def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
-    """Return a description and a curl command for each endpoint."""
-    lines = [
-        (what, f"curl -s -H 'Authorization: Bearer {demo.key(purpose).text}' {_quoted_address(base, demo, path)}")
-        for what, purpose, path in _REQUESTS
-    ]
-    return [*lines, ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'")]
-
-
-def _quoted_address(base: str, demo: Showcase, path: str) -> str:
-    ids = {**asdict(demo.samples), "transaction_id": quote(demo.samples.transaction_id, safe="")}
-    return f"'{base}{path.format(**ids)}'"
+def _quoted_address(settings: Settings, call: ExampleCall) -> str:
+    query = f"?{urlencode(call.query)}" if call.query else ""
+    return f"'{_base_url(settings)}/{call.path.removeprefix('/')}{query}'"
 
 
 def _heading(text: str, more: str = "") -> None:

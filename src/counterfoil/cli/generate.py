@@ -125,7 +125,6 @@ def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[s
 
 
 def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes]:
-    """Yield the generated lines. If `show_progress` is true, show a progress bar."""
     if not show_progress:
         yield from world(plan)
         return

@@ -372,8 +372,6 @@ def _print_report(report: KeyReport, now: int) -> None:
 
 
 class RecentValue(NamedTuple):
-    """A value that somebody else set recently, and the value that replaces it."""
-
     description: str
     replacement: str
 

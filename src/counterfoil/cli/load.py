@@ -25,7 +25,7 @@ from counterfoil.cli.load_run import (
     require_acceptance,
     run_load,
 )
-from counterfoil.cli.load_watch import WatchOptions, watch
+from counterfoil.cli.load_watch import watch
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import print_message
@@ -158,10 +158,7 @@ class _Sources(Struct, frozen=True):
 
 
 def _load(settings: Settings, given: LoadOptions, sources: _Sources, *, is_before_load: bool = False) -> int:
-    """Load the sources, print the summary, and return the exit status.
-
-    In a check before a load, the summary is printed only if the sources are not to be loaded.
-    """
+    """Load the sources and return the exit status. A check before a load prints only why nothing is loaded."""
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
@@ -220,15 +217,8 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFi
         raise click.UsageError(
             "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
         )
-    options = WatchOptions(
-        folder=folder,
-        quarantine=given.quarantine,
-        strict=given.strict,
-        delete=given.delete_loaded,
-        as_json=given.as_json,
-        kinds=kinds,
-    )
-    watch(settings, options)
+    options = {"strict": given.strict, "delete": given.delete_loaded, "as_json": given.as_json}
+    watch(settings, folder, given.quarantine, kinds, **options)
 
 
 def _exit_status(report: LoadReport) -> int:
@@ -242,13 +232,9 @@ def _exit_status(report: LoadReport) -> int:
 def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> RejectsFile:
     if given.check:
         return RejectExamples()
-    if given.rejects:
-        return RejectsFile(_require_new_file(given.rejects), place=machine_name())
-    return new_rejects_file(settings, source)
-
-
-def _require_new_file(rejects: Path) -> Path:
-    """Return the path. Raise if the file exists, because it may contain earlier rejects or be a source of this load."""
-    if rejects.exists():
-        raise click.BadParameter(f"{rejects} already exists. Choose a new file name.", param_hint="--rejects")
-    return rejects
+    if not given.rejects:
+        return new_rejects_file(settings, source)
+    if given.rejects.exists():
+        # It may contain earlier rejects, or be a source of this load.
+        raise click.BadParameter(f"{given.rejects} already exists. Choose a new file name.", param_hint="--rejects")
+    return RejectsFile(given.rejects, place=machine_name())

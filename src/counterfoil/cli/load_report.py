@@ -130,7 +130,6 @@ def would_replace(guard: ReplacementGuard) -> Message:
 
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:
-    """Return the bills that were or would be replaced by other ones, as `--json` prints them."""
     return {"stopped": guard.is_exceeded, "moved": guard.moved, "otherBills": guard.others, "first": guard.first}
 
 
@@ -209,10 +208,7 @@ def _shortened(label: str, texts: Sequence[str], most: int) -> list[tuple[str, s
 
 
 def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Return the files that were not loaded, are empty or were quarantined.
-
-    Each list has its name in `--json` and its label in the summary, and each file a remark, which may be empty.
-    """
+    """Return the lists of files that were not simply loaded: name in `--json`, label, and each file with a remark."""
     records = report.records
     return [
         ("unreadableFiles", "cannot be read", _named(list(records.damage))),
@@ -232,10 +228,7 @@ def _named(paths: Sequence[Path], remark: str = "") -> list[tuple[str, str]]:
 
 
 def _field_rows(counts: FieldCounts, *, with_lines: bool) -> list[tuple[str, str]]:
-    """Return the rows of the summary about unknown fields, unreadable values and incomplete bills.
-
-    With `with_lines`, each row about a field names the source and the line number of the first affected record.
-    """
+    """Return the rows about unknown fields, unreadable values and incomplete bills; `with_lines` names first lines."""
     found = {UNKNOWN: _most_common(counts.unknown), "unreadable": _most_common(counts.unreadable)}
     names = [f"{kind}: {path}" for fields in found.values() for (kind, path), _ in fields[:MAX_FIELDS]]
     width = max(map(display_width, names), default=0)
@@ -263,8 +256,6 @@ def _most_common(counts: Counter[tuple[str, str]]) -> list[tuple[tuple[str, str]
 
 
 def _fields_json(counts: FieldCounts) -> dict[str, object]:
-    """Return the unknown fields, unreadable values and incomplete bills as `--json` prints them."""
-
     def field(kind: str, path: str, count: int) -> dict[str, object]:
         source, line = counts.first[kind, path]
         return {"kind": kind, "field": path, "records": count, "firstSource": source, "firstLine": line}

@@ -221,7 +221,6 @@ def accept_change(settings: Settings) -> list[IntakeAlarm]:
 
 
 def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
-    """Return a new rejects file in the store's folder."""
     first = name.partition(", ")[0]
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         first = first.removesuffix(suffix)

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
@@ -27,7 +26,7 @@ from counterfoil.domain.intake import HEARTBEAT_MS, describe
 from counterfoil.domain.open_items import OpenItem, closed
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
-from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceError, SourceFiles
+from counterfoil.ingest.sources import FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.clock import SystemClock
@@ -45,60 +44,48 @@ REPLACED = ("replaced", "")
 FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
 
 
-class WatchOptions(Struct, frozen=True, kw_only=True):
-    folder: Path
-    quarantine: Path | None = None
-    strict: bool = False
-    delete: bool = False
-    as_json: bool = False
-    kinds: SourceFiles = SOURCE_RECORDS
+@contextmanager
+def _set_by_signals(stop: SignalSafeEvent) -> Iterator[None]:
+    """Let the first signal set the event. A second one interrupts the watcher at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    # The system sends SIGIO if a program opens a file for writing just while the spool checks whether one does.
+    ignored = signals_handled([signal.SIGIO], signal.SIG_IGN)
+    with signals_handled([*stop_signals(), signal.SIGINT], handle), ignored:
+        yield
 
 
-class StopRequest:
-    """A request to stop the watcher, sent as a signal. A second signal stops the watcher at once."""
-
-    def __init__(self) -> None:
-        self._event = SignalSafeEvent()
-
-    @property
-    def is_set(self) -> bool:
-        return self._event.is_set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until a signal arrives, for at most this many seconds."""
-        self._event.wait(seconds)
-
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature
-            if self.is_set:
-                raise KeyboardInterrupt
-            self._event.set()
-
-        # The system sends SIGIO if a program opens a file for writing just while the spool checks whether one does.
-        ignored = signals_handled([signal.SIGIO], signal.SIG_IGN)
-        with signals_handled([*stop_signals(), signal.SIGINT], handle), ignored:
-            yield
-
-
-def watch(settings: Settings, options: WatchOptions) -> None:
+def watch(
+    settings: Settings,
+    folder: Path,
+    quarantine: Path | None,
+    kinds: SourceFiles,
+    *,
+    strict: bool,
+    delete: bool,
+    as_json: bool,
+) -> None:
     """Load every file that is delivered to the folder, until a signal arrives."""
-    stop = StopRequest()
+    stop = SignalSafeEvent()
     kept = Path(settings.kept).expanduser() if settings.kept else None
-    spool = Spool(options.folder, kept, options.quarantine, _say)
-    with spool.locked(), stop.on_signals():
-        echo(f"{_now()}  Watching {options.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
-        loader = StoreLoader(settings, options, stop)
-        watcher = FolderWatch(spool, loader, _say, loader.steady_ms, delete=options.delete, kinds=options.kinds)
+    spool = Spool(folder, kept, quarantine, _say)
+    with spool.locked(), _set_by_signals(stop):
+        echo(f"{_now()}  Watching {folder}. Stop with Ctrl-C or SIGTERM.", err=True)
+        loader = StoreLoader(settings, folder, stop, strict=strict, as_json=as_json)
+        watcher = FolderWatch(spool, loader, _say, loader.steady_ms, delete=delete, kinds=kinds)
         spool.on_read = loader.on_read
         loader.meanwhile = watcher.take_files_beside
         loader.heartbeat(spool=spool)
-        while not stop.is_set:
+        while not stop.is_set():
             try:
                 has_moved = watcher.take_files()
             except KeyboardInterrupt:
                 # A signal has arrived while a file was moved to another file system.
-                if stop.is_set:
+                if stop.is_set():
                     break
                 raise
             if not has_moved:
@@ -115,18 +102,20 @@ def _now() -> str:
 
 
 def _say(text: str) -> None:
-    """Print a message with the time."""
     print_message(f"{_now()}  {text}")
 
 
 class StoreLoader:
     """Loads the files of one watched folder into the store, and reports to it that the watcher is running."""
 
-    def __init__(self, settings: Settings, options: WatchOptions, stop: StopRequest) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, stop: SignalSafeEvent, *, strict: bool = False, as_json: bool = False
+    ) -> None:
         self._settings = settings
-        self._options = options
         self._stop = stop
-        self._name = printable(str(options.folder.resolve()))
+        self._strict = strict
+        self._as_json = as_json
+        self._name = printable(str(folder.resolve()))
         self._reported = 0.0
         self._clock = SystemClock()
         self._latest: LoadReport | None = None
@@ -140,7 +129,7 @@ class StoreLoader:
     def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
         if not is_accepted:
             held = self._retried(lambda: self._alarming(files, is_beside=is_beside))
-            if held is None or self._failure or self._stop.is_set:
+            if held is None or self._failure or self._stop.is_set():
                 return self._not_loaded()
             files.held = held
             files.files = [file for file in files.files if file.path not in held]
@@ -204,7 +193,7 @@ class StoreLoader:
         files.on_read = self.on_read
         report = LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
         with suppress(SourceError):
-            run_load(self._settings, report, strict=self._options.strict, is_beside=is_beside)
+            run_load(self._settings, report, strict=self._strict, is_beside=is_beside)
         files.damage.clear()
         return report
 
@@ -217,11 +206,11 @@ class StoreLoader:
 
     def _print(self, report: LoadReport, files: FileSet) -> None:
         """Print the summary of a load below the time and the names of its files."""
-        if not self._options.as_json:
+        if not self._as_json:
             names = [file.name for file in files.files]
             more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""
             echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
-        print_report(report, self._options.as_json)
+        print_report(report, self._as_json)
 
     def close(self, item: OpenItem, kept: OpenItem | None) -> None:
         by = item.decision or "removed"
@@ -235,7 +224,6 @@ class StoreLoader:
         self._retried(call)
 
     def decided(self) -> list[OpenItem]:
-        """Return the held files about which the operator has decided."""
         found = self._retried(lambda: bootstrap.operator_reads(self._settings).open_items()) or []
         return [item for item in found if item.decision and item.place == machine_name()]
 
@@ -243,16 +231,9 @@ class StoreLoader:
         files.on_read = self.on_read
         rejects = new_rejects_file(self._settings, files.name)
         report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
-        strict, on_batch = self._options.strict, self._between_batches
+        options = {"strict": self._strict, "is_guarded": not is_accepted, "is_beside": is_beside}
         try:
-            run_load(
-                self._settings,
-                report,
-                strict=strict,
-                is_guarded=not is_accepted,
-                is_beside=is_beside,
-                on_batch=on_batch,
-            )
+            run_load(self._settings, report, **options, on_batch=self._between_batches)
         except SourceError as error:
             if not files.damage:
                 raise
@@ -263,7 +244,7 @@ class StoreLoader:
 
     def on_read(self) -> None:
         """End the load if a signal has arrived, even if the file has no records."""
-        if self._stop.is_set:
+        if self._stop.is_set():
             raise KeyboardInterrupt
         try:
             self.report_if_due()
@@ -275,7 +256,7 @@ class StoreLoader:
 
     def _between_batches(self, ledger: Ledger) -> None:
         """End the load if a signal has arrived; otherwise, if a report is due, report that the watcher is running."""
-        if self._stop.is_set:
+        if self._stop.is_set():
             raise KeyboardInterrupt
         if self._is_report_due():
             self._report_to(ledger, 0, 0)
@@ -337,7 +318,7 @@ class StoreLoader:
             except (StoreUnavailable, StoreMismatch, SettingsError) as error:
                 if not (self._reported or isinstance(error, StoreUnavailable)):
                     raise
-                if self._stop.is_set:
+                if self._stop.is_set():
                     return None
                 if pause == FIRST_RETRY_SEC:
                     _say(f"the store is unavailable; retrying until it is available: {error}")

@@ -33,12 +33,15 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
     # A wrong number is wrong usage, whether there is a store or not.
     number = _number(ctx, words[0]) if len(words) == 1 and words[0] != "open" else 0
     settings = existing_store(ctx, store)
-    reads = bootstrap.operator_reads(settings)
+    reads, now = bootstrap.operator_reads(settings), SystemClock().now_ms()
     match words:
         case ():
-            _print_loads(reads.loads(limit), as_json)
+            nothing = "nothing has been loaded yet. Run `counterfoil load` to load source records."
+            first = ("number", "startedAt", "state", "lines", "changed", "rejected")
+            print_rows(views.columns(now), reads.loads(limit), as_json, nothing=nothing, first=first)
         case ("open",):
-            _print_items(waiting(settings, reads.open_items()), as_json)
+            nothing = "nothing is waiting: no rejected lines, and no quarantined or held files."
+            print_rows(views.items(now), waiting(settings, reads.open_items()), as_json, nothing=nothing)
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
         case (_,):
@@ -65,11 +68,6 @@ def _print_one(reads: OperatorReads, number: int, as_json: bool) -> None:
             f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
         )
     _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
-
-
-def _print_items(items: Sequence[OpenItem], as_json: bool) -> None:
-    nothing = "nothing is waiting: no rejected lines, and no quarantined or held files."
-    print_rows(views.items(SystemClock().now_ms()), items, as_json, nothing=nothing)
 
 
 def _named(items: Sequence[OpenItem], verb: str, names: Sequence[str]) -> list[OpenItem]:
@@ -107,13 +105,6 @@ def _close(settings: Settings, verb: str, items: Sequence[OpenItem], as_json: bo
             if is_watched
             else f"no watcher is running: start `counterfoil load --watch`, which {moves}."
         )
-
-
-def _print_loads(loads: Sequence[LoadRow], as_json: bool) -> None:
-    columns = views.columns(SystemClock().now_ms())
-    nothing = "nothing has been loaded yet. Run `counterfoil load` to load source records."
-    first = ("number", "startedAt", "state", "lines", "changed", "rejected")
-    print_rows(columns, loads, as_json, nothing=nothing, first=first)
 
 
 def _with_count(name: str, rejected: int | None) -> str:

@@ -1,8 +1,4 @@
-"""Entry point: the list of commands, the global options, and error reporting.
-
-A command's module is imported only when it is needed, so that help and small
-commands start quickly.
-"""
+"""Entry point: commands, global options and error reporting. A command's module is imported only when it is needed."""
 
 import gc
 import importlib
@@ -29,6 +25,7 @@ FIRST_FREE_DESCRIPTOR = 3
 # in the module that MODULES names.
 MODULES = {
     **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
+    **dict.fromkeys(("shops", "usage", "requests", "audit"), "lists"),
     **dict.fromkeys(("schema", "completion"), "documents"),
     "doctor": "status",
 }
@@ -118,11 +115,7 @@ def describe(command: click.Command, path: str) -> None:
 
 
 class CommandContext(click.Context):
-    """A context that reads the help texts when they are needed, and adds itself to usage errors without a context.
-
-    Click's parser raises such errors, for example if the value of an option is missing. They then point to the
-    command's own help.
-    """
+    """A context that reads help texts when they are needed, and adds itself to errors of Click's parser."""
 
     def __init__(self, *args: Any, **extra: Any) -> None:
         super().__init__(*args, **extra)
@@ -174,7 +167,6 @@ class CommandContext(click.Context):
 
 
 def use_command_context(command: click.Command) -> None:
-    """Let a command and its subcommands use CommandContext."""
     command.context_class = CommandContext
     if isinstance(command, click.Group):
         for inner in command.commands.values():
@@ -276,7 +268,6 @@ def _prepare_streams() -> None:
 
 
 def _run_command(call: Callable[[], object]) -> int:
-    """Run the command, report any error, and return the exit status."""
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)

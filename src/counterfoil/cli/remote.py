@@ -32,8 +32,6 @@ UNPACED_REQUESTS = 6
 
 
 class Remote(Struct, frozen=True):
-    """The service to read from and the target to write to."""
-
     url: str
     key: str
     destination: Destination
@@ -140,7 +138,6 @@ EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
 
 
 def exit_status(error: BaseException) -> ExitStatus:
-    """Return the exit status for an expected error."""
     message = str(error)
     match error:
         case KeyboardInterrupt():
@@ -158,10 +155,7 @@ def exit_status(error: BaseException) -> ExitStatus:
 
 
 def print_error(outcome: ExitStatus, resume_note: str) -> None:
-    """Print the error, if there is one, to standard error.
-
-    Add `resume_note` if the run was interrupted, the quota is used up, or the service cannot be reached or fails.
-    """
+    """Print the error, if there is one, and `resume_note` if the next run can go on where this one ended."""
     if outcome.error:
         print_message(outcome.error)
     if outcome.status == "interrupted" or (

@@ -29,19 +29,13 @@ def command(ctx: click.Context, /, **flags: object) -> None:
 
 
 def _print_ready(ctx: click.Context, settings: Settings) -> None:
-    """Print the addresses. This runs in another thread, so it enters the click context for its colour setting."""
-    with ctx.scope(cleanup=False):
-        _print_addresses(settings)
-
-
-def _print_addresses(settings: Settings) -> None:
-    """Print the addresses, but only if standard error is a terminal."""
+    """Print the addresses on a terminal. This runs in another thread, so it enters the context for its colours."""
     if not is_terminal(sys.stderr):
         return
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), display_value(settings, "store")
-    message = f"Serving {address} from {store}. Press Ctrl-C to stop."
-    echo(message, err=True, bold=True)
     admin = "off"
     if settings.admin_port:
         admin = f"{url(settings.admin_host, settings.admin_port)} (/live, /ready, /metrics)"
-    echo(f"Admin listener: {admin}", err=True)
+    with ctx.scope(cleanup=False):
+        echo(f"Serving {address} from {store}. Press Ctrl-C to stop.", err=True, bold=True)
+        echo(f"Admin listener: {admin}", err=True)

@@ -74,7 +74,6 @@ def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: b
 
 
 def _print_finding(finding: Finding) -> None:
-    """Print a finding, with its advice indented below it."""
     symbol, colour = SYMBOLS[finding.status]
     status = f"{symbol} {finding.status}" if is_terminal(sys.stdout) else finding.status
     head = f"{style(f'{status:<6}', fg=colour)}  {style(f'{finding.check:<8}', bold=True)}  "

@@ -87,10 +87,7 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
 
 
 def _require_owner(settings: Settings) -> None:
-    """Raise if the login does not own the schema.
-
-    Only the owner can both initialise a store and write the audit entry about it, so call this first.
-    """
+    """Raise if the login does not own the schema: only the owner can initialise a store and record it."""
     permissions = bootstrap.operator_reads(settings).permissions()
     if permissions and not permissions.owns:
         raise SettingsError(

@@ -1,8 +1,4 @@
-"""Prints results: with colours, tables and bars on a terminal, and as plain lines elsewhere.
-
-All commands print with these functions. They escape control characters, which
-names and messages from elsewhere may contain.
-"""
+"""Prints results. These functions escape control characters, which names and messages from elsewhere may contain."""
 
 import os
 import re
@@ -195,7 +191,6 @@ def bar(part: float, width: int) -> str:
 
 
 def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
-    """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         print_wrapped(style(name.ljust(width), dim=True) + COLUMN_GAP + value, width + len(COLUMN_GAP))
@@ -216,27 +211,19 @@ class ProgressDisplay(Protocol):
 def progress(
     what: str, total: int | None, unit: str, *, in_bytes: bool = False, is_shown: bool = True
 ) -> Iterator[ProgressDisplay]:
-    """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal.
-
-    With `in_bytes`, positions are in bytes, and the bar shows megabytes and
-    megabytes per second. Without a total, a spinner is shown instead of the bar, the
-    percentage and the time left.
-    """
+    """Yield a function that updates a progress bar, or a spinner without a total. `in_bytes` shows megabytes."""
     if not (is_shown and is_terminal(sys.stderr)):
         yield lambda position, count: None  # noqa: ARG005 - shows nothing
         return
     with _bar(total is None) as drawn:
-        task = drawn.add_task(what, total=total, counted="", rate="")
+        task = drawn.add_task(what, total=total, counted="")
 
         def show(position: int, count: int) -> None:
-            elapsed = drawn.tasks[0].elapsed or 0
             counted = f"{count:,} {unit}"
-            per_second = f"{count / max(elapsed, 1e-9):,.0f}/s"
             if in_bytes:
                 read = _megabytes(position) if total is None else f"{_megabytes(position)} of {_megabytes(total)}"
                 counted = f"{read}, {counted}"
-                per_second = f"{_megabytes(position / max(elapsed, 1e-9))}/s"
-            drawn.update(task, completed=position, counted=counted, rate=per_second if elapsed > 0.2 else "")
+            drawn.update(task, completed=position, counted=counted)
 
         yield show
 
@@ -258,10 +245,10 @@ def _bar(is_indeterminate: bool) -> "Progress":
     )
 
     what = TextColumn("{task.description}")
-    counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
-    columns: list[ProgressColumn] = [SpinnerColumn(), what, *counted]
+    counted = TextColumn("{task.fields[counted]}")
+    columns: list[ProgressColumn] = [SpinnerColumn(), what, counted]
     if not is_indeterminate:
         left = (TextColumn("[dim]left"), TimeRemainingColumn(compact=True))
-        columns = [what, BarColumn(bar_width=None), TaskProgressColumn(), *counted, *left]
+        columns = [what, BarColumn(bar_width=None), TaskProgressColumn(), counted, *left]
     # The bar disappears when the work is done, because the summary follows.
     return Progress(*columns, console=console(sys.stderr), transient=True, expand=not is_indeterminate)

@@ -79,7 +79,6 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
 
 
 def print_totals(report: TotalsReport, *, to_stderr: bool = False) -> None:
-    """Print the totals as a short table, and what the operator should know about them."""
     if not report.bills:
         return
     names, rows = _rows(report)

@@ -73,10 +73,7 @@ def _use_form(visit: Visit) -> None:
 
 
 def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
-    """Record a sign-in in the audit log. If the store is not writable, the sign-in succeeds without a record.
-
-    The operator must be able to see what is wrong with such a store. Keys cannot be changed in that state.
-    """
+    """Record a sign-in, unless the store is not writable: the operator must be able to see what is wrong with it."""
     entry = AuditEntry(at=now_ms, act=Act.CONSOLE_SIGNED_IN, actor=actor)
     with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.key_store(settings)) as audit:
         audit.record(entry)
@@ -246,12 +243,10 @@ def _conflict(visit: Visit) -> ConsoleResponse:
 
 
 def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
-    """Return the key's page with a message that names the successors that the operator has not seen."""
     return _key_page(visit, 409, visit.t("rotate.already", successors=", ".join(successors)), "warn")
 
 
 def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> ConsoleResponse:
-    """Return the key's page with a message about the result of an action."""
     content = key_page.draw(visit, key_page.read(visit), notice(message, kind))
     path = f"/keys/{visit.values['key_id']}"
     return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))

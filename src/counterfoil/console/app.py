@@ -71,7 +71,8 @@ class ConsoleApp:
         if session is None:
             return self._without_session(request)
         if request.path == "/sign-out" and request.method == "POST":
-            return self._sign_out(request)
+            self._sign_out_devices(request)
+            return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
         if request.path == "/language":
             return self._set_language(request, session)
         return routes.answer(self._visit(request, session))
@@ -103,19 +104,13 @@ class ConsoleApp:
         return self._sessions.of_device(device) if device else None
 
     def _tokens(self, request: ListenerRequest) -> list[str]:
-        """Return the tokens in the request's cookies.
-
-        Over HTTPS, the cookie without the prefix is ignored, because others can set it over plain HTTP.
-        """
+        """Return the tokens in cookies. Over HTTPS, only that with the prefix counts: anybody can set the other."""
         over_https, over_http = self._cookie_names()
         names = (over_https,) if _is_https(request) else (over_https, over_http)
         return [request.cookies[name] for name in names if name in request.cookies]
 
     def _proxied_operator(self, request: ListenerRequest) -> Actor | None:
-        """Return the operator whom the trusted proxy names.
-
-        Return None if the request does not come from that proxy or does not contain a valid name.
-        """
+        """Return the operator whom the trusted proxy names, or None without a valid name from that proxy."""
         settings = self._settings
         if not settings.console_proxy or request.peer != settings.console_proxy:
             return None
@@ -125,20 +120,12 @@ class ConsoleApp:
         return Actor(name, "console", request.peer)
 
     def _cookie_names(self) -> tuple[str, str]:
-        """Return the names of the session cookie over HTTPS and over HTTP.
-
-        A browser sends a host's cookies to all of its ports, so the name contains the console's port. (A console on
-        an address that is not loopback may share its host with others.)
-        """
+        """Return the names over HTTPS and HTTP, with the port: browsers send a host's cookies to all its ports."""
         port = self._settings.console_port
         return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
 
     def _sign_in(self, request: ListenerRequest, session: Session | None) -> ConsoleResponse:
-        """Show the form, or sign the device in. Another sign-in of the same browser ends.
-
-        An operator who is already signed in with a link gets the form too, so that opening a second link uses it up.
-        If this method redirected instead, the second link would remain valid.
-        """
+        """Show the form, or sign the device in; also an operator who is signed in, so that a second link is used up."""
         if session and not session.device_id:
             return redirect("/#")
         language = language_named(request.query.get("lang")) or preferred(request.header("accept-language"))
@@ -163,11 +150,7 @@ class ConsoleApp:
         return ConsoleResponse(status=status, body=sign_in_page(t, self._link_command(request), message, operator))
 
     def _link_command(self, request: ListenerRequest) -> str:
-        """Return the command that makes a link.
-
-        It contains the path of the store only if the console can be reached from this machine alone and no proxy has
-        passed the request on, because everybody who can reach the console can read the sign-in page.
-        """
+        """Return the command that makes a link, with the store's path only if nobody else can reach this page."""
         settings = self._settings
         is_private = not settings.console_names and not settings.console_proxy
         is_direct = not any(request.header(name) for name in PROXY_HEADERS)
@@ -183,10 +166,6 @@ class ConsoleApp:
                 return self._sign_in_page(t, request, 401, t("sign_in.ended"))
             return redirect(SIGN_IN_PATH)
         return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
-
-    def _sign_out(self, request: ListenerRequest) -> ConsoleResponse:
-        self._sign_out_devices(request)
-        return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
 
     def _sign_out_devices(self, request: ListenerRequest) -> None:
         for token in self._tokens(request):

@@ -20,10 +20,7 @@ HALF_CHARACTER = 5
 
 
 class Bar(Struct, frozen=True):
-    """One bar: the number of requests, and the number that failed.
-
-    `label` is shown in the table, and `axis` below the chart. If `axis` is empty, nothing is shown below the bar.
-    """
+    """The number of requests, and of those that failed. `label` is for the table, `axis` is below the chart."""
 
     label: str
     axis: str

@@ -16,15 +16,11 @@ from counterfoil.web.html import Child, Html, element, fill, inline, markup
 
 
 def template(name: str, t: Texts, **values: object) -> Html:
-    """Return a template of the console with its texts and these values filled in."""
     return fill("counterfoil.console", f"templates/{name}.html", t=t, **values)
 
 
 def moment(time: int | datetime | None) -> Html:
-    """Return a time in the operator's zone, with UTC as a tooltip, or a dash.
-
-    A number is in milliseconds since 1970.
-    """
+    """Return a time (a number is in ms since 1970) in the operator's zone, with UTC as a tooltip, or a dash."""
     if time is None:
         return element("span", "–", class_="muted")
     return element("time", f"{local(time):%Y-%m-%d %H:%M:%S}", datetime=_iso(time), title=_utc(time))
@@ -39,7 +35,6 @@ def _utc(time: int | datetime) -> str:
 
 
 def zone_text(t: Texts) -> str:
-    """Return the name of the zone in which times are shown."""
     return t("time.thailand") if zone_name() == THAILAND else zone_name()
 
 
@@ -202,10 +197,7 @@ def finding_text(t: Texts, finding: Finding) -> Html:
 
 
 def translated(t: Texts, message: Message) -> Html:
-    """Return a message in the operator's language, or marked as English if it has no text in that language.
-
-    Text in backticks becomes `<code>`.
-    """
+    """Return a message in the operator's language, or marked as English. Text in backticks becomes `<code>`."""
     text = inline(t.message(message))
     return element("span", text, lang=None if t.language == "en" or message.code in t.catalogue else "en")
 
@@ -238,7 +230,6 @@ def section(title: str, *children: Child, anchor: str | None = None) -> Html:
 
 
 def tile(label: str, value: Child, note: Child = None, kind: str = "") -> Html:
-    """Return a box with one value, usually a number."""
     return element(
         "div",
         element("dt", label),

@@ -39,10 +39,7 @@ def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous:
 def button_form(
     visit: Visit, action: str, button: str, label: str, values: Mapping[str, str] = {}, *, is_dangerous: bool = False
 ) -> Html | None:
-    """Return a button that sends these values, or None if the visitor may not change anything.
-
-    Its action may be repeated without harm, so it has no token. `label` is for those who do not see what it is beside.
-    """
+    """Return a button that sends these values, or None for readers. It may be sent again, so it has no token."""
     if not visit.is_operator:
         return None
     hidden = [element("input", type="hidden", name=name, value=value) for name, value in values.items()]

@@ -43,7 +43,6 @@ class Guard:
         self._names = names
 
     def refusal(self, request: ListenerRequest) -> ConsoleRefusal | None:
-        """Return the refusal of a request, or None if it is allowed."""
         host = request.headers.get("host")
         problem = "malformed" if host is None else self._names.problem(host)
         if problem:

@@ -30,7 +30,6 @@ def permission_names(t: Texts, key: Key) -> str:
 
 
 def key_name(t: Texts, key: Key) -> Html:
-    """Return the label of a key, followed by a link with its ID."""
     label = name_of(key.label) if key.label else t("key.no_label")
     return markup(element("span", label, class_="label"), " ", key_link(key.key_id))
 
@@ -39,8 +38,6 @@ def key_name(t: Texts, key: Key) -> Html:
 
 
 class ScopeNames:
-    """The names of the loaded shops, and the shops of each loaded franchise."""
-
     def __init__(self, shops: Iterable[ShopName]) -> None:
         self._shops: dict[str, str] = {}
         self._franchises: defaultdict[str, list[str]] = defaultdict(list)
@@ -106,7 +103,6 @@ def key_facts(visit: Visit, key: Key) -> list[tuple[str, Child]]:
 
 
 def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
-    """Return the loaded shops, or None if they cannot be read."""
     try:
         status = visit.store.overview().store
     except (StoreUnavailable, StoreMismatch):
@@ -132,7 +128,6 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
 
 
 def _verdict(visit: Visit, row: CopyRow) -> Html:
-    """Return the verdict about a list, with notes about changes that were not read from it."""
     t = visit.t
     about = " ".join(map(t.message, notes(row)))
     small = [" ", element("small", about)] if about else None
@@ -140,7 +135,6 @@ def _verdict(visit: Visit, row: CopyRow) -> Html:
 
 
 def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
-    """Return a box that says whether the copy is up to date, with a link to the details."""
     t, copy = visit.t, summary(rows)
     if copy.state is None:
         value = t.message(STATES["never"]) if rows else "–"

@@ -97,7 +97,6 @@ def sign_in_page(t: Texts, command: str, message: str | None, operator: str | No
 
 
 def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
-    """Return links to the page in the other languages."""
     return [
         element("a", LANGUAGE_NAMES[language], href=address(language), lang=language, hreflang=language)
         for language in LANGUAGES

@@ -66,17 +66,13 @@ class Sessions:
             self._drop_ended(now)
             is_new = name not in self._by_name
             if is_new:
-                self._make_room()
+                if len(self._by_name) >= MAX_SESSIONS:
+                    del self._by_name[min(self._by_name, key=lambda name: self._by_name[name].seen_us)]
                 self._by_name[name] = Session(actor=actor, role=role, device_id=device_id, began_us=now, seen_us=now)
             session = self._by_name[name]
             if is_use:
                 session.seen_us = now
             return session, is_new
-
-    def _make_room(self) -> None:
-        """If there are too many sessions, end the one that has been idle the longest."""
-        if len(self._by_name) >= MAX_SESSIONS:
-            del self._by_name[min(self._by_name, key=lambda name: self._by_name[name].seen_us)]
 
     def _drop_ended(self, now: int) -> None:
         """End the sessions of proxied operators. Whether a device is signed in is not decided here."""
@@ -99,11 +95,7 @@ class Sessions:
         return token
 
     def use_form(self, session: Session, token: str) -> str | None:
-        """Mark a form as submitted and return None, or return the reason why it cannot be submitted.
-
-        The reason is `unknown` if the form does not belong to this session; otherwise it is the result of the first
-        submission, or `sent` if there is no result.
-        """
+        """Mark a form as sent and return None, or return `unknown`, `sent` or the result of the first time."""
         with self._lock:
             if token not in session.forms:
                 return "unknown"

@@ -44,11 +44,7 @@ _NAME_LENGTH = 20
 
 
 def link_command(settings: Settings) -> str:
-    """Return the command that makes another link for the console with these settings.
-
-    The address of a database contains a login, so it is left out. The command must then be run with the
-    console's settings.
-    """
+    """Return the command that makes another link. A database's address is left out, because it contains a login."""
     words = ["counterfoil", "console", "link"]
     if not settings.database and str(settings.store) != BY_NAME["store"].default:
         words += ["--store", str(settings.store.absolute())]
@@ -65,7 +61,6 @@ def audience(settings: Settings) -> str:
 
 
 def link_key(secret: bytes) -> bytes:
-    """Return the key that signs links."""
     return hmac.digest(secret, b"counterfoil console sign-in link", "sha256")
 
 
@@ -95,12 +90,10 @@ def new_device(
 
 
 def link_token(key: bytes, device: Device, audience: str) -> str:
-    """Return the token of a link for the console at the address `audience`."""
     return Signer(key).signed(json.encode(device), audience.encode())
 
 
 def sign_in_link(settings: Settings, device: Device, base_url: str | None = None) -> str:
-    """Return a link that signs this device in once."""
     key = link_key(bootstrap.deployment_secret(settings))
     is_local = is_loopback(reachable_host(settings.console_host))
     host = own_name(key, audience(settings)) if is_local else settings.console_host
@@ -174,11 +167,7 @@ class SignedInDevices:
             return None
 
     def find(self, token: str, *, is_use: bool = True) -> Device | None:
-        """Return the device of a token, or None if it is not signed in (any more).
-
-        If `is_use` is false, the request does not extend the time: a page that refreshes itself must not keep a device
-        signed in after the operator has left.
-        """
+        """Return the device of a token, or None. A page that refreshes itself (not `is_use`) keeps nobody signed in."""
         if not token:
             return None
         digest, now = _digest(token), self._clock.now_ms()
@@ -218,7 +207,6 @@ class SignedInDevices:
             del self._known[next(iter(self._known))]
 
     def sign_out(self, token: str) -> None:
-        """Sign the device of a token out, if there is one."""
         device = self.find(token, is_use=False)
         if device is None:
             return

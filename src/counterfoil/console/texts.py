@@ -1,7 +1,4 @@
-"""All strings that the console shows, in English and Thai, and the Thai texts of messages. `texts.toml` has them.
-
-A test fails if one of them is missing, if the placeholders of the two languages differ, or if a name is not used.
-"""
+"""All strings of the console in English and Thai, and the Thai texts of messages, from `texts.toml`."""
 
 import re
 import tomllib
@@ -19,12 +16,10 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
 }
 # The Thai texts of messages, by their codes. The English texts are where the messages are defined.
 THAI: Final[Catalogue] = _FILE["thai"]
-_RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
+_RANGE = re.compile(r"(?:^|,)\s*([a-z]+)(?:-[a-z0-9-]+)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]+)?))?\s*(?=,|$)")
 
 
 class Texts:
-    """The strings in one language."""
-
     def __init__(self, language: Language) -> None:
         self.language = language
         self._index = LANGUAGES.index(language)
@@ -48,24 +43,10 @@ class Texts:
 
 def preferred(accept_language: str) -> Language:
     """Return the supported language that an Accept-Language header ranks highest, or English if there is none."""
-    ranked: list[tuple[float, int, Language]] = []
-    for position, part in enumerate(accept_language.split(",")):
-        found = _RANGE.fullmatch(part)
-        if found is None:
-            continue
-        language = language_named(found[1].lower())
-        if language:
-            ranked.append((-_quality(found[2]), position, language))
-    best = min(ranked, default=None)
-    return best[2] if best and best[0] < 0 else "en"
+    named = [(language_named(name), float(rank or 1)) for name, rank in _RANGE.findall(accept_language.lower())]
+    supported = [(language, rank) for language, rank in named if language and rank]
+    return max(supported, key=lambda pair: pair[1], default=("en", 0))[0]
 
 
 def language_named(name: str | None) -> Language | None:
     return next((language for language in LANGUAGES if language == name), None)
-
-
-def _quality(text: str | None) -> float:
-    try:
-        return float(text) if text is not None else 1.0
-    except ValueError:
-        return 0.0

@@ -18,6 +18,7 @@ from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.views.columns import RowList
+from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Html
 
 # --- the store ------------------------------------------------------------------------
@@ -45,23 +46,21 @@ class SharedResult(Generic[Result]):
 
 
 class ConsoleStore:
-    """Reads the store on behalf of the operator."""
-
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
-        self._clock = clock
+
+        def ask_service() -> Finding:
+            horizon = None if settings.admin_port else self.reads.horizon()
+            return service_finding(settings, horizon, clock.now_ms())
+
         self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True))
-        self._service = SharedResult(clock, self._ask_service)
+        self._service = SharedResult(clock, ask_service)
 
     def labels(self) -> dict[str, str]:
-        """Return the labels of all keys by their IDs."""
-        return {key.key_id: key.label for key in self.reads.keys()}  # noqa: SIM118 - not a dictionary
+        return labels_of(self.reads.keys())
 
     def shop_names(self) -> list[ShopName]:
-        """Return the names of the loaded shops, or an empty list if the store cannot be read.
-
-        Pages show names beside IDs, and must also work without names.
-        """
+        """Return the names of the loaded shops, or none if they cannot be read: pages must work without names."""
         try:
             return self.reads.shop_names()
         except (StoreUnavailable, StoreMismatch):
@@ -80,12 +79,7 @@ class ConsoleStore:
         return [finding for finding in self.overview().findings if finding.check != "rights"]
 
     def service(self) -> Finding:
-        """Return a finding that says whether the service is ready."""
         return self._service.get()
-
-    def _ask_service(self) -> Finding:
-        horizon = None if self._settings.admin_port else self.reads.horizon()
-        return service_finding(self._settings, horizon, self._clock.now_ms())
 
 
 # --- pages ----------------------------------------------------------------------------

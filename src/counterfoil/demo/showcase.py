@@ -22,7 +22,7 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import compact, iso_utc
-from counterfoil.http.reference import PATH, served_pages
+from counterfoil.http.reference import PATH, Reference, served_pages
 from counterfoil.http.reference import build as build_reference
 from counterfoil.http.reference.page import TryKey, TryOut
 from counterfoil.http.wire import StaticPage
@@ -288,8 +288,8 @@ def reference_url(settings: Settings) -> str:
     return url(settings.host, settings.port, settings.prefix + PATH)
 
 
-def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
-    """Return the demo's pages by path. If other machines can reach the demo, its pages contain no keys."""
+def demo_reference(settings: Settings, demo: Showcase) -> Reference:
+    """Return the reference with the demo's IDs in its examples."""
     ids = demo.samples
     values = {
         "shopId": ids.shop_id,
@@ -300,10 +300,15 @@ def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
         "providerId": ids.provider_id,
         "messagingUserId": ids.messaging_user_id,
         "memberToken": ids.member_id,
+        "limit": "2",
     }
-    reference = build_reference(settings.prefix, url(settings.host, settings.port, f"{settings.prefix}/v1"), values)
+    return build_reference(settings.prefix, url(settings.host, settings.port, f"{settings.prefix}/v1"), values)
+
+
+def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
+    """Return the demo's pages by path. If other machines can reach the demo, its pages contain no keys."""
     keys = tuple(
         TryKey(demo_key.role.purpose, demo_key.text, _OPERATIONS.get(demo_key.role.purpose, ()))
         for demo_key in demo.keys
     )
-    return served_pages(reference, TryOut(keys) if is_loopback(settings.host) else None)
+    return served_pages(demo_reference(settings, demo), TryOut(keys) if is_loopback(settings.host) else None)

@@ -17,10 +17,7 @@ def value_text(value: FieldValue, nothing: str = "none") -> str:
 
 
 def changed_values(entry: AuditEntry) -> Iterator[tuple[str, list[FieldValue]]]:
-    """Yield each changed field with its value, or with the values before and after if it had one.
-
-    Times that repeat that of the entry are left out.
-    """
+    """Yield each changed field with its value or, if it had one, both; not the time of the entry again."""
     for name, change in entry.changes.items():
         if change.after != iso_utc(entry.at):
             is_new = change.before is None and entry.act != Act.KEY_CHANGED

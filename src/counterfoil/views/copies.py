@@ -68,11 +68,7 @@ class CopySummary(Struct, frozen=True, rename="camel"):
 
 
 def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity] | None, now: int) -> list[CopyRow]:
-    """Return a row for each list that was read and, if the feed was not read, for each shop that was never read.
-
-    `shops` are the loaded shops, or None if they are not known. Shops that the
-    key can no longer read are left out.
-    """
+    """Return a row for each list that was read and, without the feed, for each shop in scope that never was."""
     names = {shop.shop_id: shop.name for shop in shops or () if _covers(key, shop)}
     by_shop = {
         copy.shop_id: copy

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from counterfoil.domain.devices import Device, Lifetimes, ends_at, state_of
 from counterfoil.views.columns import ListColumn
-from counterfoil.views.times import minute
 
 STATE_NAMES = {"link": "link not used yet", "signed_in": "signed in", "expired": "expired", "revoked": "revoked"}
 
@@ -21,22 +20,15 @@ def columns(lifetimes: Lifetimes, now: int) -> Sequence[ListColumn[Device]]:
             page="state",
             text=lambda device: STATE_NAMES[state_of(device, lifetimes, now)],
         ),
-        ListColumn(
-            "lastUsedAt",
-            kind="time",
-            terminal="last used",
-            page="keys.last_used",
-            text=lambda device: minute(device.last_used_at),
-        ),
+        ListColumn("lastUsedAt", kind="time", terminal="last used", page="keys.last_used"),
         ListColumn(
             "endsAt",
             lambda device: device.revoked_at or ends_at(device, lifetimes),
             kind="time",
             terminal="ends",
             page="device.ends",
-            text=lambda device: minute(device.revoked_at or ends_at(device, lifetimes)),
         ),
-        ListColumn("days", terminal="", page=""),
+        ListColumn("days"),
         ListColumn("signedInAt", kind="time"),
         ListColumn("madeBy", terminal="link by", page="device.made_by"),
         ListColumn("madeOn"),

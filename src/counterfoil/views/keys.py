@@ -52,7 +52,6 @@ def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[Li
 
 
 def labels_of(keys: Iterable[Key]) -> dict[str, str]:
-    """Return the label of each key by its ID."""
     return {key.key_id: key.label for key in keys}
 
 
@@ -61,10 +60,7 @@ def permission_names(key: Key) -> str:
 
 
 class UsedKey(Struct, frozen=True):
-    """A key with its usage, its warnings and the state of its copy.
-
-    `week` is the number of requests on each of the last 7 days (Thailand time), oldest first.
-    """
+    """A key with its usage, warnings and copy. `week` has the requests of the last 7 days, oldest first."""
 
     key: Key
     last_used: int | None
@@ -141,6 +137,6 @@ ERRORS: Sequence[ListColumn[ErrorGroup]] = (
     ListColumn("error", terminal="error", page="error"),
     ListColumn("route", kind="code", terminal="route", page="route"),
     ListColumn("count", kind="number", terminal="count", page="count"),
-    ListColumn("lastAt", kind="time", terminal="last", page="last", text=lambda group: minute(group.last_at)),
+    ListColumn("lastAt", kind="time", terminal="last", page="last"),
     ListColumn("action", lambda group: str(what_to_do(group.error)), page="errors.action"),
 )

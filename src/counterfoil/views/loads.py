@@ -64,7 +64,6 @@ _ALARMS: Sequence[ListColumn[IntakeAlarm]] = (
 
 
 def alarms_json(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
-    """Return sudden changes as `--json` prints them."""
     return [json_row(_ALARMS, alarm) for alarm in alarms]
 
 

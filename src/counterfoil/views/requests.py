@@ -15,10 +15,7 @@ LATE_MS = 5_000
 def find(
     reads: OperatorReads, wanted: RequestFilter, limit: int | None
 ) -> tuple[list[RecordedRequest], RecordPosition | None]:
-    """Return up to `limit` requests, or all, from as many pages as needed, and the position after which others follow.
-
-    A page may have only a few matches, or none.
-    """
+    """Return up to `limit` requests, or all, and the position after which others follow. A page may have no match."""
     found: list[RecordedRequest] = []
     while True:
         page = reads.requests(wanted, PER_QUERY if limit is None else min(limit - len(found), PER_QUERY))

@@ -7,7 +7,6 @@ from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.views.columns import ListColumn
-from counterfoil.views.times import minute
 
 DAYS = 14
 # The names of the states in a terminal. A shop in the normal state, `open`, gets a dash.
@@ -52,13 +51,7 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
         ListColumn("daysKnown", csv=""),
         ListColumn("state", terminal="state", page="state", text=state_text),
         ListColumn("silent", lambda shop: shop.is_silent, csv=""),
-        ListColumn(
-            "lastBillAt",
-            kind="time",
-            terminal="last bill",
-            page="shops.last_bill",
-            text=lambda shop: minute(shop.last_bill_at),
-        ),
+        ListColumn("lastBillAt", kind="time", terminal="last bill", page="shops.last_bill"),
         ListColumn(
             "usualSinceLastBill",
             lambda shop: shop.usual_since_last,

@@ -27,10 +27,7 @@ class KeyToday(Struct, frozen=True, rename="camel"):
 
 
 class StoreValues(Struct, frozen=True, kw_only=True):
-    """What is known about a store. Without `extent`, its data could not be read. `keys` are the active keys.
-
-    `copies_behind` is the number of integrators' copies that are behind.
-    """
+    """What is known about a store: without `extent`, nothing could be read. `keys` are the active keys."""
 
     horizon: int | None = None
     load: LatestLoad | None = None
@@ -130,7 +127,6 @@ def _items(items: Sequence[OpenItem], now: int) -> dict[str, object]:
 
 
 def values_json(store: StoreValues, now: int) -> dict[str, object]:
-    """Return the values as `counterfoil status --json` prints them."""
     return {
         **json_row(FACTS, store),
         "servers": [json_row(SERVERS, server) for server in store.servers],

@@ -77,10 +77,7 @@ def _changes(visit: Visit, names: ScopeNames, entry: AuditEntry) -> Child:
 
 
 def describe_entry(visit: Visit, entry: AuditEntry) -> str:
-    """Return a sentence about an entry: what was done, by whom, and what changed.
-
-    A revocation has no changes to describe, because its only change is the time of the entry.
-    """
+    """Return a sentence about an entry: what was done, by whom, and what changed, if anything."""
     names = scope_names(visit)
     changes = "; ".join(_change_texts(visit, names, entry)) or entry.detail
     values = {"act": act_name(visit, entry.act), "name": name_of(entry.actor.name), "via": _via_name(visit, entry)}

@@ -31,7 +31,6 @@ def _state(visit: Visit, device: Device) -> str:
 
 
 def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageContent:
-    """Return the page, with a message about the result of an action if there is one."""
     t = visit.t
     cells: dict[str, Callable[[Device], Child]] = {
         "device.role": lambda device: t(f"role.{device.role}"),

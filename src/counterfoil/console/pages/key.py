@@ -118,7 +118,6 @@ def _first_hour(now: int) -> int:
 
 
 def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
-    """Return all hours that are shown, including those without requests."""
     known = {hour.at: hour for hour in found}
     return [known.get(start) or HourOfKey(start, 0, 0) for start in range(_first_hour(now), now + 1, HOUR_MS)]
 
@@ -127,7 +126,6 @@ def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
 
 
 def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageContent:
-    """Return the page, with a message about the result of an action if there is one."""
     key, t = view.key, visit.t
     return PageContent(
         title=name_of(key.label) if key.label else key.key_id,
@@ -269,7 +267,6 @@ def key_version(key: Key, successors: list[str]) -> str:
 
 
 def _forms(visit: Visit, view: OneKeyView) -> Html:
-    """Return the forms to change, rotate and revoke the key."""
     t, key, successors = visit.t, view.key, view.successors
     path = f"/keys/{key.key_id}"
     based_on = element("input", type="hidden", name="version", value=key_version(key, successors))

@@ -147,11 +147,7 @@ PAGE = ConsolePage(
 
 
 class ScopeChoice(Struct, frozen=True, rename="camel"):
-    """A shop or a franchise that a key can be issued for.
-
-    `shops` is the number of shops of a franchise, and `shop_names` has their names. A franchise has no name, so its
-    `name` is its ID.
-    """
+    """A shop or a franchise, whose `name` is its ID, with the number and the names of its shops."""
 
     kind: str
     id: str
@@ -184,7 +180,6 @@ def read_scopes(visit: Visit) -> IssueView:
 
 
 def scope_choices(t: Texts, view: IssueView) -> dict[str, list[FormChoice]]:
-    """Return the choices of a list of the loaded franchises and shops."""
     return {
         "": [FormChoice("", t("issue.choose"))],
         t("issue.franchises"): [

@@ -76,7 +76,6 @@ def latest_load_path(visit: Visit) -> str:
 
 
 def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageContent:
-    """Return the page, with the result of an action if there was one."""
     t = visit.t
     cells: dict[str, Callable[[LoadRow], Child]] = {
         "load.started": lambda load: element("a", moment(load.started_at), href=f"/loads/{load.number}"),
@@ -110,23 +109,23 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
         "items.kind": lambda item: _kind(t, item),
         "items.since": lambda item: ago(t, item.opened_at, visit.now),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
-        "items.close": lambda item: markup([_item_button(visit, item, verb) for verb in _verbs(item)]) or "–",
+        "items.close": lambda item: _item_buttons(visit, item) or "–",
     }
     shown = RowList((*found.columns, ListColumn("", page="items.close")), found.rows)
     listed = list_table(t, t("items.caption"), shown, cells, first=["items.kind"])
     return section(t("items.title"), listed, anchor="open")
 
 
-def _verbs(item: OpenItem) -> Sequence[str]:
-    if item.decision:
-        return ()
-    return ("accept", "discard") if item.kind == "held" else ("resolve",)
-
-
-def _item_button(visit: Visit, item: OpenItem, verb: str) -> Html | None:
+def _item_buttons(visit: Visit, item: OpenItem) -> Html:
     t = visit.t
-    label = t(f"items.{verb}_item", number=item.number)
-    return button_form(visit, f"/loads/items/{item.number}/{verb}", t(f"items.{verb}"), label)
+    verbs = () if item.decision else ("accept", "discard") if item.kind == "held" else ("resolve",)
+    path = f"/loads/items/{item.number}"
+    return markup(
+        [
+            button_form(visit, f"{path}/{verb}", t(f"items.{verb}"), t(f"items.{verb}_item", number=item.number))
+            for verb in verbs
+        ]
+    )
 
 
 def _kind(t: Texts, item: OpenItem) -> Child:
@@ -164,10 +163,7 @@ def _meaning(t: Texts, reason: str) -> Html:
 
 
 def load_badge(visit: Visit, load: LoadRow) -> Html:
-    """Return a badge with the state of a load. A stopped load is shown as a problem.
-
-    A finished load with rejected lines is shown as a warning, or as a problem if all its lines were rejected.
-    """
+    """Return the state of a load: a problem if it has stopped or loaded nothing, a warning if it rejected lines."""
     t, state = visit.t, load_state(load, visit.now)
     if state != "finished" or not load.rejected:
         return badge(t(f"load.{state}"), "bad" if state == "stopped" else "")
@@ -225,11 +221,7 @@ def _is_of_import(reason: str) -> bool:
 
 
 def _advice(visit: Visit, load: LoadRow) -> Html:
-    """Return advice about rejected lines, with the command that loads the rejects file.
-
-    Only the name of the file is stored. If the file is not in the store's folder, as after `load --rejects FILE`, its
-    path is unknown, so the advice names the file without a command.
-    """
+    """Return advice about rejected lines, with the command that loads the rejects file if its path is known."""
     t = visit.t
     if not load.rejects_file:
         return element("p", t("load.fix"), class_="muted")

@@ -102,10 +102,7 @@ def position_text(found: RecordPosition | None) -> str | None:
 
 
 def _instant(text: str) -> int | None:
-    """Return a time in milliseconds since 1970, or None if it is not valid.
-
-    A time without a time zone, as the form sends it, is in the zone in which the console shows times.
-    """
+    """Return a time in ms since 1970, or None if it is invalid. Without a zone, it is in the console's."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -25,7 +25,6 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.shops import silent_rule
-from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import days_until, thai_day
@@ -147,22 +146,19 @@ def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[st
 
 def draw(visit: Visit, view: TodayView) -> PageContent:
     t = visit.t
+    bars = [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
+    chart = bar_chart(t, t("today.chart"), bars, page="day")
     return PageContent(
         title=t("today.title"),
         lead=_verdict(visit, view),
         main=markup(
             _tiles(visit, view),
-            element("div", element("div", _chart(t, view), _silent(visit, view)), _keys(visit, view), class_="split"),
+            element("div", element("div", chart, _silent(visit, view)), _keys(visit, view), class_="split"),
         ),
         command="counterfoil status",
         command_text=t("today.command"),
         shows_service=True,
     )
-
-
-def _chart(t: Texts, view: TodayView) -> Html:
-    bars = [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
-    return bar_chart(t, t("today.chart"), bars, page="day")
 
 
 def _verdict(visit: Visit, view: TodayView) -> Html:
@@ -212,7 +208,8 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
         tile(
             t("today.near_quota"),
             number(len(view.near_quota)),
-            _near_quota(view.near_quota) or t("today.near_quota_none"),
+            markup([[key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
+            or t("today.near_quota_none"),
             "warn" if view.near_quota else "",
         ),
         tile(
@@ -221,12 +218,6 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
             t("today.store_size", size=size(view.store_bytes)) if view.store_bytes is not None else None,
         ),
     )
-
-
-def _near_quota(keys: Sequence[KeyToday]) -> Html | None:
-    if not keys:
-        return None
-    return markup([[key_link(key.key_id, key.label), " "] for key in keys[:3]])
 
 
 def _silent(visit: Visit, view: TodayView) -> Html | None:

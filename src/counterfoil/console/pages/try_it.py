@@ -54,7 +54,6 @@ def _reference(prefix: str) -> Reference:
 
 
 def _endpoint(visit: Visit) -> Endpoint:
-    """Return the endpoint that the path names."""
     name = visit.values["operation"]
     endpoints = _reference(visit.settings.prefix).endpoints
     found = next((endpoint for endpoint in endpoints if endpoint.anchor == name and not endpoint.public), None)
@@ -76,7 +75,6 @@ def read(visit: Visit) -> TryView:
 def draw(
     visit: Visit, view: TryView, answer: ApiAnswer | None = None, problem: Html | str | None = None
 ) -> PageContent:
-    """Return the form, with the answer to the request if it was sent."""
     t, entered, key = visit.t, visit.request.form, current_key(visit)
     hints = {row.name: row.first_sentence for row in _endpoint(visit).parameters}
     chosen = entered.get("scope", key.scope if key else "")

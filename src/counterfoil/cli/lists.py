@@ -1,0 +1,302 @@
+"""Commands that list what the store has recorded: `counterfoil shops`, `usage`, `requests` and `audit`."""
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, NoReturn
+
+import click
+from click.core import ParameterSource
+from msgspec import Struct
+
+from counterfoil import bootstrap, key_issuing
+from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
+from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.terminal import (
+    bar,
+    echo,
+    is_terminal,
+    print_fields,
+    print_json,
+    print_list,
+    print_note,
+    print_rows,
+    print_wrapped,
+    style,
+    unbroken,
+)
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, REQUEST_RECORD_DAYS, Key
+from counterfoil.domain.calendar import compact, days_until, thai_day
+from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.domain.problems import TABLE
+from counterfoil.machine.clock import SystemClock
+from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter
+from counterfoil.text import counted, csv_text
+from counterfoil.views import shops as shop_views
+from counterfoil.views.audit import with_labels
+from counterfoil.views.columns import ListColumn, json_row
+from counterfoil.views.keys import labels_of
+from counterfoil.views.requests import RequestFollower, columns, find
+from counterfoil.views.requests import disclosures as disclosure_columns
+from counterfoil.views.times import second
+
+LIMIT = click.IntRange(1, 1_000_000)
+
+
+def since_time(value: str) -> int:
+    """Parse a time with a zone, or a duration before now such as `7d`. Return the time in milliseconds since 1970."""
+    try:
+        return SystemClock().now_ms() - duration(value) if value[-1:] in "mhdw" else instant(value)
+    except click.BadParameter as error:
+        raise click.BadParameter(
+            f"{value!r} is not a valid duration or time. Use a duration such as 12h or 7d, or a time with its time "
+            "zone, such as 2026-11-23T00:00+07:00."
+        ) from error
+
+
+def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--limit") -> None:
+    if len(found) > limit:
+        latest = counted(limit, "is", "are")
+        print_note(f"there are more {noun}; only the latest {latest} shown. Use {option} N to see more.")
+
+
+# --- shops ------------------------------------------------------------------------
+
+
+@click.command()
+@click.option("--franchise", metavar="ID")
+@utc_option
+@store_options
+def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
+    found = bootstrap.operator_reads(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
+    if franchise is not None:
+        known = ", ".join(sorted({shop.franchise_id for shop in found if shop.franchise_id})) or "none"
+        found = [shop for shop in found if shop.franchise_id == franchise]
+        if not found:
+            raise click.ClickException(f"no shops of franchise {franchise} are loaded. Loaded franchises: {known}.")
+    nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
+    print_rows(shop_views.columns(), found, as_json, nothing=nothing)
+
+
+# --- the audit log ----------------------------------------------------------------
+
+
+@click.command()
+@click.argument("keyid", type=key_id, required=False)
+@click.option("--since", type=since_time, metavar="TIME")
+@click.option("--limit", type=LIMIT, default=50)
+@utc_option
+@store_options
+def audit(
+    ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
+) -> None:
+    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    found, labels = reads.audit(limit + 1, keyid, since or 0), labels_of(reads.keys())
+    about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
+    nothing = f"there are no entries{about}{period}."
+    print_rows(with_labels(labels), found[:limit], as_json, nothing=nothing, first=("at", "act", "keyId", "label"))
+    _note_more(found, limit, "entries")
+
+
+# --- requests -------------------------------------------------------------------------
+
+FOLLOW_SEC = 1.0
+ERRORS = sorted(problem.code for problem in TABLE)
+
+
+@click.command()
+@click.argument("request_id", metavar="[REQUESTID]", required=False)
+@click.option("--key", "key_id", type=key_id, metavar="KEYID")
+@click.option("--route", metavar="ROUTE")
+@click.option("--status", type=click.IntRange(100, 599))
+@click.option("--error", type=click.Choice(ERRORS), metavar="CODE")
+@click.option(
+    "--slower-than",
+    "slower_than_us",
+    type=click.IntRange(0),
+    metavar="MS",
+    callback=lambda _ctx, _option, ms: None if ms is None else ms * 1_000,
+)
+@click.option("--personal-data", is_flag=True)
+@click.option("--since", type=since_time, metavar="TIME")
+@click.option("--until", type=since_time, metavar="TIME")
+@click.option("--limit", type=LIMIT, default=50)
+@click.option("--follow", is_flag=True)
+@click.option("--csv", "as_csv", is_flag=True)
+@utc_option
+@store_options
+def requests(
+    ctx: click.Context, limit: int, follow: bool, as_csv: bool, store: str | None, as_json: bool, **conditions: Any
+) -> None:
+    wanted = RequestFilter(**conditions)
+    if as_csv and as_json:
+        raise click.UsageError("Choose either --csv or --json.", ctx)
+    has_limit = ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE
+    if follow and (wanted.request_id is not None or wanted.until is not None or has_limit):
+        raise click.UsageError("--follow cannot be combined with a request ID, --until or --limit.", ctx)
+    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    if follow:
+        _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
+    found, _ = find(reads, wanted, limit + 1)
+    if as_csv:
+        sys.stdout.write(csv_text([_NAMES, *_csv(found[:limit])], "\n"))
+    else:
+        _print(found[:limit], labels_of(reads.keys()), as_json=as_json, is_single=wanted.request_id is not None)
+    _note_more(found, limit, "requests")
+
+
+def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_csv: bool) -> NoReturn:
+    follower = RequestFollower(reads, wanted, SystemClock().now_ms() if wanted.since is None else wanted.since)
+    if as_csv:
+        sys.stdout.write(csv_text([_NAMES], "\n"))
+    while True:
+        new = follower.new_requests()
+        labels = labels_of(reads.keys()) if new else {}
+        for request in new:
+            if as_json:
+                print_json(json_row(_COLUMNS, request))
+            elif as_csv:
+                sys.stdout.write(csv_text(_csv([request]), "\n"))
+            else:
+                _print_line(request, labels)
+        sys.stdout.flush()
+        time.sleep(FOLLOW_SEC)
+
+
+_COLUMNS = columns()
+_NAMES = [column.json for column in _COLUMNS if column.json]
+# The order in a terminal.
+_FIRST = ("at", "status", "took", "route", "keyId", "label", "requestId", "error")
+
+
+def _csv(found: Sequence[RecordedRequest]) -> list[list[object]]:
+    """Return the rows of `--csv`, which has the names and values of `--json`."""
+    return [list(json_row(_COLUMNS, request).values()) for request in found]
+
+
+def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
+    colour = "red" if request.status >= 500 else "yellow" if request.status >= 400 else "green"
+    took = f"{request.took_us / 1000:>9,.1f} ms"
+    error = "" if request.error is None else f"  {request.error}"
+    what = f"{style(str(request.status), fg=colour)}  {took}  {request.route:<21}"
+    key = unbroken(f"{style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}")
+    print_wrapped(f"{style(second(request.at), dim=True)}  {what}  {key}  {request.request_id}{error}", 4)
+
+
+def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_json: bool, is_single: bool) -> None:
+    if len(found) == 1 and is_single and not as_json:
+        request = found[0]
+        shown = json_row(_COLUMNS, request) | {"at": second(request.at)}
+        pairs = [(name, str(value)) for name, value in shown.items() if value is not None]
+        position = pairs.index(("keyId", request.key_id)) + 1
+        print_fields([*pairs[:position], ("label", labels.get(request.key_id) or "-"), *pairs[position:]])
+        return
+    nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
+    print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)
+
+
+# --- usage ----------------------------------------------------------------------------
+
+MAX_BAR_WIDTH = 48
+
+
+class KeyUsage(Struct, frozen=True):
+    key: Key
+    days: list[tuple[date, int]]
+
+    @property
+    def total(self) -> int:
+        return sum(count for _, count in self.days)
+
+
+@click.command()
+@click.argument("keyid", type=key_id, required=False)
+@click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7)
+@click.option("--disclosures", is_flag=True)
+@click.option("--latest", type=LIMIT, default=50)
+@utc_option
+@store_options
+def usage(
+    ctx: click.Context, keyid: str | None, days: int, disclosures: bool, latest: int, store: str | None, as_json: bool
+) -> None:
+    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    keys = reads.keys()
+    if keyid is not None:
+        keys = [key_issuing.key_in(keys, keyid)]
+    if disclosures:
+        found = reads.requests(RequestFilter(personal_data=True, key_id=keyid), latest + 1).requests
+        nothing = "no disclosures found. Disclosures are kept for 90 days."
+        print_rows(disclosure_columns(labels_of(keys)), found[:latest], as_json, nothing=nothing)
+        _note_more(found, latest, "disclosures", "--latest")
+        return
+    usages = _usage_per_key(reads, keys, days)
+    if as_json:
+        print_json([_view(usage) for usage in usages])
+    elif not usages:
+        print_note(NO_KEYS)
+    elif is_terminal(sys.stdout):
+        _print_bars(usages)
+    else:
+        print_list(_DAYS, [(usage.key, day, count) for usage in usages for day, count in usage.days])
+
+
+def _usage_per_key(reads: OperatorReads, keys: Sequence[Key], days: int) -> list[KeyUsage]:
+    span = days_until(thai_day(SystemClock().now_ms()), days)
+    counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
+    return [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
+
+
+def _view(usage: KeyUsage) -> dict[str, object]:
+    key = usage.key
+    return {
+        "keyId": key.key_id,
+        "label": key.label,
+        "perMin": key.per_min,
+        "perDay": key.per_day,
+        "revoked": key.is_revoked(SystemClock().now_ms()),
+        "days": [{"date": compact(day), "count": count} for day, count in usage.days],
+        "total": usage.total,
+    }
+
+
+# The columns of a list of days: a key, a day, and the number of requests.
+_DAYS: Sequence[ListColumn[tuple[Key, date, int]]] = (
+    ListColumn("", lambda row: row[0].key_id, "code", "key ID"),
+    ListColumn("", lambda row: row[1].isoformat(), terminal="day"),
+    ListColumn("", lambda row: row[2], "number", "count"),
+    ListColumn("", lambda row: row[0].per_day, "number", "quota"),
+    ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
+    ListColumn("", lambda row: row[0].label, terminal="label"),
+)
+
+
+def _print_bars(usages: Sequence[KeyUsage]) -> None:
+    """Print bars for each key that was used, or the only key. A full bar is the largest day of any key."""
+    used = [usage for usage in usages if usage.total] if len(usages) > 1 else list(usages)
+    width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 39))
+    largest = max((count for usage in used for _, count in usage.days), default=0)
+    for usage in used:
+        print_wrapped(_heading(usage.key), ID_LENGTH + 2)
+        for day, count in usage.days:
+            echo(_day_line(day, count, usage.key.per_day, largest, width))
+        echo()
+    idle = [f"{usage.key.label} {usage.key.key_id}".strip() for usage in usages if usage not in used]
+    if idle:
+        print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
+
+
+def _heading(key: Key) -> str:
+    revoked = style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
+    quota = style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
+    return f"{style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
+
+
+def _day_line(day: date, count: int, quota: int, largest: int, width: int) -> str:
+    """Return the line for one day, with a bar relative to the largest day and the share of the quota."""
+    share = count / quota
+    colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
+    percent = style(f"{share:>6.1%} of quota", dim=True)
+    coloured_bar = style(bar(count / largest if largest else 0, width), fg=colour)
+    return f"{style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"
