@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
-from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
@@ -36,15 +35,14 @@ from counterfoil.domain.messages import duration as span_text
 from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.operator_reads import ErrorGroup, OperatorReads
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, parse_duration
 from counterfoil.views import copies
 from counterfoil.views.audit import value_text
 from counterfoil.views.columns import json_row
-from counterfoil.views.copies import CopyRow, copy_rows
-from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, permission_names, revoked_at, state
+from counterfoil.views.keys import ERRORS, columns, key_days, permission_names, revoked_at, state
 from counterfoil.views.times import minute
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
@@ -154,16 +152,10 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
     reads, now = bootstrap.operator_reads(existing_store(ctx, store)), _now()
     key = key_issuing.key_in(reads.keys(), keyid)
     try:
-        report = _read_report(reads, key, now)
+        _show_usage(reads, key, now, as_json)
     except (StoreUnavailable, StoreMismatch) as error:
         print_note(f"the usage of this key cannot be shown: {error}")
         _print_key(key, as_json)
-        return
-    if as_json:
-        print_json({**json_row(columns(now), key), **_report_json(report)})
-    else:
-        _print_key(key, as_json=False, more=_report_fields(report))
-        _print_report(report, now)
 
 
 @command.command()
@@ -184,12 +176,15 @@ def update(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
         # Refuse a revoked key before the operator is asked anything.
         key_issuing.require_not_revoked(key, now)
         replaced = recent_values(settings, key, changes, now, by)
-        if not yes:
-            confirm_replacement(replaced)
+        for value, replacement in () if yes else replaced.items():
+            if not is_terminal(sys.stdin):
+                advice = f"To replace that value with {replacement}, run the command with --yes."
+                raise KeyIssuingError(f"{value} Nothing was changed. {advice}")
+            confirm(f"{value} Replace it with {replacement}?")
         # If somebody else changes the key while the operator is being asked, this update is refused.
         _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=key), as_json)
-    for value in replaced:
-        print_note(f"{value.description} This command has replaced that value with {value.replacement}.")
+    for value, replacement in replaced.items():
+        print_note(f"{value} This command has replaced that value with {replacement}.")
 
 
 @command.command()
@@ -306,23 +301,34 @@ def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) ->
 # --- the usage of a key -------------------------------------------------------------
 
 
-class KeyReport(Struct, frozen=True, kw_only=True):
-    """The usage of a key. Its JSON has the same names as that of the console's page about the key."""
-
-    last_used: int | None
-    days: list[KeyDay]
-    errors: list[ErrorGroup]
-    copies: list[CopyRow]
-
-
-def _read_report(reads: OperatorReads, key: Key, now: int) -> KeyReport:
+def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None:
+    """Print a key with its usage, its errors and its copy. The JSON has the names of the console's page."""
     span = days_until(thai_day(now), REPORTED_DAYS)
-    return KeyReport(
-        last_used=reads.last_used().get(key.key_id),
-        days=key_days(reads.days(span[0], span[-1], key.key_id), span),
-        errors=reads.errors(now - REPORTED_DAYS * DAY_MS, key.key_id),
-        copies=copy_rows(key, reads.copies(key.lineage), _loaded_shops(reads, now), now),
+    last_used = reads.last_used().get(key.key_id)
+    days = key_days(reads.days(span[0], span[-1], key.key_id), span)
+    errors = reads.errors(now - REPORTED_DAYS * DAY_MS, key.key_id)
+    lists = copies.copy_rows(key, reads.copies(key.lineage), _loaded_shops(reads, now), now)
+    if as_json:
+        used = None if last_used is None else iso_utc(last_used)
+        found = {"lastUsed": used, "days": days, "errors": [json_row(ERRORS, group) for group in errors]}
+        print_json({**json_row(columns(now), key), **found, "copies": lists})
+        return
+    refused = counted(sum(day.rate_limited + day.refused for day in days), "request that was", "requests that were")
+    usage = (
+        f"{counted(sum(day.requests for day in days), 'request')} in the last {REPORTED_DAYS} days, of which "
+        f"{sum(day.errors for day in days):,} failed. "
+        f"This does not include {refused} refused because of the rate limit or a revoked key."
     )
+    _print_key(key, as_json, more=[("last used", minute(last_used) if last_used else "never"), ("usage", usage)])
+    if errors:
+        echo()
+        print_list(ERRORS, errors)
+    if lists:
+        echo()
+        print_list(copies.columns(now), lists)
+    for row in lists:
+        if notes := " ".join(map(str, copies.notes(row))):
+            print_wrapped(f"{copies.list_name(row)}: {notes}")
 
 
 def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:
@@ -332,55 +338,16 @@ def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:
         return None
 
 
-def _report_json(report: KeyReport) -> dict[str, object]:
-    return {
-        "lastUsed": None if report.last_used is None else iso_utc(report.last_used),
-        "days": report.days,
-        "errors": [json_row(ERRORS, group) for group in report.errors],
-        "copies": report.copies,
-    }
-
-
-def _report_fields(report: KeyReport) -> list[tuple[str, str]]:
-    """Return the time of the last request and the counts of the last 7 days, as names and values."""
-    requests, errors = sum(day.requests for day in report.days), sum(day.errors for day in report.days)
-    refused = sum(day.rate_limited + day.refused for day in report.days)
-    others = counted(refused, "request that was", "requests that were")
-    usage = (
-        f"{counted(requests, 'request')} in the last {REPORTED_DAYS} days, of which {errors:,} failed. "
-        f"This does not include {others} refused because of the rate limit or a revoked key."
-    )
-    return [("last used", minute(report.last_used) if report.last_used else "never"), ("usage", usage)]
-
-
-def _print_report(report: KeyReport, now: int) -> None:
-    """Print a table of the errors, a table of the copy's lists, and notes about changes that were not read."""
-    if report.errors:
-        echo()
-        print_list(ERRORS, report.errors)
-    if report.copies:
-        echo()
-        print_list(copies.columns(now), report.copies)
-        for row in report.copies:
-            if notes := " ".join(map(str, copies.notes(row))):
-                print_wrapped(f"{copies.list_name(row)}: {notes}")
-
-
 # --- recent changes by others ---------------------------------------------------------
 #
 # A change that the same operator made in the console counts as somebody else's.
 
 
-class RecentValue(NamedTuple):
-    description: str
-    replacement: str
-
-
-def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> list[RecentValue]:
-    """Return the values that somebody else set recently and that this update replaces."""
+def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> dict[str, str]:
+    """Return sentences about the values that somebody else set recently, and the values that replace them."""
     planned = field_changes(key, replace(key, **changes.changed_fields()))
     entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
-    found = []
+    found = {}
     for name in sorted(planned):
         latest = next((entry for entry in entries if entry.act == Act.KEY_CHANGED and name in entry.changes), None)
         if latest is None or (latest.actor.name, latest.actor.via) == (by.name, by.via):
@@ -390,7 +357,7 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
             f"{span_text(now - latest.at)} ago, {latest.actor.name} ({latest.actor.via}) "
             f"changed {name} from {value_text(before)} to {value_text(after)}."
         )
-        found.append(RecentValue(description, value_text(planned[name].after)))
+        found[description] = value_text(planned[name].after)
     return found
 
 
@@ -402,14 +369,3 @@ def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -
         for entry in entries
         if entry.act == Act.KEY_ROTATED and (entry.actor.name, entry.actor.via) != (by.name, by.via)
     }
-
-
-def confirm_replacement(replaced: list[RecentValue]) -> None:
-    """Ask whether to replace each value, and abort if the answer is no. Raise if there is no terminal."""
-    for value in replaced:
-        if not is_terminal(sys.stdin):
-            raise KeyIssuingError(
-                f"{value.description} Nothing was changed. "
-                f"To replace that value with {value.replacement}, run the command with --yes."
-            )
-        confirm(f"{value.description} Replace it with {value.replacement}?")

@@ -69,7 +69,7 @@ def _use_form(visit: Visit) -> None:
         text = markup(text, " ", t("form.result"), " ", link)
     back = element("p", element("a", t("keys.back"), href="/keys"))
     content = PageContent(title=t("form.again"), main=markup(notice(text, "warn"), back))
-    raise AlreadyAnswered(ConsoleResponse(status=409, body=page(visit, "keys", content, None)))
+    raise AlreadyAnswered(page(visit, "keys", content, status=409))
 
 
 def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
@@ -90,7 +90,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     except (InvalidForm, KeyIssuingError) as error:
         content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
-        return ConsoleResponse(status=422, body=page(visit, "keys", content, None))
+        return page(visit, "keys", content, status=422)
     return _reveal(visit, issued, None)
 
 
@@ -127,7 +127,7 @@ def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
     visit.sessions.set_result(visit.session, visit.request.form.get(FORM_FIELD, ""), issued.key.key_id)
     is_loaded = visit.store.reads.knows(issued.key.scope)
     content = keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded)
-    return ConsoleResponse(body=page(visit, "keys", content, None))
+    return page(visit, "keys", content)
 
 
 # --- trying a request ----------------------------------------------------------------
@@ -140,9 +140,9 @@ def try_request(visit: Visit) -> ConsoleResponse:
         key = _try_key(visit)
     except (InvalidForm, KeyIssuingError) as error:
         content = try_page.draw(visit, view, problem=_refusal(visit, error))
-        return ConsoleResponse(status=422, body=page(visit, "reference", content, None))
+        return page(visit, "reference", content, status=422)
     content = try_page.draw(visit, view, try_page.send(visit, view, key))
-    return ConsoleResponse(body=page(visit, "reference", content, None))
+    return page(visit, "reference", content)
 
 
 def _try_key(visit: Visit) -> TrialKey:
@@ -248,8 +248,7 @@ def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
 
 def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> ConsoleResponse:
     content = key_page.draw(visit, key_page.read(visit), notice(message, kind))
-    path = f"/keys/{visit.values['key_id']}"
-    return ConsoleResponse(status=status, body=page(visit, "keys", content, f"{path}.json"))
+    return page(visit, "keys", content, status=status, as_json=f"/keys/{visit.values['key_id']}.json")
 
 
 # --- open items ----------------------------------------------------------------------
@@ -268,7 +267,7 @@ def close_item(visit: Visit, verb: str) -> ConsoleResponse:
         close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now)
     text = t(f"items.{decision or 'resolved'}" if found else "items.not_open", number=number)
     content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if found else "warn"))
-    return ConsoleResponse(status=200 if found else 409, body=page(visit, "loads", content, "/loads.json"))
+    return page(visit, "loads", content, status=200 if found else 409, as_json="/loads.json")
 
 
 # --- devices -------------------------------------------------------------------------
@@ -291,7 +290,7 @@ def _revoke_devices(visit: Visit, device_ids: list[str]) -> ConsoleResponse:
     except devices.UnknownDevice as error:
         raise NotFound(visit.t.message(error.message)) from error
     content = devices_page.draw(visit, devices_page.read(visit), notice(visit.t("devices.revoked"), "good"))
-    return ConsoleResponse(body=page(visit, "devices", content, "/devices.json"))
+    return page(visit, "devices", content, as_json="/devices.json")
 
 
 # --- rejected lines ------------------------------------------------------------------
@@ -305,7 +304,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     found = _find_reject(visit.settings.store, view.load.rejects_file, source, line) if listed else None
     if found is None:
         content = loads_page.draw_one(visit, view, notice(t("load.not_found"), "warn"))
-        return ConsoleResponse(status=404, body=page(visit, "loads", content, None))
+        return page(visit, "loads", content, status=404)
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
     with closing(bootstrap.key_store(visit.settings)) as audit:
@@ -314,7 +313,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     shown = element("pre", text[:MAX_SHOWN], class_="code")
     note = element("p", t("load.revealed_note"), class_="muted")
     content = loads_page.draw_one(visit, view, section(t("load.revealed", line=line), note, shown))
-    return ConsoleResponse(body=page(visit, "loads", content, None))
+    return page(visit, "loads", content)
 
 
 def _find_reject(folder: Path, rejects_file: str | None, source: str, line: str) -> Reject | None:

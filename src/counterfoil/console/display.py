@@ -208,21 +208,17 @@ def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
     grouped: dict[tuple[str, Status], list[Html]] = {}
     for finding in findings:
         grouped.setdefault((finding.check, finding.status), []).append(finding_text(t, finding))
-    return element(
-        "ul",
-        [
-            element(
-                "li",
-                badge(t(f"finding.{status}"), kinds[status]),
-                " ",
-                element("strong", check_name(t, check)),
-                " ",
-                [element("div", text) for text in texts],
-            )
-            for (check, status), texts in grouped.items()
-        ],
-        class_="findings",
-    )
+    items = [
+        template(
+            "finding",
+            t,
+            badge=badge(t(f"finding.{status}"), kinds[status]),
+            check=check_name(t, check),
+            texts=[element("div", text) for text in texts],
+        )
+        for (check, status), texts in grouped.items()
+    ]
+    return element("ul", items, class_="findings")
 
 
 def section(title: str, *children: Child, anchor: str | None = None) -> Html:

@@ -1,8 +1,6 @@
 """Renders the fields of forms, and parses the values that the operator entered."""
 
-from collections.abc import Callable, Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Callable, Mapping
 
 from counterfoil.console.display import template
 from counterfoil.console.texts import Texts
@@ -16,11 +14,6 @@ MAX_DIGITS = 18
 
 class InvalidForm(Exception):
     """A field is missing or not valid. The message is shown to the operator."""
-
-
-class FormChoice(Struct, frozen=True):
-    value: str
-    label: str
 
 
 def token_field(visit: Visit) -> Html:
@@ -97,22 +90,14 @@ def limits_and_permissions(
     )
 
 
-def select(
-    label: str, name: str, groups: Mapping[str, Sequence[FormChoice]], chosen: str = "", *, hint: str = ""
-) -> Html:
-    """Return a drop-down list. A group with an empty name has no heading, and an empty group is left out."""
-    drawn = [
-        element("optgroup", [_option(choice, chosen) for choice in choices], label=group)
-        if group
-        else markup([_option(choice, chosen) for choice in choices])
-        for group, choices in groups.items()
-        if choices
-    ]
+def select(label: str, name: str, groups: Mapping[str, Mapping[str, str]], chosen: str = "", *, hint: str = "") -> Html:
+    """Return a drop-down list of values with their labels. A group without a name has no heading."""
+    drawn = []
+    for group, choices in groups.items():
+        options = [element("option", text, value=value, selected=value == chosen) for value, text in choices.items()]
+        if options:
+            drawn.append(element("optgroup", options, label=group) if group else markup(options))
     return _field(label, name, hint, lambda common: element("select", drawn, **common))
-
-
-def _option(choice: FormChoice, chosen: str) -> Html:
-    return element("option", choice.label, value=choice.value, selected=choice.value == chosen)
 
 
 def whole_number(visit: Visit, name: str, most: int) -> int:

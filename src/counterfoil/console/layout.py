@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from counterfoil.console.display import command_line, finding_text, name_of, template, zone_text
 from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
-from counterfoil.console.visit import PageContent, Visit
+from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
 from counterfoil.settings import display_value
 from counterfoil.web.html import ICON, Child, Html, element, markup
 
@@ -29,10 +29,10 @@ LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
 
 
 def page(
-    visit: Visit, name: str, content: PageContent, json_address: str | None, csv_address: str | None = None
-) -> bytes:
-    """Return a page with header and navigation. It links to the same data at `json_address` and `csv_address`."""
-    t = visit.t
+    visit: Visit, name: str, content: PageContent, *, status: int = 200, as_json: str = "", as_csv: str = ""
+) -> ConsoleResponse:
+    """Return a page with header and navigation. It links to the same data at the addresses `as_json` and `as_csv`."""
+    t, banner = visit.t, service_banner(visit)
     back = visit.request.target if visit.request.method == "GET" else visit.request.path
     body = template(
         "page",
@@ -40,15 +40,18 @@ def page(
         store=display_value(visit.settings, "store"),
         operator=_operator(visit),
         languages=_languages(t, lambda language: f"/language?{urlencode({'to': language, 'back': back})}"),
-        sign_out=sign_out_form(t("sign_out")) if visit.session.device_id else None,
+        sign_out=template("sign_out", t) if visit.session.device_id else None,
         navigation=_navigation(t, name),
         current=f": {t(f'nav.{name}')}" if name in NAVIGATION else None,
-        service=_service(visit, content),
+        # A script updates the banner while the page is open.
+        banner_path=SERVICE_BANNER_PATH,
+        banner=None if content.shows_service else banner,
+        is_down="yes" if banner else None,
         content=content,
-        same_data=_same_data(t, content, json_address, csv_address),
+        same_data=_same_data(t, content, as_json, as_csv),
         footer=t("footer", zone=zone_text(t)),
     )
-    return _document(t, content.title, body)
+    return ConsoleResponse(status=status, body=_document(t, content.title, body))
 
 
 def _operator(visit: Visit) -> str:
@@ -56,22 +59,6 @@ def _operator(visit: Visit) -> str:
     t, session = visit.t, visit.session
     name = name_of(session.actor.name)
     return t("signed_in_as", name=name if session.role == "operator" else f"{name} ({t(f'role.{session.role}')})")
-
-
-def _service(visit: Visit, content: PageContent) -> Html:
-    """Return the element for the service banner. A script updates it while the page is open."""
-    t = visit.t
-    banner = service_banner(visit)
-    return element(
-        "div",
-        None if content.shows_service else banner,
-        id="service",
-        role="status",
-        data_address=SERVICE_BANNER_PATH,
-        data_down="yes" if banner else None,
-        data_again=t("service.again"),
-        data_lost=t("service.console_lost"),
-    )
 
 
 def service_banner(visit: Visit) -> Html | None:
@@ -104,11 +91,6 @@ def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
     ]
 
 
-def sign_out_form(button: str) -> Html:
-    button_element = element("button", button, class_="plain")
-    return element("form", button_element, method="post", action="/sign-out", class_="inline")
-
-
 def _document(t: Texts, title: str, body: Html) -> bytes:
     return template("document", t, title=title, icon=ICON, body=body).encode()
 
@@ -125,11 +107,11 @@ def _navigation(t: Texts, current: str) -> Html:
     )
 
 
-def _same_data(t: Texts, content: PageContent, json_address: str | None, csv_address: str | None) -> Html | None:
+def _same_data(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:
     commands = [content.command, *content.more_commands] if content.command else []
     formats = [
         element("a", label, href=address, type=kind)
-        for label, address, kind in (("JSON", json_address, "application/json"), ("CSV", csv_address, "text/csv"))
+        for label, address, kind in (("JSON", as_json, "application/json"), ("CSV", as_csv, "text/csv"))
         if address
     ]
     if not commands and not formats:

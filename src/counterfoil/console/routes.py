@@ -112,10 +112,8 @@ def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> Consol
         return ConsoleResponse(content_type=JSON, body=body + b"\n")
     if kind == "csv" and shown.csv:
         return csv_response(visit, *shown.csv(visit, view))
-    json_address = visit.address(f"{path}.json")
-    csv_address = visit.address(f"{path}.csv") if shown.csv else None
-    body = page(visit, shown.name, shown.draw(visit, view), json_address, csv_address)
-    return ConsoleResponse(body=body)
+    as_csv = visit.address(f"{path}.csv") if shown.csv else ""
+    return page(visit, shown.name, shown.draw(visit, view), as_json=visit.address(f"{path}.json"), as_csv=as_csv)
 
 
 def _as_data(value: object) -> object:
@@ -136,7 +134,5 @@ def problem(visit: Visit, status: int, title: str, message: Message | str) -> Co
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": str(message)}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
-    content = PageContent(
-        title=title, main=markup(notice(message if isinstance(message, str) else translated(visit.t, message), "bad"))
-    )
-    return ConsoleResponse(status=status, body=page(visit, name, content, None))
+    text = message if isinstance(message, str) else translated(visit.t, message)
+    return page(visit, name, PageContent(title=title, main=notice(text, "bad")), status=status)

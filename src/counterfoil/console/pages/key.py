@@ -23,7 +23,7 @@ from counterfoil.console.display import (
     tiles,
     translated,
 )
-from counterfoil.console.forms import FormChoice, form, limits_and_permissions, select, text_field
+from counterfoil.console.forms import form, limits_and_permissions, select, text_field
 from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
 from counterfoil.console.texts import Texts
@@ -271,7 +271,7 @@ def _forms(visit: Visit, view: OneKeyView) -> Html:
     path = f"/keys/{key.key_id}"
     based_on = element("input", type="hidden", name="version", value=key_version(key, successors))
     known = element("input", type="hidden", name="successors", value=" ".join(successors))
-    overlaps = {"": [FormChoice(name, t(f"rotate.{name}")) for name in OVERLAPS]}
+    overlaps = {"": {name: t(f"rotate.{name}") for name in OVERLAPS}}
     fields_to_change = limits_and_permissions(
         t, key.per_min, key.per_day, personal_data=key.personal_data, messaging_lookup=key.messaging_lookup
     )

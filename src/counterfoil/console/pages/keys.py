@@ -19,7 +19,7 @@ from counterfoil.console.display import (
     percent,
     template,
 )
-from counterfoil.console.forms import FormChoice, limits_and_permissions, select, text_field, token_field
+from counterfoil.console.forms import limits_and_permissions, select, text_field, token_field
 from counterfoil.console.key_parts import (
     ScopeNames,
     copy_badge,
@@ -179,25 +179,20 @@ def read_scopes(visit: Visit) -> IssueView:
     )
 
 
-def scope_choices(t: Texts, view: IssueView) -> dict[str, list[FormChoice]]:
+def scope_choices(t: Texts, view: IssueView) -> dict[str, dict[str, str]]:
+    franchises, shops = ([scope for scope in view.scopes if scope.kind == kind] for kind in ("franchise", "shop"))
     return {
-        "": [FormChoice("", t("issue.choose"))],
-        t("issue.franchises"): [
-            FormChoice(scope.value, franchise_text(t, scope.id, scope.shop_names))
-            for scope in view.scopes
-            if scope.kind == "franchise"
-        ],
-        t("issue.shops"): [
-            FormChoice(scope.value, f"{scope.name} ({scope.id})") for scope in view.scopes if scope.kind == "shop"
-        ],
+        "": {"": t("issue.choose")},
+        t("issue.franchises"): {scope.value: franchise_text(t, scope.id, scope.shop_names) for scope in franchises},
+        t("issue.shops"): {scope.value: f"{scope.name} ({scope.id})" for scope in shops},
     }
 
 
 def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) -> PageContent:
     """Return the form. After an invalid entry, the form shows the values that the operator entered."""
     t, entered = visit.t, visit.request.form
-    groups = {**scope_choices(t, view), t("issue.other"): [FormChoice("other", t("issue.other_choice"))]}
-    kinds = {"": [FormChoice("shop", t("scope.shop")), FormChoice("franchise", t("scope.franchise"))]}
+    groups = {**scope_choices(t, view), t("issue.other"): {"other": t("issue.other_choice")}}
+    kinds = {"": {"shop": t("scope.shop"), "franchise": t("scope.franchise")}}
     label, other_id = entered.get("label", ""), entered.get("other_id", "")
     chosen = entered.get("scope", visit.query.get("scope", ""))
     main = template(

@@ -26,7 +26,7 @@ from counterfoil.console.display import (
     translated,
     zone_text,
 )
-from counterfoil.console.forms import FormChoice, select, text_field
+from counterfoil.console.forms import select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
@@ -149,12 +149,10 @@ def _command(view: RequestsView) -> str:
 
 def _search(visit: Visit, view: RequestsView) -> Html:
     t, query = visit.t, visit.query
-    keys = [
-        FormChoice(key_id, f"{name_of(label)} ({key_id})" if label else key_id) for key_id, label in view.labels.items()
-    ]
-    anything = FormChoice("", t("requests.any"))
-    routes = [anything, *(FormChoice(route.path, route.path) for route in ROUTES if route.handler)]
-    errors = [anything, *(FormChoice(problem.code, problem.code) for problem in TABLE)]
+    anything = {"": t("requests.any")}
+    keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in view.labels.items()}
+    routes = {route.path: route.path for route in ROUTES if route.handler}
+    errors = {problem.code: problem.code for problem in TABLE}
     request_id = text_field(
         t("requests.request_id"),
         "request",
@@ -165,10 +163,10 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     )
     numeric = {"inputmode": "numeric", "pattern": "[0-9]{3}", "title": t("requests.status_pattern")}
     filters = [
-        select(t("key"), "key", {"": [anything, *keys]}, query.get("key", "")),
-        select(t("route"), "route", {"": routes}, query.get("route", "")),
+        select(t("key"), "key", {"": anything | keys}, query.get("key", "")),
+        select(t("route"), "route", {"": anything | routes}, query.get("route", "")),
         text_field(t("status"), "status", query.get("status", ""), **numeric),
-        select(t("error"), "error", {"": errors}, query.get("error", "")),
+        select(t("error"), "error", {"": anything | errors}, query.get("error", "")),
         text_field(t("requests.slower"), "slower", query.get("slower", ""), type="number", min=0),
         text_field(t("requests.since", zone=zone_text(t)), "since", query.get("since", ""), type="datetime-local"),
         text_field(t("requests.until", zone=zone_text(t)), "until", query.get("until", ""), type="datetime-local"),
