@@ -20,7 +20,7 @@ from counterfoil.console.pages import devices as devices_page
 from counterfoil.console.pages import key as key_page
 from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
-from counterfoil.console.pages import try_it as try_page
+from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.sessions import TrialKey

@@ -12,7 +12,7 @@ from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
-from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today, try_it
+from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
@@ -39,7 +39,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/store": store.PAGE,
     "/devices": devices.PAGE,
     "/audit": audit.PAGE,
-    f"{try_it.TRY_PATH}/{_OPERATION}": try_it.PAGE,
+    f"{reference.TRY_PATH}/{_OPERATION}": reference.PAGE,
 }
 
 
@@ -52,7 +52,7 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     f"/loads/{_NUMBER}/reveal": actions.reveal_line,
     **{f"/loads/items/{_NUMBER}/{verb}": partial(actions.close_item, verb=verb) for verb in VERBS},
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_device,
-    f"{try_it.TRY_PATH}/{_OPERATION}": actions.try_request,
+    f"{reference.TRY_PATH}/{_OPERATION}": actions.try_request,
     "/devices/revoke-all": actions.revoke_all_devices,
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]

@@ -1,17 +1,38 @@
-"""Reference: the API, generated from the same tables as the OpenAPI document."""
+"""Reference: the API, generated like the OpenAPI document, and a form that sends a request to it.
 
+The console sends the request, because the API refuses browsers. It is made with a key that is issued for it and ends
+soon. The key stays in the memory of the console.
+"""
+
+import http.client
+import json
 from functools import cache
 from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
 
-from counterfoil.console.pages.try_it import TRY_PATH
-from counterfoil.console.visit import JSON, ConsoleResponse, Visit
+from msgspec import Struct
+
+from counterfoil.console.display import fields, key_link, moment, section, status_badge
+from counterfoil.console.forms import form, select, text_field
+from counterfoil.console.layout import notice
+from counterfoil.console.pages.keys import IssueView, read_scopes, scope_choices
+from counterfoil.console.sessions import TrialKey
+from counterfoil.console.visit import JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.http.openapi import document
-from counterfoil.http.reference import PATH, build, example_base_url, served_pages
-from counterfoil.http.reference.page import PAGE_SCRIPT
+from counterfoil.http.reference import PATH, Reference, build, example_base_url, served_pages
+from counterfoil.http.reference.content import Endpoint
+from counterfoil.http.reference.page import SEARCH_SCRIPT
 from counterfoil.http.wire import StaticPage
+from counterfoil.machine.addresses import reachable_host, url
+from counterfoil.settings import Settings
+from counterfoil.web.html import Html, element, markup
 
-JSON_PATH = f"{PATH}.json"
-PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{PAGE_SCRIPT}")
+TRY_PATH, JSON_PATH = f"{PATH}/try", f"{PATH}.json"
+PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{SEARCH_SCRIPT}")
+ANSWER_SEC = 10
+MAX_BYTES = 200_000
+# With this limit, a response fits on the screen.
+FEW_ROWS = "2"
 
 
 def answer(visit: Visit, path: str) -> ConsoleResponse:
@@ -27,3 +48,133 @@ def answer(visit: Visit, path: str) -> ConsoleResponse:
 @cache
 def _pages(prefix: str, base_url: str, try_at: str | None) -> dict[str, StaticPage]:
     return served_pages(build(prefix, base_url, {}), home=("/", "Counterfoil console"), try_at=try_at)
+
+
+# --- the form ------------------------------------------------------------------------
+
+
+class TryView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A request that can be sent. `values` has the initial values of its parameters."""
+
+    operation: str
+    path: str
+    values: dict[str, str]
+    scopes: IssueView
+
+
+class ApiAnswer(Struct, frozen=True):
+    """What the API answered, or why it did not."""
+
+    target: str
+    status: int = 0
+    headers: list[tuple[str, str]] = []
+    body: str = ""
+    problem: str = ""
+
+
+@cache
+def _reference(prefix: str) -> Reference:
+    return build(prefix, example_base_url(prefix), {})
+
+
+def _endpoint(visit: Visit) -> Endpoint:
+    name = visit.values["operation"]
+    endpoints = _reference(visit.settings.prefix).endpoints
+    found = next((endpoint for endpoint in endpoints if endpoint.anchor == name and not endpoint.public), None)
+    if found is None:
+        raise NotFound(visit.t("missing.text"))
+    return found
+
+
+def read(visit: Visit) -> TryView:
+    endpoint, scopes = _endpoint(visit), read_scopes(visit)
+    examples = dict(endpoint.calls[0].query)
+    known = {"shopId": next((scope.id for scope in scopes.scopes if scope.kind == "shop"), ""), "limit": FEW_ROWS}
+    names = [row.name for row in endpoint.parameters]
+    entered = visit.request.form
+    values = {name: entered.get(name, known.get(name, examples.get(name, ""))) for name in names}
+    return TryView(operation=endpoint.anchor, path=endpoint.path, values=values, scopes=scopes)
+
+
+def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Html | str | None = None) -> PageContent:
+    t, entered, key = visit.t, visit.request.form, current_key(visit)
+    hints = {row.name: row.first_sentence for row in _endpoint(visit).parameters}
+    chosen = entered.get("scope", key.scope if key else "")
+    drawn = form(
+        visit,
+        f"{TRY_PATH}/{view.operation}",
+        select(t("scope"), "scope", scope_choices(t, view.scopes), chosen, hint=t("try.scope_hint")),
+        [text_field(name, name, value, hint=hints[name]) for name, value in view.values.items()],
+        button=t("try.button"),
+        id_="try",
+    )
+    about = [(t("key"), key_link(key.key_id)), (t("try.until"), moment(key.until))] if key else []
+    back = element("a", t("try.reference"), href=f"{PATH}#{view.operation}")
+    return PageContent(
+        title=t("try.title", request=f"GET {view.path}"),
+        lead=markup(notice(problem, "bad") if problem else None, element("p", t("try.lead"), " ", back)),
+        main=markup(drawn, fields(about) if about else None, _answer(visit, sent) if sent else None),
+    )
+
+
+def _answer(visit: Visit, answer: ApiAnswer) -> Html:
+    t = visit.t
+    if answer.problem:
+        return section(t("try.answer"), notice(t("try.unreachable", reason=answer.problem), "bad"), anchor="answer")
+    headers = "\n".join(f"{name}: {value}" for name, value in answer.headers)
+    return section(
+        t("try.answer"),
+        element("p", status_badge(answer.status), " ", element("code", f"GET {answer.target}")),
+        element("pre", _readable(answer.body), class_="code", tabindex=0),
+        element("pre", headers, class_="code"),
+        anchor="answer",
+    )
+
+
+def _readable(body: str) -> str:
+    try:
+        return json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    except ValueError:
+        return body
+
+
+def current_key(visit: Visit) -> TrialKey | None:
+    """Return the key that was issued for this session, unless it has ended."""
+    key = visit.session.try_key
+    return key if key and visit.now < key.until else None
+
+
+# --- the request ---------------------------------------------------------------------
+
+
+def base_url(settings: Settings) -> str:
+    """Return the address of the API: that for integrators, or else that of the service beside the console."""
+    beside = url(reachable_host(settings.host), settings.port, f"{settings.prefix}/v1")
+    return settings.api_url.rstrip("/") or beside
+
+
+def send(visit: Visit, view: TryView, key: TrialKey) -> ApiAnswer:
+    """Send the request with the values that the operator entered. Only parameters of the endpoint are sent."""
+    path = view.path.removeprefix("/v1")
+    query = {}
+    for name, value in view.values.items():
+        if f"{{{name}}}" in path:
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        elif value:
+            query[name] = value
+    address = urlsplit(base_url(visit.settings))
+    target = f"{address.path}{path}" + (f"?{urlencode(query)}" if query else "")
+    connect = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = connect(address.hostname or "", address.port, timeout=ANSWER_SEC)
+    try:
+        connection.request("GET", target, headers={"Authorization": f"Bearer {key.text}"})
+        response = connection.getresponse()
+        body = response.read(MAX_BYTES).decode("utf-8", "replace")
+        return ApiAnswer(target, response.status, response.getheaders(), body)
+    except (OSError, http.client.HTTPException) as error:
+        return ApiAnswer(target, problem=f"{address.netloc}: {type(error).__name__}")
+    finally:
+        connection.close()
+
+
+PAGE = ConsolePage(name="reference", role="operator", read=read, draw=draw)
