@@ -21,14 +21,14 @@ from counterfoil.console.visit import JSON, ConsolePage, ConsoleResponse, NotFou
 from counterfoil.http.openapi import document
 from counterfoil.http.reference import PATH, Reference, build, example_base_url, served_pages
 from counterfoil.http.reference.content import Endpoint
-from counterfoil.http.reference.page import SEARCH_SCRIPT
+from counterfoil.http.reference.page import PAGE_SCRIPT
 from counterfoil.http.wire import StaticPage
 from counterfoil.machine.addresses import reachable_host, url
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
 
 TRY_PATH, JSON_PATH = f"{PATH}/try", f"{PATH}.json"
-PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{SEARCH_SCRIPT}")
+PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{PAGE_SCRIPT}")
 ANSWER_SEC = 10
 MAX_BYTES = 200_000
 # With this limit, a response fits on the screen.
