@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import date
+from typing import Any
 
 import msgspec
 
@@ -174,7 +175,8 @@ async def _admission_us(valkey: str) -> tuple[float, float]:
     key = Key(
         key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=UNLIMITED, per_day=UNLIMITED, created_at=0
     )
-    with closing(RedisMeter(valkey, "bench", Nowhere(), lambda _: None, Nowhere())) as meter:
+    nowhere: Any = Nowhere()
+    with closing(RedisMeter(valkey, "bench", nowhere, lambda _: None, nowhere)) as meter:
         await meter.admit(key)
         began, before = time.perf_counter(), time.process_time()
         for _ in range(ADMISSIONS):

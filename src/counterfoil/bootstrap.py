@@ -7,7 +7,7 @@ that commands start faster and workers use less memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,16 +22,13 @@ from counterfoil.ports import Clock, ServingPorts, wrong_secret
 from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
-    from counterfoil.backends.postgres.administration import (
-        PostgresUsageAdmin,
-    )
+    from counterfoil.backends.postgres.administration import PostgresUsageAdmin
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest, Restored
     from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
-    from counterfoil.backends.sqlite.schema import Name
     from counterfoil.backends.sqlite.store import SqliteStore
     from counterfoil.backends.sqlite.usage import SqliteUsage
     from counterfoil.devices import DeviceStore
@@ -44,19 +41,13 @@ if TYPE_CHECKING:
 
 def store(settings: Settings, clock: Clock | None = None) -> SqliteStore | PostgresStore:
     """Return the store, which opens its components. A test may pass its own clock."""
-
-    def fingerprint() -> str:
-        return pseudonyms(settings).fingerprint()
-
     if not settings.database:
         from counterfoil.backends.sqlite.store import SqliteStore
 
-        return SqliteStore(settings.store, clock, fingerprint)
-    from counterfoil.backends.postgres.addresses import ConnectionLimits
+        return SqliteStore(settings.store, clock, lambda: pseudonyms(settings).fingerprint())
     from counterfoil.backends.postgres.store import PostgresStore
 
-    limits = ConnectionLimits(**{name: getattr(settings, name) for name in ConnectionLimits.__struct_fields__})
-    return PostgresStore(settings.database, clock, fingerprint, settings.meter, settings.replica_lag_ms, limits)
+    return PostgresStore(settings.database, clock, lambda: pseudonyms(settings).fingerprint())
 
 
 def operator_reads(settings: Settings) -> OperatorReads:
@@ -81,10 +72,19 @@ def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | Postg
 
 
 def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:
-    return store(settings, clock).serving_ports(observe)
+    if not settings.database:
+        from counterfoil.backends.sqlite.store import serving_ports
+
+        return serving_ports(settings.store, clock)
+    from counterfoil.backends.cluster import serving_ports as cluster_ports
+    from counterfoil.backends.postgres.addresses import ConnectionLimits
+
+    limits = ConnectionLimits(**{name: getattr(settings, name) for name in ConnectionLimits.__struct_fields__})
+    fingerprint, lag_ms = lambda: pseudonyms(settings).fingerprint(), settings.replica_lag_ms
+    return cluster_ports(settings.database, settings.meter, fingerprint, clock, lag_ms, limits, observe)
 
 
-def prepare(settings: Settings, clock: Clock | None = None) -> list[Name]:
+def prepare(settings: Settings, clock: Clock | None = None) -> Sequence[str]:
     """Create or migrate the files of an embedded store, or check the schema of a database.
 
     In both cases, save the fingerprint of the secret if none is stored yet, and raise if another one is stored. Return
@@ -171,20 +171,6 @@ def service(
 
 
 # --- commands for one back end --------------------------------------------------------------
-
-
-def recreate(settings: Settings, name: str) -> None:
-    """Replace a lost file of an embedded store with an empty one."""
-    from counterfoil.backends.sqlite import files
-
-    files.recreate(settings.store, name)
-
-
-def share(settings: Settings) -> None:
-    """Share the books of an embedded store with the group of its folder."""
-    from counterfoil.backends.sqlite import files
-
-    files.share(settings.store)
 
 
 def distribute(settings: Settings) -> list[str]:

@@ -12,8 +12,8 @@ import servers
 from counterfoil.backends.postgres.administration import PostgresKeyStore
 from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.backends.postgres.usage import PostgresUsage
-from counterfoil.backends.redis.meter import Instant, RedisMeter
+from counterfoil.backends.postgres.usage import Instant, PostgresUsage
+from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock

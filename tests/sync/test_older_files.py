@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil import bootstrap
-from counterfoil.backends.sqlite import positions
+from counterfoil.backends.sqlite import files, positions
 from counterfoil.backends.sqlite.files import WAIT_SEC
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import StoreUnavailable
@@ -240,7 +240,7 @@ def test_a_file_that_was_lost_and_created_again_counts_as_an_older_one(world: Wo
     world.service.close()
     for file in world.service.settings.store.glob("usage.sqlite3*"):
         file.unlink()
-    bootstrap.recreate(world.service.settings, "usage")
+    files.recreate(world.service.settings.store, "usage")
     world.service = RunningService(world.folder, clock=world.service.clock)
     assert world.audited() == ["an older copy of usage.sqlite3"]
 

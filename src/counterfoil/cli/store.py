@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from counterfoil import bootstrap
+from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
 from counterfoil.cli.options import (
     existing_store,
@@ -64,7 +65,7 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
     if recreate:
         if settings.database:
             raise SettingsError("only an embedded store has files that can be recreated.")
-        bootstrap.recreate(settings, recreate)
+        files.recreate(settings.store, recreate)
         record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
         echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
         return
@@ -73,7 +74,7 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
     if share:
         if settings.database:
             raise SettingsError("only the files of an embedded store are shared. On PostgreSQL, each user has a login.")
-        bootstrap.share(settings)
+        files.share(settings.store)
     is_new = not bootstrap.store(settings).exists()
     bootstrap.prepare(settings)
     if is_new:

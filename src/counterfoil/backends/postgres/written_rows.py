@@ -24,42 +24,26 @@ _NULL = _LENGTH.pack(-1)
 
 
 class _Array(bytes):
-    """An array in PostgreSQL's binary format."""
-
-
-class _Integers(_Array):
-    oid = psycopg.postgres.types["int4"].array_oid
-
-
-class _Bigints(_Array):
-    oid = psycopg.postgres.types["int8"].array_oid
-
-
-class _Texts(_Array):
-    oid = psycopg.postgres.types["text"].array_oid
-
-
-class _Blobs(_Array):
-    oid = psycopg.postgres.types["bytea"].array_oid
+    """An array in PostgreSQL's binary format. The server learns its type from the cast in the statement."""
 
 
 def integers(values: Sequence[int | None]) -> _Array:
     pack = _INTEGER.pack
-    return _Integers(_joined("int4", [_NULL if value is None else pack(4, value) for value in values]))
+    return _Array(_joined("int4", [_NULL if value is None else pack(4, value) for value in values]))
 
 
 def bigints(values: Sequence[int | None]) -> _Array:
     pack = _BIGINT.pack
-    return _Bigints(_joined("int8", [_NULL if value is None else pack(8, value) for value in values]))
+    return _Array(_joined("int8", [_NULL if value is None else pack(8, value) for value in values]))
 
 
 def texts(values: Sequence[str | None]) -> _Array:
     encoded = [None if value is None else value.encode() for value in values]
-    return _Texts(_joined("text", _with_lengths(encoded), len(values)))
+    return _Array(_joined("text", _with_lengths(encoded), len(values)))
 
 
 def blobs(values: Sequence[bytes | None]) -> _Array:
-    return _Blobs(_joined("bytea", _with_lengths(values), len(values)))
+    return _Array(_joined("bytea", _with_lengths(values), len(values)))
 
 
 def _with_lengths(values: Sequence[bytes | None]) -> list[bytes]:
@@ -80,18 +64,13 @@ def _joined(type_name: str, parts: list[bytes], count: int | None = None) -> byt
 
 class _ArrayDumper(Dumper):
     format = pq.Format.BINARY
+    oid = 0
 
     def dump(self, obj: Any) -> bytes:
         return bytes(obj)
 
 
-def _register() -> None:
-    for kind in (_Integers, _Bigints, _Texts, _Blobs):
-        dumper = type(f"{kind.__name__}Dumper", (_ArrayDumper,), {"oid": kind.oid})
-        psycopg.adapters.register_dumper(kind, dumper)
-
-
-_register()
+psycopg.adapters.register_dumper(_Array, _ArrayDumper)
 
 
 # --- revisions ----------------------------------------------------------------------

@@ -13,10 +13,11 @@ lost too, and the lookup raises an error instead of returning a wrong position.
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import DecodeError, Struct, json
 
+from counterfoil.backends.postgres.usage import PostgresCursors
 from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
 from counterfoil.domain.messages import Message
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
@@ -58,31 +59,13 @@ class DeferredDisclosure(Struct, frozen=True, tag="disclose"):
 Deferred = DeferredCursor | DeferredDisclosure
 
 
-class Store(Protocol):
-    """The store's own cursors. Deferred cursors are transferred to the store."""
-
-    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None: ...
-
-    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
-        """Return a cursor as stored on a replica whose horizon is at least `reached`."""
-
-    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None: ...
-
-    async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None: ...
-
-    async def correct(self, listing: Listing, cursor: str, held: StoredCursor) -> None: ...
-
-    async def horizon(self) -> int:
-        """Return the primary's horizon."""
-
-
 _deferred = json.Decoder(Deferred).decode
 
 
 class Bridge:
     """Stores cursors and disclosures so that requests can be answered without a primary."""
 
-    def __init__(self, url: str, prefix: str, store: Store, log: RequestLog, clock: Clock) -> None:
+    def __init__(self, url: str, prefix: str, store: PostgresCursors, log: RequestLog, clock: Clock) -> None:
         self._client = RedisClient(url)
         self._store = store
         self._log = log

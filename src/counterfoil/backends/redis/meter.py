@@ -7,11 +7,13 @@ continues with the counts in the store, so usually no more than one second of co
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import date
-from typing import Any, Protocol
+from typing import Any
 
+from counterfoil.backends.postgres.servers import Servers
+from counterfoil.backends.postgres.usage import Instant, PostgresUsage
 from counterfoil.backends.redis.client import DISCONNECT_SEC, GATE_SEC, RedisClient, Script, translated
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.calendar import compact
@@ -32,32 +34,6 @@ EPOCH_DAY = date(1970, 1, 1).toordinal()
 _ADMIT = Script("admit.lua")
 _RAISE = Script("raise.lua")
 
-# Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
-Instant = Callable[[], tuple[int, date]]
-
-
-class DayTotals(Protocol):
-    """Durable storage of the daily counts."""
-
-    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
-
-    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Raise the stored counts to at least the given counts; return the stored counts that are higher."""
-
-    def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None: ...
-
-
-class Horizons(Protocol):
-    """The horizons of the store's servers."""
-
-    async def offered(self) -> int | None:
-        """Return the horizon to report to the next caller, or None with a single server."""
-
-    async def newest(self) -> int:
-        """Return the primary's horizon."""
-
-    def was_reported(self, horizon: int) -> None: ...
-
 
 class RedisMeter:
     """The minute window and daily count of each key across all nodes, and the floor of each lineage."""
@@ -66,9 +42,9 @@ class RedisMeter:
         self,
         url: str,
         prefix: str,
-        totals: DayTotals,
+        totals: PostgresUsage,
         observe: Callable[[Event], None],
-        horizons: Horizons,
+        horizons: Servers,
         instant: Instant | None = None,
     ) -> None:
         self._client = RedisClient(url)

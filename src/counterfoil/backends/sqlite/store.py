@@ -14,7 +14,6 @@ from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe import Event
 from counterfoil.ports import Clock, ServingPorts, StoreUnavailable
 
 
@@ -44,19 +43,6 @@ class SqliteStore:
     def usage(self) -> SqliteUsage:
         return SqliteUsage(self._folder, self._clock)
 
-    def serving_ports(self, observe: Callable[[Event], None]) -> ServingPorts:  # noqa: ARG002 - the signature of a store
-        books, usage = SqliteBooks(self._folder), self.usage()
-        cursors = SqliteCursors(usage.connection, self._clock)
-        open_files = OpenFiles(self._folder, ("books", "usage"))
-        keys = SqliteKeyLookup(self._folder, self._clock, open_files.problem)
-
-        def close() -> None:
-            for part in (keys, usage, books):
-                with suppress(StoreUnavailable):
-                    part.close()
-
-        return ServingPorts(books, keys, usage, usage, cursors, close)
-
     def prepare(self) -> list[Name]:
         """Create or migrate the files. Return the names of files that were replaced with older copies."""
         files.require_whole(self._folder)
@@ -81,6 +67,21 @@ class SqliteStore:
     def require_exists(self) -> None:
         """Raise if the store does not exist, so that a mistyped path does not create an empty one."""
         files.require_store(self._folder)
+
+
+def serving_ports(folder: Path, test_clock: Clock | None) -> ServingPorts:
+    """Open the ports of a worker. A test may pass its own clock."""
+    clock = test_clock or SystemClock()
+    books, usage = SqliteBooks(folder), SqliteUsage(folder, clock)
+    cursors = SqliteCursors(usage.connection, clock)
+    keys = SqliteKeyLookup(folder, clock, OpenFiles(folder, ("books", "usage")).problem)
+
+    def close() -> None:
+        for part in (keys, usage, books):
+            with suppress(StoreUnavailable):
+                part.close()
+
+    return ServingPorts(books, keys, usage, usage, cursors, close)
 
 
 def settle_older_files(folder: Path, clock: Clock) -> list[Name]:
