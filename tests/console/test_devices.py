@@ -203,11 +203,42 @@ def test_a_device_can_sign_in_while_the_store_is_down_and_is_recorded_later(tmp_
     # The store might know that this link was used before the console was restarted.
     assert console.stranger().sign_in(older).status_code == 403
     assert tablet.get("/store").status_code == 200
-    assert laptop.get("/store").status_code == 200
     away.rename(keys)
     assert is_signed_in(tablet)
     assert {row["name"] for row in laptop.json("/devices.json")["devices"]} == {"laptop", "tablet", "older"}
     assert console.stranger().sign_in(token).status_code == 403
+    console.close()
+
+
+def test_a_device_that_cannot_be_checked_is_trusted_for_seconds_only(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path)
+    laptop = console.device("laptop")
+    assert is_signed_in(laptop)
+    keys = console.settings.store / "keys.sqlite3"
+    away = keys.rename(keys.with_name("away"))
+    console.clock.advance(4)
+    assert laptop.get("/store").status_code == 200
+    console.clock.advance(1)
+    assert laptop.get("/store").status_code == 303
+    away.rename(keys)
+    assert is_signed_in(laptop)
+    console.close()
+
+
+def test_a_revoked_device_stays_out_while_the_store_is_down(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path)
+    phone, laptop = console.device("kitchen phone", "reader", 90), console.device("laptop")
+    assert is_signed_in(phone)
+    revoke(console, phone.device_id)
+    assert not is_signed_in(phone)
+    keys = console.settings.store / "keys.sqlite3"
+    away = keys.rename(keys.with_name("away"))
+    assert phone.get("/store").status_code == 303
+    laptop.send("/sign-out", {})
+    away.rename(keys)
+    assert not is_signed_in(laptop)
+    console.restart()
+    assert not is_signed_in(laptop)
     console.close()
 
 
@@ -305,9 +336,10 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
 # --- HTTPS ------------------------------------------------------------------------
 
 
-def test_behind_a_tls_proxy_only_the_cookie_with_the_prefix_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["https", "https, http", "HTTPS,http"])
+def test_behind_a_tls_proxy_only_the_cookie_with_the_prefix_counts(tmp_path: Path, protocol: str) -> None:
     console = RunningConsole(tmp_path)
-    https = {"x-forwarded-proto": "https"}
+    https = {"x-forwarded-proto": protocol}
     browser = console.stranger()
     answer = browser.client.post(
         "/sign-in", data={"link": console.token()}, headers={"sec-fetch-site": "same-origin", **https}

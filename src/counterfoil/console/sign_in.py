@@ -6,8 +6,8 @@ fragment of the link, which browsers do not send, so it does not appear in logs.
 made for its own address, each only once, and only until it expires.
 
 The browser of a device has a random token, and the store has its hash: a device stays signed in if the console is
-restarted, and a revoked one is refused at its next request. While the store cannot be used, a console accepts the links
-that were made since it was started and the devices that it knows, so that operators can see what is wrong.
+restarted, and a revoked one is refused at its next request. While the store cannot be used, a console accepts only the
+links that were made since it was started, so that operators can see what is wrong.
 """
 
 import base64
@@ -107,6 +107,8 @@ def sign_in_link(settings: Settings, device: Device, base_url: str | None = None
 # The time of the latest use is stored at most this often: every write to the keys makes workers read them again.
 USE_STORED_MS = 60_000
 MAX_KNOWN = 1_000
+# A device that cannot be looked up, because the store is locked for a moment, is trusted for this long.
+TRUSTED_MS = 5_000
 
 
 def lifetimes(settings: Settings) -> Lifetimes:
@@ -128,8 +130,8 @@ class SignedInDevices:
         self._lifetimes = lifetimes(settings)
         self._started_at = clock.now_ms()
         self._lock = threading.Lock()
-        # The devices that used this console, by the hash of their token. They stay signed in if the store is down.
-        self._known: dict[bytes, Device] = {}
+        # The devices that used this console, by the hash of their token, and when the store was last asked about each.
+        self._known: dict[bytes, tuple[Device, int]] = {}
         # Devices that were signed in or out while the store could not be written.
         self._unrecorded: dict[bytes, Device] = {}
         self._signed_out: set[str] = set()
@@ -156,7 +158,7 @@ class SignedInDevices:
                     return None
                 self._unrecorded[_digest(token)] = signed_in
                 self._used_links.add(device.device_id)
-            self._remember(_digest(token), signed_in)
+            self._remember(_digest(token), signed_in, now)
         return token, (expires_at(signed_in, self._lifetimes) - now) // 1000
 
     def _linked(self, link: str) -> Device | None:
@@ -171,45 +173,55 @@ class SignedInDevices:
         if not token:
             return None
         digest, now = _digest(token), self._clock.now_ms()
-        device = self._current(digest)
-        if device is None or device.device_id in self._signed_out:
-            return None
-        known = self._known.get(digest)
-        recent = device.used(known.last_used_at) if known and known.last_used_at else device
-        if state_of(recent, self._lifetimes, now) != "signed_in":
+        known, checked_at = self._known.get(digest, (None, 0))
+        try:
+            device, checked_at = self._stored(digest), now
+        except (StoreUnavailable, StoreMismatch):
+            # A device that the store does not know cannot have been revoked there.
+            device = self._unrecorded.get(digest) or (known if 0 <= now - checked_at < TRUSTED_MS else None)
+        if device and device.device_id in self._signed_out:
+            self._end(device)
+            device = None
+        stored_use = device.last_used_at if device else None
+        if device and known and known.last_used_at:
+            device = device.used(known.last_used_at)
+        if device is None or state_of(device, self._lifetimes, now) != "signed_in":
+            with self._lock:
+                self._known.pop(digest, None)
             return None
         if is_use:
-            recent = recent.used(now)
-            if now - (device.last_used_at or 0) >= USE_STORED_MS:
+            device = device.used(now)
+            if now - (stored_use or 0) >= USE_STORED_MS:
                 with suppress(StoreUnavailable, StoreMismatch):
                     devices.note_use(bootstrap.devices(self._settings), device.device_id, now)
         with self._lock:
-            self._remember(digest, recent)
-        return recent
+            self._remember(digest, device, checked_at)
+        return device
 
-    def _current(self, digest: bytes) -> Device | None:
-        """Return the device as it is stored, or as this console knows it if the store cannot be read."""
-        try:
-            stored = bootstrap.operator_reads(self._settings).device(digest)
-            with self._lock:
-                missing = None if stored else self._unrecorded.get(digest)
-                if missing and devices.sign_in(bootstrap.devices(self._settings), missing, digest):
-                    del self._unrecorded[digest]
-                    return missing
-            return stored
-        except (StoreUnavailable, StoreMismatch):
-            return self._known.get(digest)
+    def _stored(self, digest: bytes) -> Device | None:
+        """Return the device as it is stored, after recording it if it was signed in while the store was down."""
+        stored = bootstrap.operator_reads(self._settings).device(digest)
+        with self._lock:
+            missing = None if stored else self._unrecorded.get(digest)
+            if missing:
+                is_new = devices.sign_in(bootstrap.devices(self._settings), missing, digest)
+                del self._unrecorded[digest]
+                return missing if is_new else None
+        return stored
 
-    def _remember(self, digest: bytes, device: Device) -> None:
+    def _remember(self, digest: bytes, device: Device, checked_at: int) -> None:
         self._known.pop(digest, None)
-        self._known[digest] = device
+        self._known[digest] = (device, checked_at)
         while len(self._known) > MAX_KNOWN:
             del self._known[next(iter(self._known))]
 
     def sign_out(self, token: str) -> None:
         device = self.find(token, is_use=False)
-        if device is None:
-            return
+        if device:
+            self._end(device)
+
+    def _end(self, device: Device) -> None:
+        """Sign a device out in the store, or only in this console until the store can be written."""
         with suppress(devices.UnknownDevice):
             try:
                 devices.revoke(
