@@ -1,6 +1,6 @@
 """Tests for days and instants."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -11,15 +11,12 @@ from counterfoil.domain import calendar
 from counterfoil.domain.calendar import (
     NOT_ZONES,
     THAI_TIME,
-    WHOLE_MINUTES_FROM,
     from_ms,
     iso,
     to_ms,
     trading_day,
-    trading_day_text,
     zone_named,
 )
-from counterfoil.domain.shops import shop_from
 
 ZONES = [
     ZoneInfo(name)
@@ -36,7 +33,6 @@ ZONES = [
 ]
 LAST = to_ms(datetime(9999, 12, 31, 9, tzinfo=UTC))
 AN_EVENING = to_ms(datetime(2026, 1, 31, 18, 5, 9, 120_000, tzinfo=THAI_TIME))
-TWO_AT_NIGHT = time(2)
 
 
 def test_an_instant_is_rounded_down_to_its_millisecond() -> None:
@@ -127,44 +123,24 @@ def test_a_day_is_written_without_dashes_as_text_and_as_a_number() -> None:
     assert (calendar.compact(date(2026, 1, 5)), calendar.as_number(date(2026, 1, 5))) == ("20260105", 20260105)
 
 
-@pytest.mark.parametrize(("clock", "days_back"), [("00:00", 1), ("01:59", 1), ("02:00", 0), ("12:00", 0), ("23:59", 0)])
-def test_a_bill_closed_before_a_closing_time_at_night_belongs_to_the_day_before(clock: str, days_back: int) -> None:
-    local = datetime.combine(date(2026, 3, 1), time.fromisoformat(clock))
-    assert trading_day(local, TWO_AT_NIGHT) == date(2026, 3, 1) - timedelta(days=days_back)
-
-
-@pytest.mark.parametrize("closing", [time(0), time(12), time(22), time.max])
-def test_a_closing_time_from_noon_to_midnight_ends_the_calendar_day(closing: time) -> None:
-    assert trading_day(datetime(2026, 3, 1, 0, 30, tzinfo=THAI_TIME), closing) == date(2026, 3, 1)
-
-
-def test_a_shop_without_a_closing_time_has_no_trading_day() -> None:
-    assert trading_day(datetime(2026, 3, 1, 0, 30, tzinfo=THAI_TIME), None) is None
-
-
-@given(
-    st.integers(WHOLE_MINUTES_FROM, LAST) | st.integers(10**12, 2 * 10**12),
-    st.sampled_from(ZONES),
-    st.times().map("{:%H:%M}".format) | st.sampled_from(["24:00", "12:00", "00:00"]),
+@pytest.mark.parametrize(
+    ("clock", "closing", "day"),
+    [
+        ("00:00", "02:00", "2026-02-28"),
+        ("01:59", "02:00", "2026-02-28"),
+        ("02:00", "02:00", "2026-03-01"),
+        ("12:00", "02:00", "2026-03-01"),
+        ("23:59", "02:00", "2026-03-01"),
+        *(("00:30", closing, "2026-03-01") for closing in ("00:00", "12:00", "22:00", "24:00")),
+        ("00:30", None, None),
+    ],
 )
-def test_the_trading_day_of_a_timestamp_is_that_of_its_local_time(instant: int, zone: ZoneInfo, closing: str) -> None:
-    facts = shop_from({"id": "s", "closingTime": closing})[1]
-    expected = trading_day(from_ms(instant, zone), facts.closing_time())
-    assert trading_day_text(iso(instant, zone), facts.closing) == str(expected)
-
-
-def test_a_timestamp_has_no_trading_day_in_a_shop_without_a_closing_time() -> None:
-    assert trading_day_text(iso(AN_EVENING, THAI_TIME), None) is None
+def test_a_bill_closed_before_a_closing_time_at_night_belongs_to_the_day_before(
+    clock: str, closing: str | None, day: str | None
+) -> None:
+    assert trading_day(f"2026-03-01T{clock}:00.000+07:00", closing) == day
 
 
 def test_every_listed_zone_is_found() -> None:
     names = sorted(available_timezones() - NOT_ZONES)
     assert [zone_named(name) for name in names] == [ZoneInfo(name) for name in names]
-
-
-def test_every_zone_has_offsets_of_whole_minutes_since_1973() -> None:
-    """`bill_dates` reads the local time from timestamps, which show it exactly only if the offset has no seconds."""
-    instants = [WHOLE_MINUTES_FROM + 150 * calendar.DAY_MS * number for number in range(150)]
-    for name in available_timezones():
-        offsets = {from_ms(instant, ZoneInfo(name)).utcoffset() or timedelta() for instant in instants}
-        assert not any(offset % timedelta(minutes=1) for offset in offsets), name

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.structs import astuple, replace
 
-from counterfoil.domain.calendar import WHOLE_MINUTES_FROM, from_ms, iso, trading_day, trading_day_text
+from counterfoil.domain.calendar import iso, trading_day
 from counterfoil.domain.pos_values import (
     Moment,
     Record,
@@ -248,18 +248,11 @@ def bill_dates(
     closed_at: int | None, stamp: date | None, facts: ShopFacts, zone: tzinfo
 ) -> tuple[str | None, str | None, str | None]:
     """Return `timestamp`, `businessDate` and `billDate`."""
+    recorded = stamp.isoformat() if stamp else None
     if closed_at is None:
-        return None, _iso_day(stamp), None
+        return None, recorded, None
     timestamp = iso(closed_at, zone)
-    if stamp is None and closed_at >= WHOLE_MINUTES_FROM:
-        accounting_day = trading_day_text(timestamp, facts.closing)
-    else:
-        accounting_day = _iso_day(stamp or trading_day(from_ms(closed_at, zone), facts.closing_time()))
-    return timestamp, accounting_day, timestamp[: len("YYYY-MM-DD")]
-
-
-def _iso_day(of: date | None) -> str | None:
-    return None if of is None else of.isoformat()
+    return timestamp, recorded or trading_day(timestamp, facts.closing), timestamp[: len("YYYY-MM-DD")]
 
 
 def _channel(value: str | SourceLabel | None, table: SourceLabel) -> tuple[str | None, str | None]:

@@ -16,13 +16,9 @@ THAI_OFFSET = 7 * HOUR_MS
 THAI_TIME = timezone(timedelta(milliseconds=THAI_OFFSET))
 NOON = time(12)
 NOON_TEXT = "12:00"
-HOUR = 60 * 60 * 1000
-MINUTE = 60 * 1000
+MINUTE_MS = 60_000
 MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# From this instant on (1973-01-01 UTC), the UTC offset of every zone is a whole number of minutes, so timestamps show
-# the local time exactly.
-WHOLE_MINUTES_FROM = 94_694_400_000
 EPOCH_ORDINAL = EPOCH.toordinal()
 NOT_ZONES = {"localtime", "posixrules", "Factory"}
 """Entries of the time zone database that stand for this machine's own setting or for no zone at all."""
@@ -69,47 +65,36 @@ def _zone_names() -> frozenset[str]:
 
 def iso(instant: int, zone: tzinfo) -> str:
     """Format an instant like `2026-01-31T18:05:09.120+07:00`."""
-    offset = _offset(instant // HOUR, zone)
-    if offset is None:
-        return _iso_to_the_minute(from_ms(instant, zone))
-    shift, suffix = offset
+    shift, suffix = _offset_in_hour(instant // HOUR_MS, zone) or _offset(instant, zone)
     day, rest = divmod(instant + shift, DAY_MS)
-    minute, ms = divmod(rest, MINUTE)
+    minute, ms = divmod(rest, MINUTE_MS)
     return f"{_day_text(day)}T{_MINUTES[minute]}:{_SECONDS[ms // 1000]}.{_MILLISECONDS[ms % 1000]}{suffix}"
 
 
 @lru_cache(maxsize=8192)
-def _offset(hour: int, zone: tzinfo) -> tuple[int, str] | None:
-    """Return the UTC offset of a zone during an hour, in milliseconds and as text such as `+07:00`.
+def _offset_in_hour(hour: int, zone: tzinfo) -> tuple[int, str] | None:
+    """Return the UTC offset of a zone during an hour since 1970, or None if it changes within the hour.
 
-    `hour` is the number of hours since 1970 UTC. The result is cached, because
-    thousands of bills fall into the same hour and calendar arithmetic is most of
-    the cost of a timestamp. It is None if the offset changes within the hour or is
-    not a whole number of minutes, as was the case in some places in the past.
+    It is cached, because thousands of bills fall into the same hour, and it is most of the cost of a timestamp.
     """
-    first, last = from_ms(hour * HOUR, zone), from_ms((hour + 1) * HOUR - 1, zone)
-    offset = first.utcoffset() or timedelta()
-    if offset % timedelta(minutes=1) or offset != last.utcoffset():
-        return None
-    return offset // MS, first.isoformat(timespec="minutes")[len("2026-01-31T18:05") :]
+    first, last = _offset(hour * HOUR_MS, zone), _offset((hour + 1) * HOUR_MS - 1, zone)
+    return first if first == last else None
+
+
+def _offset(instant: int, zone: tzinfo) -> tuple[int, str]:
+    """Return a UTC offset in milliseconds and as text such as `+07:00`.
+
+    It is rounded to a minute, because ISO 8601 offsets have no seconds. Since 1972, no zone has needed this.
+    """
+    offset = from_ms(instant, zone).utcoffset() or timedelta()
+    minutes = round(offset / timedelta(minutes=1))
+    return minutes * MINUTE_MS, f"{'-' if minutes < 0 else '+'}{_MINUTES[abs(minutes)]}"
 
 
 @lru_cache(maxsize=8192)
 def _day_text(count: int) -> str:
     """Format a day, given as the number of days since 1970, like `2026-01-31`."""
     return date.fromordinal(EPOCH_ORDINAL + count).isoformat()
-
-
-def _iso_to_the_minute(local: datetime) -> str:
-    """Format a local time as the same instant with its UTC offset rounded to a minute.
-
-    The offset is rounded because ISO 8601 offsets have no seconds.
-    """
-    offset = local.utcoffset() or timedelta()
-    minutes = timedelta(minutes=round(offset / timedelta(minutes=1)))
-    if minutes != offset:
-        local = local.astimezone(timezone(minutes))
-    return local.isoformat(timespec="milliseconds")
 
 
 def iso_utc(instant: int) -> str:
@@ -152,8 +137,12 @@ def days_until(last: date, count: int) -> list[date]:
     return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
 
 
-def trading_day_text(timestamp: str, closing: str | None) -> str | None:
-    """Return the same day as `trading_day`, for a timestamp formatted by `iso` and a closing time such as `22:00`."""
+def trading_day(timestamp: str, closing: str | None) -> str | None:
+    """Return the accounting day of a bill, for a timestamp formatted by `iso` and a closing time such as `22:00`.
+
+    A closing time before noon is on the calendar day after the trading day. A closing time at noon or later is on the
+    trading day itself. A shop without a closing time has no trading day.
+    """
     if closing is None:
         return None
     day = timestamp[: len("2026-01-31")]
@@ -164,17 +153,3 @@ def trading_day_text(timestamp: str, closing: str | None) -> str | None:
 @lru_cache(maxsize=1024)
 def _day_before(day: str) -> str:
     return (date.fromisoformat(day) - timedelta(days=1)).isoformat()
-
-
-def trading_day(local: datetime, closing: time | None) -> date | None:
-    """Return the accounting day of a bill closed at `local`, in a shop that closes at `closing`.
-
-    A closing time before noon is on the calendar day after the trading day. A
-    closing time at noon or later is on the trading day itself. The result is
-    None if the shop has no closing time.
-    """
-    if closing is None:
-        return None
-    if closing < NOON and local.time() < closing:
-        return local.date() - timedelta(days=1)
-    return local.date()

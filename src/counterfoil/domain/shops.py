@@ -1,8 +1,7 @@
 """Turns a raw shop record into the published Shop and the facts that apply to its bills."""
 
 import re
-from datetime import time, tzinfo
-from functools import lru_cache
+from datetime import tzinfo
 
 from msgspec import Struct
 
@@ -87,9 +86,6 @@ class ShopFacts(Struct, frozen=True, kw_only=True):
     def zone(self) -> tzinfo:
         return zone_named(self.timezone) or THAI_TIME
 
-    def closing_time(self) -> time | None:
-        return _closing_time(self.closing)
-
 
 def shop_from(record: Record) -> tuple[Shop, ShopFacts]:
     shop_id = identifier(record, "id")
@@ -123,13 +119,6 @@ def _closing(value: object) -> str | None:
         return written
     clock = _CLOSING.fullmatch(written)
     return f"{clock[1]:0>2}:{clock[2]}" if clock else None
-
-
-@lru_cache(maxsize=256)
-def _closing_time(closing: str | None) -> time | None:
-    if closing is None:
-        return None
-    return time.max if closing == MIDNIGHT_AT_THE_END else time.fromisoformat(closing)
 
 
 def _channel_names(value: object) -> dict[str, str]:
