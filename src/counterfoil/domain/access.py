@@ -87,10 +87,7 @@ class KeyWarning(Enum):
 
 
 class KeyUse(Struct, frozen=True, kw_only=True):
-    """How a key has been used. Times are None if no use is known.
-
-    The store keeps `last_used` for 400 days and `last_disclosed` for 90 days.
-    """
+    """How a key has been used. The store keeps `last_used` for 400 days and `last_disclosed` for 90 days."""
 
     last_used: int | None = None
     last_disclosed: int | None = None
@@ -130,9 +127,8 @@ NEARLY_USED_UP = 0.8
 class Admitted(Struct, frozen=True):
     """The request was admitted. `count` is the number of requests today, including this one.
 
-    `horizon` is the serverTime of the response: the newest horizon that was
-    ever reported to the key's lineage. It is None on a store with one server,
-    whose horizon never moves back.
+    `horizon` is the newest horizon that was ever reported to the key's lineage: the serverTime of the response. It is
+    None on a store with one server, whose horizon never moves back.
     """
 
     day: date
@@ -149,13 +145,10 @@ class TooFast(Struct, frozen=True):
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
     """Return the microseconds until the minute window has room for another request, or 0 if it has room now.
 
-    `oldest_that_blocks` is the instant of the `per_min`-th latest admission, or
-    None if no such admission is stored. The window is half-open: an admission
-    that is exactly 60 seconds old no longer counts.
+    `oldest_that_blocks` is the instant of the `per_min`-th latest admission, if there is one. An admission that is
+    exactly 60 seconds old no longer counts.
     """
-    if oldest_that_blocks is None:
-        return 0
-    return max(0, oldest_that_blocks + WINDOW_US - now)
+    return 0 if oldest_that_blocks is None else max(0, oldest_that_blocks + WINDOW_US - now)
 
 
 def retry_after(wait_us: int) -> int:

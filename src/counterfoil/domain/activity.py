@@ -7,8 +7,7 @@ week, it is the mean over the same period of earlier days. In its first three da
 nothing is known to be usual, and the shop is `learning`.
 """
 
-from collections.abc import Iterable
-from datetime import tzinfo
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 
 from msgspec import Struct, json
@@ -59,13 +58,9 @@ class ShopBills(Protocol):
 class ShopActivity(Struct, frozen=True, kw_only=True):
     """A loaded shop and how busy it is.
 
-    `bills` is the total number of bills, or None if they were not counted.
-    `usual_by_now` is the usual number of bills by this time of day.
-    `usual_since_last` is the usual number for the time since the last bill, or only
-    for the first week after it if the bill is more than a week old. `days_known` is
-    the number of days since the first bill, at most LEARNING_DAYS. `is_closed` is
-    true if the last bill is at least four weeks old. If the shop is closed or has
-    never had a bill, `today` and the usual numbers are 0.
+    `bills` is None if they were not counted. `usual_since_last` is the usual number for the time since the last bill,
+    at most for a week. `days_known` are the days since the first bill, at most LEARNING_DAYS. If the shop is closed or
+    has never had a bill, `today` and the usual numbers are 0.
     """
 
     shop_id: str
@@ -103,7 +98,6 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
     @property
     def is_silent(self) -> bool:
-        """True if the state of the shop is `silent`."""
         return self.state == "silent"
 
 
@@ -112,15 +106,19 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
     shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
     first_bill_at, last_bill_at = bills.first_bill_at(), bills.last_bill_at(now_ms)
     today, usual_by_now, usual_since_last, days_known = 0, 0.0, 0.0, 0
+
+    def count(after: int, until: int) -> int:
+        first, last = (as_number(from_ms(instant, zone).date()) for instant in (after, until))
+        return bills.between(ClosedBetween(first, last, after, until))
+
     is_closed = last_bill_at is not None and last_bill_at <= now_ms - CLOSED_AFTER_MS
     if first_bill_at is not None and last_bill_at is not None and not is_closed:
         midnight = to_ms(from_ms(now_ms, zone).replace(hour=0, minute=0, second=0, microsecond=0))
-        today = bills.between(_span(midnight - 1, now_ms, zone))
+        today = count(midnight - 1, now_ms)
         days_known = min(LEARNING_DAYS, (now_ms - first_bill_at) // DAY_MS)
         if days_known == LEARNING_DAYS:
-            usual = _Usual(bills, zone, first_bill_at)
-            usual_by_now = usual.number(midnight - 1, now_ms)
-            usual_since_last = usual.number(last_bill_at, min(now_ms, last_bill_at + WEEK_MS))
+            usual_by_now = _usual(count, first_bill_at, midnight - 1, now_ms)
+            usual_since_last = _usual(count, first_bill_at, last_bill_at, min(now_ms, last_bill_at + WEEK_MS))
     return ShopActivity(
         shop_id=shop.shop_id,
         name=shop.shop_name,
@@ -148,36 +146,21 @@ def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
     )
 
 
-class _Usual:
-    """Computes how many bills a shop usually has in a period."""
+def _usual(count: Callable[[int, int], int], first_bill_at: int, after: int, until: int) -> float:
+    """Return how many bills a shop usually has in a period. `count` counts the bills between two instants."""
+    from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
 
-    def __init__(self, bills: ShopBills, zone: tzinfo, first_bill_at: int) -> None:
-        self._bills = bills
-        self._zone = zone
-        self._first_bill_at = first_bill_at
-
-    def number(self, after: int, until: int) -> float:
-        from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
-
-        weeks = self._earlier(after, until, WEEK_MS, range(1, WEEKS + 1))
-        if weeks:
-            return float(median(weeks))
-        # A shop that is silent for longer than it had bills is compared with the whole days in which it had them.
-        longest = max(DAY_MS, (after - self._first_bill_at) // DAY_MS * DAY_MS)
-        until = min(until, after + longest)
-        nearest = max(1, -(-(until - after) // DAY_MS))
-        days = self._earlier(after, until, DAY_MS, range(nearest, 2 * WEEK_MS // DAY_MS))
-        return fmean(days or [self._count(after, until, nearest * DAY_MS)])
-
-    def _earlier(self, after: int, until: int, step: int, steps: range) -> list[int]:
+    def earlier(step: int, steps: range) -> list[int]:
         """Return the number of bills in the same period, so many steps earlier, if the shop existed for half of it."""
         middle = (after + until) // 2
-        return [self._count(after, until, n * step) for n in steps if middle - n * step >= self._first_bill_at]
+        moved = [n * step for n in steps if middle - n * step >= first_bill_at]
+        return [count(after - back, until - back) for back in moved]
 
-    def _count(self, after: int, until: int, earlier_ms: int) -> int:
-        return self._bills.between(_span(after - earlier_ms, until - earlier_ms, self._zone))
-
-
-def _span(after: int, until: int, zone: tzinfo) -> ClosedBetween:
-    first, last = (as_number(from_ms(instant, zone).date()) for instant in (after, until))
-    return ClosedBetween(first, last, after, until)
+    weeks = earlier(WEEK_MS, range(1, WEEKS + 1))
+    if weeks:
+        return float(median(weeks))
+    # A shop that is silent for longer than it had bills is compared with the whole days in which it had them.
+    until = min(until, after + max(DAY_MS, (after - first_bill_at) // DAY_MS * DAY_MS))
+    nearest = max(1, -(-(until - after) // DAY_MS))
+    days = earlier(DAY_MS, range(nearest, 2 * WEEK_MS // DAY_MS))
+    return fmean(days or [count(after - nearest * DAY_MS, until - nearest * DAY_MS)])

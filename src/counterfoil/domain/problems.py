@@ -1,7 +1,4 @@
-"""The error table, with one row per code, and the exceptions that refer to a row.
-
-Codes are published and never renamed. Messages are for people and may change.
-"""
+"""The error table, with one row per code. Codes are published and never renamed; messages may change."""
 
 from enum import Enum
 
@@ -122,25 +119,7 @@ AUTH_UNAVAILABLE = Problem(
     Stage.BEFORE_ADMISSION,
 )
 
-TABLE = (
-    BAD_QUERY,
-    BAD_CURSOR,
-    MARK_EXPIRED,
-    NOT_SUPPORTED,
-    INVALID_KEY,
-    KEY_REVOKED,
-    CROSS_ORIGIN_REFUSED,
-    SHOP_NOT_IN_SCOPE,
-    PROVIDER_NOT_IN_SCOPE,
-    LOOKUP_NOT_ENABLED,
-    NOT_FOUND,
-    METHOD_NOT_ALLOWED,
-    RATE_LIMITED,
-    QUOTA_EXCEEDED,
-    INTERNAL,
-    AUTH_UNAVAILABLE,
-)
-
+TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Problem))
 _BY_CODE = {problem.code: problem for problem in TABLE}
 
 

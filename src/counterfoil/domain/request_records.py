@@ -95,29 +95,14 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
 class ReadProgress(Struct, frozen=True):
     """How far a list of changes has been read.
 
-    `server_time` is the newest horizon of a pass that has ended. `ended_at` is
-    the time of the latest page that ended a pass, and `continued_at` is the time
-    of the latest page that did not. These values are 0 if there was no such page.
-    `covered` has the ranges of changes that passes have returned, encoded as text.
+    `server_time` is the newest horizon of a pass that has ended. `ended_at` is the time of the latest page that ended a
+    pass, and `continued_at` that of the latest page that did not, or 0. `covered` are the ranges that passes returned.
     """
 
     server_time: int = 0
     ended_at: int = 0
     continued_at: int = 0
     covered: str = NOTHING
-
-    @property
-    def is_finished(self) -> bool:
-        """True if the latest page that was sent ended a pass."""
-        return self.ended_at >= self.continued_at
-
-    @property
-    def at(self) -> int:
-        return max(self.ended_at, self.continued_at)
-
-    @property
-    def ranges(self) -> list[ReadRange]:
-        return from_text(self.covered)
 
 
 class ReadGap(Struct, frozen=True):
@@ -128,16 +113,10 @@ class ReadGap(Struct, frozen=True):
 
 
 class CopyState(Struct, frozen=True, kw_only=True):
-    """How far a key lineage has read one list of changes.
+    """How far a key lineage has read CHANGES_OF_SHOP, or CHANGE_FEED, which covers all shops.
 
-    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED.
-    The feed covers all shops in scope, so its `shop_id` is None.
-    `server_time` is the newest serverTime that was returned at the end of a
-    pass. It is None if no pass has ended yet. The passes have returned everything
-    from `read_from` to `server_time`, except for the `gaps`, which are sorted
-    oldest first. `read_from` is 0 if a pass began at the beginning. `finished`
-    says whether the latest page that was sent ended its pass, and `at` is the
-    time of that page.
+    The passes that have ended returned everything from `read_from` to `server_time`, except for the `gaps`, oldest
+    first. `finished` says whether the latest page, which was sent at `at`, ended its pass.
     """
 
     list_name: str
@@ -150,13 +129,13 @@ class CopyState(Struct, frozen=True, kw_only=True):
 
 
 def copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
-    ranges = progress.ranges
+    ranges = from_text(progress.covered)
     return CopyState(
         list_name=list_name,
         shop_id=shop_id or None,
         server_time=ranges[-1][1] if ranges else None,
-        finished=progress.is_finished,
-        at=progress.at,
+        finished=progress.ended_at >= progress.continued_at,
+        at=max(progress.ended_at, progress.continued_at),
         read_from=ranges[0][0] if ranges else 0,
         gaps=tuple(ReadGap(before[1], after[0]) for before, after in pairwise(ranges)),
     )
@@ -171,7 +150,6 @@ ErrorOfDay = tuple[str, int, str]
 class RequestTally:
     """A worker's error counts and pass progress that are not stored yet.
 
-    The cost of storing them does not depend on the number of requests.
     `add_page` is called for every page of changes, so it does as little as possible, and `progress` does the rest.
     """
 
