@@ -65,12 +65,10 @@ class Disclosure(Struct, frozen=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """The answer to a question.
 
-    `data` is finished JSON, or the elements of a list, some of which may
-    already be joined. `seal` changes if and only if `data` changes. `mark` is
-    set in the change feed only; it is None until the last page of a pass.
-    `rows` is the number of rows, and `shop_id` is the shop that was asked for.
-    `change_list` is set if the answer is a page of a list of changes. The pass
-    that the page belongs to returns the changes from `changes_since` to `horizon`.
+    `data` is finished JSON, or the elements of a list, some of which may already be joined. `seal` changes if and only
+    if `data` changes. `mark` is set in the change feed only; it is None until the last page of a pass. `rows` is the
+    number of rows, and `shop_id` is the shop that was asked for. `change_list` is set if the answer is a page of a list
+    of changes. The pass that the page belongs to returns the changes from `changes_since` to `horizon`.
     """
 
     data: bytes | list[bytes]

@@ -1,10 +1,9 @@
 """Measures how busy a shop is compared with earlier weeks, and finds shops that are silent.
 
-The usual number of bills in a period is the median over the same period of the last
-four weeks, so a weekly closing day and the opening hours are respected. Only weeks
-count in which the shop existed for at least half of the period. If there is no such
-week, it is the mean over the same period of earlier days. In its first three days,
-nothing is known to be usual, and the shop is `learning`.
+The usual number of bills in a period is the median over the same period of the last four weeks, so a weekly closing day
+and the opening hours are respected. Only weeks count in which the shop existed for at least half of the period. If
+there is no such week, it is the mean over the same period of earlier days. In its first three days, nothing is known to
+be usual, and the shop is `learning`.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,7 @@
 """Applies a batch of changes, one after the other, to the rows that they affect.
 
-A ledger reads those rows under the write lock, calls this module to apply the
-changes in memory, and then writes the changed rows. Everything that does not
-depend on the rows is computed before the lock is taken.
+A ledger reads those rows under the write lock, calls this module to apply the changes in memory, and then writes the
+changed rows. Everything that does not depend on the rows is computed before the lock is taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """Turns a raw POS bill into the published Bill.
 
-The published bill is computed when its record is loaded. Until the next record
-of the bill, only a change of the shop's facts can change it; `under_facts` applies
-such a change. Values that the facts hid or supplied are stored with the bill, so
-that the result does not depend on the facts under which the bill was first read.
+The published bill is computed when its record is loaded. Until the next record of the bill, only a change of the shop's
+facts can change it; `under_facts` applies such a change. Values that the facts hid or supplied are stored with the
+bill, so that the result does not depend on the facts under which the bill was first read.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """Functions for instants, calendar days and trading days, and for formatting them as ISO 8601.
 
-An instant is a whole number of milliseconds since 1970 UTC; a day is a
-`datetime.date`. Nothing here reads a clock.
+An instant is a whole number of milliseconds since 1970 UTC; a day is a `datetime.date`. Nothing here reads a clock.
 """
 
 import re

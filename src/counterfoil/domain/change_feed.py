@@ -1,12 +1,9 @@
 """The change feed: one list of the changes and removals in all shops of a key's scope.
 
-A pass returns what changed after `since`, the horizon of the previous pass, and
-up to `until`, the horizon when the pass began. Shops are sorted by ID.
-Each shop has up to four sections: its own entry, removed bills, bills
-without `updatedAt`, and bills with `updatedAt`. Rows within a section are sorted
-by stamp. Anything that changes during a pass gets a stamp above `until`, so the
-next pass returns it.
-docs/decisions/0017 explains why no change is missed.
+A pass returns what changed after `since`, the horizon of the previous pass, and up to `until`, the horizon when the
+pass began. Shops are sorted by ID. Each shop has up to four sections: its own entry, removed bills, bills without
+`updatedAt`, and bills with `updatedAt`. Rows within a section are sorted by stamp. Anything that changes during a pass
+gets a stamp above `until`, so the next pass returns it. docs/decisions/0017 explains why no change is missed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,9 +49,8 @@ class FeedPosition(Struct, frozen=True, order=True):
 class FeedShop(Struct, frozen=True):
     """What a pass needs to know about a shop.
 
-    `body` is the shop's entry in `GET /v1/shops`, or None if this entry has not
-    changed since the previous pass. For a shop that left the scope, `joined_at`
-    and `listed_at` are the stamp of its departure, and `body` is None.
+    `body` is the shop's entry in `GET /v1/shops`, or None if this entry has not changed since the previous pass. For a
+    shop that left the scope, `joined_at` and `listed_at` are the stamp of its departure, and `body` is None.
     """
 
     shop_id: str

@@ -205,9 +205,8 @@ class ShopRow(Struct):
 class BillRow(Struct, gc=False):
     """A bill that is stored or will be stored.
 
-    For a stored bill, a ledger reads only the fields up to `bill_day`. `body` is
-    set only if it has to be written. `loaded_at` is the stamp of a bill that is
-    written without `updated_at`, and 0 for other bills.
+    For a stored bill, a ledger reads only the fields up to `bill_day`. `body` is set only if it has to be written.
+    `loaded_at` is the stamp of a bill that is written without `updated_at`, and 0 for other bills.
     """
 
     shop: int

@@ -1,14 +1,11 @@
 """Reads clean bills faster than `bills.bill_from`, with the same result.
 
-Most bills have only known fields with values of the expected types. msgspec
-decodes such a bill directly into the `Source` structs and fails for
-any other bill, so the types of values need not be checked again.
-`CleanBillReader.read` returns None for a bill that it cannot read, and the caller
-then uses `bill_from`, which accepts any value.
+Most bills have only known fields with values of the expected types. msgspec decodes such a bill directly into the
+`Source` structs and fails for any other bill, so the types of values need not be checked again. `CleanBillReader.read`
+returns None for a bill that it cannot read, and the caller then uses `bill_from`, which accepts any value.
 
-Many bills have the same lines: a dish has a few prices and options, and is sold
-thousands of times. So the published JSON of a line is cached, with the text of the
-line as the key.
+Many bills have the same lines: a dish has a few prices and options, and is sold thousands of times. So the published
+JSON of a line is cached, with the text of the line as the key.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,8 @@
 """Generates, parses and verifies API keys: `cf_live_<keyId>_<secret>`.
 
-The secret is 256 random bits in base 62, followed by a checksum of everything
-before it. The checksum lets a secret scanner tell a key from random text, and
-lets the service refuse a mistyped key without looking it up. Only the
-stored hash decides whether a key is genuine. `PATTERN` is the published
-pattern.
+The secret is 256 random bits in base 62, followed by a checksum of everything before it. The checksum lets a secret
+scanner tell a key from random text, and lets the service refuse a mistyped key without looking it up. Only the stored
+hash decides whether a key is genuine. `PATTERN` is the published pattern.
 """
 
 import hashlib

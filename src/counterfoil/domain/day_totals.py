@@ -1,10 +1,8 @@
 """The totals of a shop's bills on one day, which a client uses to check that its copy is complete.
 
-The hash is the sum, over all bills, of the first 15 hexadecimal digits of the
-MD5 digest of `id|milliseconds`, where `milliseconds` is `updatedAt` in
-milliseconds since 1970 UTC, or empty if it is null. It does not depend on the
-order of the bills, and every warehouse can compute it in plain SQL.
-docs/digests.md has the SQL.
+The hash is the sum, over all bills, of the first 15 hexadecimal digits of the MD5 digest of `id|milliseconds`, where
+`milliseconds` is `updatedAt` in milliseconds since 1970 UTC, or empty if it is null. It does not depend on the order of
+the bills, and every warehouse can compute it in plain SQL. docs/digests.md has the SQL.
 """
 
 from collections.abc import Iterable

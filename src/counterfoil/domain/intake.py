@@ -53,9 +53,8 @@ class RejectedRows(Struct, frozen=True):
 class LoadProgress(Struct):
     """The progress of a load, stored with every batch.
 
-    `reasons` maps each reason to the number of lines rejected for it. `new_rejects` are
-    rejected lines that are not stored yet, and `stored_rejects` is the number of
-    rejected lines that are already stored.
+    `reasons` maps each reason to the number of lines rejected for it. `new_rejects` are rejected lines that are not
+    stored yet, and `stored_rejects` is the number of rejected lines that are already stored.
     """
 
     number: int

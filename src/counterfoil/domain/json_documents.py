@@ -1,9 +1,8 @@
 """Splits JSON text that arrives in chunks into its records, so that a document of any size is read in constant memory.
 
-A document is an array of records, or records one after the other. A record may be
-a page, as an API returns it: an object with a list of records under a known name,
-or with a single one. Text that is not a record is returned too, so that it is
-rejected and not lost.
+A document is an array of records, or records one after the other. A record may be a page, as an API returns it: an
+object with a list of records under a known name, or with a single one. Text that is not a record is returned too, so
+that it is rejected and not lost.
 """
 
 import re

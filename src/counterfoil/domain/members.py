@@ -1,12 +1,9 @@
 """Turns a raw member record into a stored member, and a stored member into a published one.
 
-The published member is computed at each read, because expiry depends on the
-time, the tier name and the store credit depend on the base, and personal data
-depends on the caller. `published` defines the result; `fill_in`
-produces the same result from prepared pieces. Data that the contract never
-returns is not stored: visits are reduced to a count and a day, movements of
-points and credit to the remaining amounts, and messaging accounts to keyed
-hashes.
+The published member is computed at each read, because expiry depends on the time, the tier name and the store credit
+depend on the base, and personal data depends on the caller. `published` defines the result; `fill_in` produces the same
+result from prepared pieces. Data that the contract never returns is not stored: visits are reduced to a count and a
+day, movements of points and credit to the remaining amounts, and messaging accounts to keyed hashes.
 """
 
 from collections.abc import Callable
@@ -214,9 +211,8 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 def is_current_account(base: Base | None, channel: str | None) -> bool:
     """Return whether an account in this channel counts as current.
 
-    It does if the base declares the channel as its current or as an older one. An
-    account without a channel counts as current too, and so does every account of
-    a base that has not been loaded yet.
+    It does if the base declares the channel as its current or as an older one. An account without a channel counts as
+    current too, and so does every account of a base that has not been loaded yet.
     """
     if channel is None or base is None:
         return True

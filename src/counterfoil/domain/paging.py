@@ -1,11 +1,9 @@
 """Cursors: each cursor stands for one position in one list.
 
-The contract's cursor is the bare ID of a row, and rows move: a bill moves to
-the end of the list by change whenever it changes. So the service remembers the
-position for which it handed out a cursor. While an ID stands for one position
-of a list, another position of that list gets a fresh ID of the same shape, so
-the service never has to guess which position a caller means. `docs/sync.md`
-explains why no row is missed.
+The contract's cursor is the bare ID of a row, and rows move: a bill moves to the end of the list by change whenever it
+changes. So the service remembers the position for which it handed out a cursor. While an ID stands for one position of
+a list, another position of that list gets a fresh ID of the same shape, so the service never has to guess which
+position a caller means. `docs/sync.md` explains why no row is missed.
 """
 
 from itertools import cycle
@@ -41,9 +39,8 @@ class Position(Struct, frozen=True, order=True):
 class Listing(Struct, frozen=True):
     """A list as one key lineage reads it. A cursor is valid only within its listing.
 
-    `lineage` is the ID of the first key of the lineage. `resource` is the
-    listed resource ("bills SHOP" or "members BASE"). `query` is the mode with
-    its parameters, without `limit` ("changes 0").
+    `lineage` is the ID of the first key of the lineage. `resource` is the listed resource ("bills SHOP" or "members
+    BASE"). `query` is the mode with its parameters, without `limit` ("changes 0").
     """
 
     lineage: str
@@ -54,10 +51,9 @@ class Listing(Struct, frozen=True):
     def uses_latest_horizon(self) -> bool:
         """True if readers that share a cursor continue with the latest of their horizons, and not with the earliest.
 
-        A row that changes moves to the end of a list by change, so whatever
-        changed between two horizons is still ahead of both readers. In any
-        other order, a row that changes behind a reader is not read again, so
-        only the earliest horizon is correct for all readers.
+        A row that changes moves to the end of a list by change, so whatever changed between two horizons is still ahead
+        of both readers. In any other order, a row that changes behind a reader is not read again, so only the earliest
+        horizon is correct for all readers.
         """
         return self.query.partition(" ")[0] == BY_CHANGE
 
@@ -85,9 +81,8 @@ EXTRA = 16
 def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
     """Return a random ID of the same shape as `like`: digits stay digits, and letters stay letters of the same case.
 
-    With `longer`, the ID gets `EXTRA` more characters, because all IDs of a
-    short shape may be taken. The part up to an underscore near the start, such
-    as the "m1_" of a member token, is a prefix and does not change.
+    With `longer`, the ID gets `EXTRA` more characters, because all IDs of a short shape may be taken. The part up to an
+    underscore near the start, such as the "m1_" of a member token, is a prefix and does not change.
     """
     start = like.find("_", 0, 5) + 1
     prefix, body = like[:start], like[start:]

@@ -1,8 +1,7 @@
 """Reads values from tills leniently. Only `identifier` raises an exception.
 
-The table "How a value is read" in docs/source-records.md is the specification.
-Most functions take any JSON value and return the usable part of it, or `None`.
-Many begin with a fast path for clean values, because every bill takes about a
+The table "How a value is read" in docs/source-records.md is the specification. Most functions take any JSON value and
+return the usable part of it, or `None`. Many begin with a fast path for clean values, because every bill takes about a
 hundred calls.
 """
 
@@ -82,8 +81,7 @@ def storable(value: str) -> str:
 def ident(value: object) -> str | None:
     """Return an ID given as text or as a whole number, or None if there is none.
 
-    The result is None for a float of 2^53 or more, because rounding may have
-    turned it into another ID.
+    The result is None for a float of 2^53 or more, because rounding may have turned it into another ID.
     """
     if value is None:
         return None
@@ -99,8 +97,7 @@ def ident(value: object) -> str | None:
 def record_id(value: object) -> str | None:
     """Return the ID under which a record is stored.
 
-    The result is None if the ID cannot be stored unchanged, because an altered
-    ID could equal that of another record.
+    The result is None if the ID cannot be stored unchanged, because an altered ID could equal that of another record.
     """
     if (
         isinstance(value, str)

@@ -1,8 +1,7 @@
 """Parses a query string into one of a fixed set of questions, or refuses it.
 
-Apart from cursors and marks, later code does not parse any text. For a list of bills,
-invalid combinations, such as both modes at once or `from` without `to`, cannot be
-represented.
+Apart from cursors and marks, later code does not parse any text. For a list of bills, invalid combinations, such as
+both modes at once or `from` without `to`, cannot be represented.
 """
 
 import re

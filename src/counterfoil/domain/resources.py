@@ -1,13 +1,11 @@
 """Every object that the API returns, with its fields in the contract's order.
 
-Each frozen struct defines the attributes, their camelCase names in JSON, which
-of them may be absent, and the OpenAPI schema. A field that may be absent has
-`UNSET` as its default; every other field is always present, as `null` or `[]`
+Each frozen struct defines the attributes, their camelCase names in JSON, which of them may be absent, and the OpenAPI
+schema. A field that may be absent has `UNSET` as its default; every other field is always present, as `null` or `[]`
 when empty.
 
-The description of a field also says what it contains and which column of a copy
-it fills. The tables of `pull`, the columns that an assistant may see, the
-client's models and docs/fields.md come from `fields_of`.
+The description of a field also says what it contains and which column of a copy it fills. The tables of `pull`, the
+columns that an assistant may see, the client's models and docs/fields.md come from `fields_of`.
 """
 
 from collections.abc import Callable

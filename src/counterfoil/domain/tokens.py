@@ -1,8 +1,7 @@
 """Computes values from the deployment secret, such as member tokens, lookup hashes, and keys for ETags and marks.
 
-All of them are one-way hashes, so the store never holds an internal member ID
-or a messaging user ID. Every node has the same secret and computes the same values.
-Marks, cursors and sign-in links are signed with keys from this secret.
+All of them are one-way hashes, so the store never holds an internal member ID or a messaging user ID. Every node has
+the same secret and computes the same values. Marks, cursors and sign-in links are signed with keys from this secret.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """Converts the bills of a load, in additional processes if the load is large and the machine has several cores.
 
-The additional processes only save time: everything that they cannot convert is
-left to the loader, which also checks that each bill was converted with the
-current facts of its shop.
+The additional processes only save time: everything that they cannot convert is left to the loader, which also checks
+that each bill was converted with the current facts of its shop.
 """
 
 from __future__ import annotations
