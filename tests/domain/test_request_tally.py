@@ -2,7 +2,7 @@
 
 import random
 
-from counterfoil.domain.request_records import CHANGES_OF_SHOP, MAX_RANGES, RequestTally
+from counterfoil.domain.request_records import CHANGES_OF_SHOP, MAX_RANGES, RequestTally, from_text
 
 LIST = ("k_1", CHANGES_OF_SHOP, "sh_1")
 
@@ -15,7 +15,7 @@ def tally_of(*passes: tuple[int, int]) -> RequestTally:
 
 
 def ranges(tally: RequestTally) -> list[tuple[int, int]]:
-    return tally.progress()[LIST].ranges
+    return from_text(tally.progress()[LIST].covered)
 
 
 def test_passes_that_follow_each_other_are_one_range() -> None:

@@ -255,10 +255,7 @@ def bill_dates(
 
 
 def _channel(value: str | SourceLabel | None, table: SourceLabel) -> tuple[str | None, str | None]:
-    """Return the channel's code, and the label that the bill itself contains.
-
-    `counter` means dine-in, and so does a table without a channel.
-    """
+    """Return the code, where `counter` or a table alone means dine-in, and the label that the bill itself has."""
     label = None
     if isinstance(value, SourceLabel):
         label, value = _text(value.name), value.id

@@ -54,11 +54,7 @@ def zone_named(name: str | None) -> tzinfo | None:
 
 @lru_cache(maxsize=1)
 def _zone_names() -> frozenset[str]:
-    """Return the valid zone names.
-
-    ZoneInfo also accepts some names that are not valid here, such as those of
-    files that count leap seconds or that hold this machine's own setting.
-    """
+    """Return the valid zone names. ZoneInfo also accepts others, such as those of files with leap seconds."""
     return frozenset(available_timezones() - NOT_ZONES)
 
 
@@ -81,10 +77,7 @@ def _offset_in_hour(hour: int, zone: tzinfo) -> tuple[int, str] | None:
 
 
 def _offset(instant: int, zone: tzinfo) -> tuple[int, str]:
-    """Return a UTC offset in milliseconds and as text such as `+07:00`.
-
-    It is rounded to a minute, because ISO 8601 offsets have no seconds. Since 1972, no zone has needed this.
-    """
+    """Return a UTC offset in milliseconds and as `+07:00`, rounded to a minute, because ISO 8601 has no seconds."""
     offset = from_ms(instant, zone).utcoffset() or timedelta()
     minutes = round(offset / timedelta(minutes=1))
     return minutes * MINUTE_MS, f"{'-' if minutes < 0 else '+'}{_MINUTES[abs(minutes)]}"

@@ -242,11 +242,7 @@ class BillRow(Struct, gc=False):
 
     @property
     def seal(self) -> bytes:
-        """A hash that changes if and only if the stored body changes.
-
-        It is computed from the hash of the body without its stamp, and the stamp,
-        because hashing the whole body again would take longer.
-        """
+        """A hash that changes if and only if the stored body changes. Hashing the whole body would take longer."""
         return blake2b(b"%b%d" % (self.digest, self.updated_at or 0), digest_size=8).digest()
 
     def settled_values(self, rev: object) -> Row:

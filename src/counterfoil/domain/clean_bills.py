@@ -110,11 +110,7 @@ class CleanBillReader:
     def _items(
         self, lines: list[Raw], shop: _Shop, roots: dict[int, str], categories: dict[int, list[str]]
     ) -> tuple[list[Raw], Number | None]:
-        """Return the items as JSON, and the sum of the lines if it is known.
-
-        Add to `roots` the root IDs that the shop's facts hide, and to `categories`
-        all categories of each item that has hidden ones, both by the item's index.
-        """
+        """Return the items, and their sum if it is known. Add what is hidden to `roots` and `categories`, by index."""
         items: list[Raw] = []
         total: Number = 0
         is_known = True

@@ -70,10 +70,7 @@ def lines_amount(items: Iterable[Item]) -> Number | None:
 def figures_of(
     day: int, status: Status, amounts: Amounts, lines: Number | None, payments: Sequence[Payment]
 ) -> Figures:
-    """Return what a bill adds to the totals. `lines` is the sum of its lines, if it is known.
-
-    Nearly all bills add up, which binary floating point shows fast. The amounts that are reported are exact.
-    """
+    """Return what a bill adds to the totals. `lines` is the sum of its lines, if it is known."""
     net = amounts.net
     tip = millionths(amounts.tip) if amounts.tip else 0
     tax = millionths(amounts.vat) if amounts.vat else 0

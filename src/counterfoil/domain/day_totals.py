@@ -34,10 +34,7 @@ _decode = json.Decoder(_TotalledFields).decode
 
 
 class DayTotal(Struct, frozen=True):
-    """The totals of one day. `net`, `tip` and `hash` are exact decimal strings.
-
-    `latest` is the latest `updatedAt`, in milliseconds since 1970 UTC, or None if no bill has one.
-    """
+    """The totals of one day, with decimal strings. `latest` is the latest `updatedAt` in milliseconds since 1970."""
 
     bills: int
     voids: int

@@ -136,10 +136,7 @@ class LoadProgress(Struct):
 
 
 class LatestLoad(Struct, frozen=True):
-    """The progress of the latest load. `idle_ms` is the time since it last wrote to the store.
-
-    `is_stopped` says that the load has recorded that it ended with an error. A load that was killed records nothing.
-    """
+    """The latest load. `idle_ms` is the time since it last wrote. A load that was killed is not recorded as stopped."""
 
     lines: int
     changed: int
@@ -157,10 +154,7 @@ def latest_load(row: tuple[Any, ...], now_ms: int) -> LatestLoad:
 
 
 def decode_seen_at(stored: int) -> tuple[int, bool]:
-    """Return when a load last wrote to the store, and whether it has recorded that it ended with an error.
-
-    The column `seen_at` of such a load is negative.
-    """
+    """Return when a load last wrote to the store, and whether it ended with an error: then `seen_at` is negative."""
     return abs(stored), stored < 0
 
 
@@ -364,10 +358,7 @@ class LoadRow(Struct, frozen=True, kw_only=True):
 
 
 def load_state(load: LoadRow, now: int) -> str:
-    """Return `finished`, `running` or `stopped`.
-
-    An unfinished load counts as stopped if it ended with an error, or if it has not written anything for STALLED_MS.
-    """
+    """Return `finished`, `running` or `stopped`, which also a load is that has not written for STALLED_MS."""
     if load.finished_at is not None:
         return "finished"
     return "stopped" if load.is_stopped or now - load.seen_at > STALLED_MS else "running"

@@ -293,10 +293,7 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 
 
 def fill_in(templates: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Return the JSON of the members as of `now_ms`, separated by commas.
-
-    `templates` has the templates of the members, separated by NEXT.
-    """
+    """Return the JSON of the members as of `now_ms`, separated by commas, given their templates, separated by NEXT."""
     if not templates:
         return b""
     count = templates.count(NEXT) + 1

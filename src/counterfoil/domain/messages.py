@@ -70,10 +70,7 @@ class MessageError(Exception):
 
 
 def quoted(text: object, code: str = "quoted") -> Message:
-    """Return the words of another program, such as a database server, as a message.
-
-    A catalogue may have a text for its code, which can quote the words as `{words}`.
-    """
+    """Return the words of another program as a message. A catalogue may have a text for its code, with `{words}`."""
     return Message(code, "{words}", {"words": str(text)})
 
 

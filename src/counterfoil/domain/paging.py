@@ -103,10 +103,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _alphabet(letter: str, *, hexadecimal: bool) -> str:
-    """Return the characters that a fresh cursor may have in place of a character of the row's ID.
-
-    Only ASCII letters and digits are replaced.
-    """
+    """Return the characters that may replace a character of an ID. Only ASCII letters and digits are replaced."""
     if not letter.isascii() or not letter.isalnum():
         return letter
     if letter.isdigit():

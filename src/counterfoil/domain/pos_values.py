@@ -79,10 +79,7 @@ def storable(value: str) -> str:
 
 
 def ident(value: object) -> str | None:
-    """Return an ID given as text or as a whole number, or None if there is none.
-
-    The result is None for a float of 2^53 or more, because rounding may have turned it into another ID.
-    """
+    """Return an ID given as text or as a whole number. A float of 2^53 or more may have been rounded to another ID."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -95,10 +92,7 @@ def ident(value: object) -> str | None:
 
 
 def record_id(value: object) -> str | None:
-    """Return the ID under which a record is stored.
-
-    The result is None if the ID cannot be stored unchanged, because an altered ID could equal that of another record.
-    """
+    """Return the ID of a record if it can be stored unchanged: an altered ID could equal that of another record."""
     if (
         isinstance(value, str)
         and len(value) <= SHORT_ID_LENGTH
@@ -212,10 +206,7 @@ def moment(value: object) -> Moment | None:
 
 
 def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
-    """Return the instant of a recorded time, or None if it is not between 1970 and LAST_INSTANT.
-
-    A time without an offset is local time in `zone`.
-    """
+    """Return the instant of a time from 1970 to LAST_INSTANT. A time without an offset is local time in `zone`."""
     if isinstance(recorded, datetime):
         recorded = to_ms(recorded.replace(tzinfo=zone))
     return recorded if recorded is not None and 0 <= recorded <= LAST_INSTANT else None

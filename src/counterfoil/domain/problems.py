@@ -140,10 +140,7 @@ def what_to_do(code: str) -> Message:
 
 
 class Refused(Exception):
-    """Raised to refuse a request with an error from the error table.
-
-    `key_id` is set if the request was not admitted because its key is revoked or the key's minute window is full.
-    """
+    """A request is refused. `key_id` is set if its key is revoked or the minute window of the key is full."""
 
     def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
         super().__init__(problem.code)

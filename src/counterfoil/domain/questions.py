@@ -140,10 +140,7 @@ def lookup(query: dict[str, str]) -> Lookup:
 
 
 def limit(text: str | None, most: int = MAX_LIMIT) -> int:
-    """Return the page size. A fraction is truncated, and a number above `most` is capped.
-
-    A number below 1 or any other text becomes the default.
-    """
+    """Return the page size: at most `most`, and the default for a number below 1 or any other text."""
     number = _PLAIN_NUMBER.fullmatch(text or "")
     if not number or number[1] == "-":
         return DEFAULT_LIMIT

@@ -148,10 +148,7 @@ ErrorOfDay = tuple[str, int, str]
 
 
 class RequestTally:
-    """A worker's error counts and pass progress that are not stored yet.
-
-    `add_page` is called for every page of changes, so it does as little as possible, and `progress` does the rest.
-    """
+    """A worker's error counts and pass progress that are not stored yet. `add_page` does as little as possible."""
 
     def __init__(self) -> None:
         self.errors: Counter[ErrorOfDay] = Counter()

@@ -43,10 +43,7 @@ def _hidden(record: Record) -> bool:
 
 
 def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
-    """Return the level of each category, or None if it is unknown.
-
-    If no level is recorded, it is one more than the parent's level, or 1 for a category without a parent.
-    """
+    """Return the level of each category: the recorded one, or one more than its parent's. None if it is unknown."""
     depths: dict[str, int | None] = {
         found: level for found, record in nodes.items() if (level := _recorded_level(record))
     }

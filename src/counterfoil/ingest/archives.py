@@ -53,10 +53,7 @@ def packing_by_content(start: bytes) -> Packing | None:
 
 
 def spooled(raw: IO[bytes]) -> BinaryIO:
-    """Return a temporary file with a copy of compressed input, because the input itself can be read only once.
-
-    The file has no name, so no other process can open it. The caller closes it.
-    """
+    """Return a temporary file without a name with a copy of the input, which can be read only once."""
     import shutil
     import tempfile
 

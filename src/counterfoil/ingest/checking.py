@@ -125,10 +125,7 @@ class CheckingLedger:
 
 
 class RecordTotals:
-    """Adds up the bills of source records that are not loaded, as a load into this store would store them.
-
-    A shop that is neither in the store nor in the delivery has the facts of a shop without settings.
-    """
+    """Adds up bills that are not loaded, as a load would store them. A shop that is not known has no settings."""
 
     def __init__(self, stored_facts: Callable[[str], KnownFacts | None], bills: ComparedBills | None = None) -> None:
         self._stored_facts = stored_facts

@@ -35,10 +35,7 @@ class BillConverter:
         return None if bill is None or is_too_large(bill, len(line)) else bill
 
     def convert(self, line: bytes) -> tuple[EncodedBill | None, Findings | None]:
-        """Return the bill on a line, and what it has that cannot be read.
-
-        There is no bill if the line is rejected, is a removal, or has no bill of a known shop.
-        """
+        """Return the bill and its findings. A line that is rejected or has no bill of a known shop has none."""
         if bill := self.convert_clean(line):
             return bill, None
         try:

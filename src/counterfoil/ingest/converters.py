@@ -247,10 +247,7 @@ class _Group(Struct, gc=False):
 
 
 class Converters:
-    """Converts lines, with other processes if there are any. The results have the same order as the lines.
-
-    A group of lines that are converted together has at most `most_lines` lines.
-    """
+    """Converts lines, in groups of at most `most_lines`, with other processes if there are any, in the same order."""
 
     def __init__(
         self,
@@ -287,10 +284,7 @@ class Converters:
         return _Group(lines, None, process, facts)
 
     def _facts_for(self, lines: list[SourceLine]) -> list[KnownFacts]:
-        """Return the facts of the lines' shops. The lines are not decoded, so a shop may be missed.
-
-        A process does not convert the bills of a shop whose facts it does not have: the loader reads them itself.
-        """
+        """Return the facts of the shops. Lines are not decoded; the loader reads the bills of a missed shop."""
         found = {match[1] for line in lines if (match := _SHOP_ID.search(line.text))}
         names = (shop_id.decode("utf-8", "replace") for shop_id in sorted(found))
         return [known for name in names if (known := self._facts_of(name))]

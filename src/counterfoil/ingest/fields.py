@@ -189,10 +189,7 @@ class Findings(Struct):
 
 
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
-    """Return the unknown and unreadable fields of a record, or None if there are none.
-
-    `change` is the result of converting the record. The fields of a removal are not checked.
-    """
+    """Return the unknown and unreadable fields of a record, if there are any. `change` is what it was converted to."""
     unreadable: set[str] = set()
     if isinstance(change, EncodedBill):
         if change.closed_at is None and not is_nothing(record.get("closedAt")):

@@ -126,10 +126,7 @@ class Reader:
         }
 
     def change(self, record: dict[str, Any], length: int = MAX_LINE_BYTES) -> Change:
-        """Return the change that a record describes.
-
-        `length` is the length of its line. If the line is short, the size of the record is not checked.
-        """
+        """Return the change that a record describes. `length` is that of its line; a short one is small enough."""
         kind = record.get("kind")
         build = self._builders.get(kind) if isinstance(kind, str) else None
         if build is None:
@@ -172,10 +169,7 @@ class Reader:
 
 
 def is_too_large(change: Change, length: int) -> bool:
-    """Return whether a record from a line of this length is too large to be stored, or has too long a name.
-
-    For a bill or a member, the size includes the space for a name that may change later.
-    """
+    """Return whether a record is too large, with space for a name that may change later, or has a name that is."""
     if length <= SURELY_SMALL:
         return False
     match change:

@@ -108,11 +108,7 @@ class Summary(Struct, kw_only=True):
 
 
 def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
-    """Return the counts of unknown fields, each under a name that may be stored.
-
-    In a broken export, a name may be a value, such as a phone number. Only names that look like field names
-    are stored; the others are counted together.
-    """
+    """Return the counts of unknown fields. A name may be a phone number in a broken export, so not all are stored."""
     names: Counter[str] = Counter()
     for (kind, path), count in unknown.items():
         names[f"{kind}: {_storable(path)}"] += count
@@ -145,10 +141,7 @@ class _Batch(Struct):
 
 
 class RejectsFile:
-    """The rejects file, created with the first reject. It contains raw records, so only its owner can read it.
-
-    In a store that is shared with a group, the group can read it, too.
-    """
+    """The rejects file, created with the first reject. It has raw records, so only its owner, or group, can read it."""
 
     def __init__(self, path: Path, *, place: str = "", is_shared: bool = False) -> None:
         self.path = path

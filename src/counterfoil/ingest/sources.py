@@ -231,10 +231,7 @@ SOURCE_RECORDS = SourceFiles()
 
 
 class FileSet(Source):
-    """Several files, read twice: first for everything except bills, then for the bills.
-
-    If `max_reject_score` is given, a file is not read any further once its `reject_score` is higher.
-    """
+    """Several files, read first for all but bills, then for bills, and no further if `max_reject_score` is exceeded."""
 
     def __init__(self, name: str, files: Sequence[File], max_reject_score: int = 0) -> None:
         self.files = files
@@ -520,10 +517,7 @@ def _is_document(first_line: bytes) -> bool:
 def _records(
     splitter: JsonSplitter, first_line: bytes, text: IO[bytes], limit: _ReadLimit, *, is_cut_off: bool
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield each record of a document with its line number. Other text is yielded too, so that it is rejected.
-
-    If the document is known to be cut off, only complete records are yielded.
-    """
+    """Yield each record and other text of a document with its line. If it is cut off, yield only complete records."""
 
     def chunks() -> Iterator[bytes]:
         yield first_line.replace(BYTE_ORDER_MARK, b"", 1) if splitter.line == 1 else first_line

@@ -126,10 +126,7 @@ class Spool:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, which is also released if the process dies. Raise if another process holds it.
-
-        The lock is in `done`, where nobody else can hold it to keep the watcher from starting.
-        """
+        """Hold the folder's lock, which ends with the process. It is in `done`, where nobody else can hold it."""
         for place in filter(None, self._places.values()):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._own(QUARANTINE), self._own(DONE) as done:
@@ -276,10 +273,7 @@ class Spool:
             return self.keep("quarantined", replaced, changed_late(delivery.name), done)
 
     def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> Path:
-        """Quarantine or hold an entry, write the reason to a file next to it, and return its path.
-
-        It is in the watched folder, unless another one is given.
-        """
+        """Quarantine or hold an entry, by default of the watched folder, with the reason beside it; return its path."""
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
             with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=place), "wb") as note:
@@ -310,10 +304,7 @@ class Spool:
 
     @contextmanager
     def held(self, item: OpenItem) -> Iterator[tuple[DeliveredFile, int] | None]:
-        """Yield a held file and the descriptor of its folder, or None if it is not there.
-
-        If the caller has moved the file, its note is deleted at the end.
-        """
+        """Yield a held file and its folder's descriptor, if it is there. Delete its note if the caller moves it."""
         path = Path(item.path)
         if path != self._path(HELD, path.name):
             yield None
@@ -450,10 +441,7 @@ def _version(entry: os.stat_result) -> Version:
 
 
 def _is_open_for_writing(file: BinaryIO) -> bool | None:
-    """Return whether a program has a local file open for writing, or None if the system does not say it.
-
-    The system says it only about files of the user that runs this process, and to root about all files.
-    """
+    """Return whether a program writes a local file, if the system says so: to root, and to the user who owns it."""
     try:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
