@@ -8,9 +8,10 @@ calendar day in a shop without a closing time.
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from counterfoil.domain.pos_values import MILLION, WHOLE_MILLIONTHS
 from counterfoil.domain.resources import Amounts, Item, Number, Payment, Status
@@ -203,9 +204,9 @@ class _Sums(Struct):
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def of_day(self, shop_id: str | None, day: int) -> TotalsOfDay:
-        amounts = decimal_text(self.net), decimal_text(self.tip), decimal_text(self.tax)
-        return TotalsOfDay(shop_id, day_text(day), self.bills, self.voids, self.refunds, *amounts)
+    def texts(self) -> dict[str, Any]:
+        """Return the numbers of bills, and the amounts as decimals."""
+        return asdict(self) | {name: decimal_text(getattr(self, name)) for name in ("net", "tip", "tax")}
 
 
 class ControlTotals(Struct):
@@ -281,18 +282,13 @@ class ControlTotals(Struct):
             total.add(sums)
         total.add(self._others)
         dated = [day for (_, day), _ in kept if day]
-        days = [sums.of_day(shop_id, day) for (shop_id, day), sums in kept[-most_days:]]
+        days = [TotalsOfDay(shop_id, day_text(day), **sums.texts()) for (shop_id, day), sums in kept[-most_days:]]
         if self._others.bills:
-            days.append(self._others.of_day(None, 0))
+            days.append(TotalsOfDay(None, None, **self._others.texts()))
         # The bills beyond MAX_REMEMBERED_BILLS are not remembered.
         is_known = total.bills <= MAX_REMEMBERED_BILLS
         return TotalsReport(
-            bills=total.bills,
-            voids=total.voids,
-            refunds=total.refunds,
-            net=decimal_text(total.net),
-            tip=decimal_text(total.tip),
-            tax=decimal_text(total.tax),
+            **total.texts(),
             first_day=day_text(dated[0]) if dated else None,
             last_day=day_text(dated[-1]) if dated else None,
             without_day=sum(sums.bills for (_, day), sums in kept if not day),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct, json
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.text import printable
@@ -28,19 +28,6 @@ CLOSED_ITEMS_KEPT_MS = 400 * DAY_MS
 
 # The names of files that a load read, with the number of rejected lines, or None if it could not read all of the file.
 LoadedFiles = Mapping[str, int | None]
-COLUMNS = (
-    "number",
-    "kind",
-    "load",
-    "files",
-    "path",
-    "place",
-    "reason",
-    "decision",
-    "opened_at",
-    "closed_at",
-    "closed_by",
-)
 
 
 # No machine has this name.
@@ -56,14 +43,14 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     the watcher of its folder carries out.
     """
 
+    number: int = 0
     kind: Kind
-    files: Mapping[str, int]
     load: int | None = None
+    files: Mapping[str, int]
     path: str = ""
     place: str = ""
     reason: str = ""
     decision: Decision | None = None
-    number: int = 0
     opened_at: int = 0
     closed_at: int | None = None
     closed_by: Closing | None = None
@@ -82,11 +69,13 @@ class OpenItem(Struct, frozen=True, kw_only=True):
 
     def values(self) -> dict[str, Any]:
         """Return the parameters of the statements with which a ledger stores the item."""
-        values = {name: getattr(self, name) for name in COLUMNS}
-        values |= {"files": json.encode(self.files).decode(), "reason": self.reason[:MAX_REASON]}
+        values = asdict(self) | {"files": json.encode(self.files).decode(), "reason": self.reason[:MAX_REASON]}
         path = printable(self.path)
         # If the path is not text, nobody can look for the file later, and so nobody may conclude that it was removed.
         return values if path == self.path else values | {"path": path, "place": UNKNOWN_PLACE}
+
+
+COLUMNS = OpenItem.__struct_fields__
 
 
 def item_of(row: Sequence[Any]) -> OpenItem:

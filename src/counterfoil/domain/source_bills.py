@@ -89,7 +89,7 @@ def _change_given(value: object) -> object:
 
 
 class SourceLabel(SourcePart, frozen=True):
-    """The ID and name of a table or a channel."""
+    """The ID and name of a table, a channel, an option or a promotion."""
 
     id: _Id = None
     name: _Text = None
@@ -103,9 +103,7 @@ class SourceVoid(SourcePart, frozen=True):
     reason: _Text = None
 
 
-class SourceOption(SourcePart, frozen=True):
-    id: _Id = None
-    name: _Text = None
+class SourceOption(SourceLabel, frozen=True):
     qty: _Quantity = None
 
 
@@ -123,9 +121,7 @@ class SourceItem(SourcePart, frozen=True):
     tip: _Flag = None
 
 
-class SourcePromotion(SourcePart, frozen=True):
-    id: _Id = None
-    name: _Text = None
+class SourcePromotion(SourceLabel, frozen=True):
     amount: _Amount = None
 
 
