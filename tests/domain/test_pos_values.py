@@ -27,6 +27,8 @@ from counterfoil.domain.pos_values import (
     text,
 )
 
+NO_NUMBERS = "| |abc|1_0|๕|１２|²|1,25|12,34.5|,5|0x10|5 baht|--1|NaN|Infinity|-inf"
+NO_DAYS = "|31/01/2026|2026-02-30|20261399|2026-1-3|2026-W05-6|0001-01-01|๒๐๒๖๐๑๓๑"
 NEW_YORK = zone_named("America/New_York") or THAI_TIME
 
 anything_in_json = st.recursive(
@@ -128,24 +130,7 @@ def test_a_number_is_read_in_quotes_or_without(value: object, read: float) -> No
 @pytest.mark.parametrize(
     "value",
     [
-        *(
-            "",
-            " ",
-            "abc",
-            "1_0",
-            "๕",
-            "１２",
-            "²",
-            "1,25",
-            "12,34.5",
-            ",5",
-            "0x10",
-            "5 baht",
-            "--1",
-            "NaN",
-            "Infinity",
-            "-inf",
-        ),
+        *NO_NUMBERS.split("|"),
         *("1e400", "9" * 5000, 10**19, 2**63, -(2**63), 1e300, float("nan"), float("inf"), float("-inf")),
         *(True, False, None, [], [1], {}),
     ],
@@ -274,15 +259,8 @@ def test_a_time_without_an_offset_is_read_on_the_given_clock() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *(
-            "",
-            "2026-01-31",
-            "18:05",
-            "yesterday",
-            "2026-02-30T10:00:00Z",
-            "2026-01-31T25:00:00Z",
-            "2026-01-31x10:00:00Z",
-        ),
+        *("", "2026-01-31", "18:05", "yesterday", "2026-02-30T10:00:00Z", "2026-01-31T25:00:00Z"),
+        "2026-01-31x10:00:00Z",
         *("๒๐๒๖-01-31T10:00:00Z", "2026-01-31T10:00:00+99:00", "2026-01-31\ud80010:00", "10000-01-01T00:00:00Z"),
         *("2026-01-31T10:00:00+07:60", "2026-01-31T10:00:00+07:99", "2026-01-31T10:00:00+07:00.5"),
         *("2026-01-31T10.5+07:00", "2026-01-31T10:30.5+07:00", "2026-01-31T10:00:00+0760", "2026-01-31T10,5Z"),
@@ -296,13 +274,8 @@ def test_an_invalid_time_is_not_read_as_one(value: object) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        -1,
-        "-5",
-        "1969-12-31T23:59:59Z",
-        "0001-01-01T00:00:00+14:00",
-        "0001-01-01T00:00:00",
-        "9999-12-31T23:59:59Z",
-        10**15,
+        *(-1, "-5", 10**15),
+        *("1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00"),
     ],
 )
 def test_a_time_outside_1970_to_9999_is_not_read(value: object) -> None:
@@ -333,15 +306,8 @@ def test_a_day_is_read_as_written_or_as_the_day_of_a_time(value: object, read: d
 @pytest.mark.parametrize(
     "value",
     [
-        "",
-        "31/01/2026",
-        "2026-02-30",
-        "20261399",
+        *NO_DAYS.split("|"),
         20261399,
-        "2026-1-3",
-        "2026-W05-6",
-        "0001-01-01",
-        "๒๐๒๖๐๑๓๑",
         True,
         None,
         {},

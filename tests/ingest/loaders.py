@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +76,6 @@ def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> N
             os.kill(os.getpid(), signal.SIGKILL)
 
     load(store, SystemClock(), open_source(path), batch=batch, on_progress=count)
-
-
-def load_and_report(store: Store, path: str, batch: int, results: Connection) -> None:
-    """Load, and report the number of lines after each batch, so that a test can stop the load at any time."""
-    load(store, SystemClock(), open_source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
 # --- visible data ------------------------------------------------------------------

@@ -24,7 +24,6 @@ from ingest.loaders import (
     lines_of_a_world,
     load,
     load_and_kill_itself,
-    load_and_report,
     load_file,
     visible_world,
 )
@@ -104,19 +103,8 @@ def test_a_rewrite_left_over_from_a_killed_load_is_finished_by_the_next_one(
 
 def test_the_summary_reports_every_outcome(store: Store, clock: ManualClock) -> None:
     load(store, clock, [shop(rev=2), bill("b_1", rev=2), bill("b_2"), bill("b_3")])
-    summary = load(
-        store,
-        clock,
-        [
-            bill("b_1", rev=1),
-            bill("b_2", cashier="Noi"),
-            bill("b_3"),
-            bill("b_4"),
-            gone(bill("b_2")),
-            shop(rev=1),
-            b"x",
-        ],
-    )
+    bills = [bill("b_1", rev=1), bill("b_2", cashier="Noi"), bill("b_3"), bill("b_4"), gone(bill("b_2"))]
+    summary = load(store, clock, [*bills, shop(rev=1), b"x"])
     assert summary.outcomes == {"late": 2, "changed": 1, "unchanged": 1, "added": 1, "removed": 1}
     assert summary.rejected == {"not_json": 1}
     assert (summary.lines, summary.changed) == (7, 3)
@@ -296,26 +284,6 @@ def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed
         victim.start()
         victim.join(PATIENCE_SEC)
         assert victim.exitcode == -signal.SIGKILL
-    load(store, SystemClock(), open_source(str(path)))
-    assert visible_world(store) == _undisturbed(tmp_path, path)
-
-
-@pytest.mark.long
-def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
-    path = _world(tmp_path)
-    draw = random.Random(5)  # noqa: S311
-    for _ in range(3):
-        ours, theirs = new_processes().Pipe(duplex=False)
-        victim = new_processes().Process(target=load_and_report, args=(store, str(path), 7, theirs))
-        victim.start()
-        theirs.close()
-        for _ in range(draw.randint(1, 30)):
-            assert ours.poll(PATIENCE_SEC)
-            ours.recv()
-        victim.kill()
-        victim.join(PATIENCE_SEC)
-        assert victim.exitcode == -signal.SIGKILL
-        ours.close()
     load(store, SystemClock(), open_source(str(path)))
     assert visible_world(store) == _undisturbed(tmp_path, path)
 

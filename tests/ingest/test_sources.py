@@ -51,13 +51,8 @@ def test_a_file_may_be_plain_or_compressed(tmp_path: Path, packing: str) -> None
 @pytest.mark.parametrize("content", [b"", b"\n", b"\r\n \n\t\n"], ids=["nothing", "a line end", "blanks"])
 def test_a_file_without_records_has_no_lines(tmp_path: Path, packing: str, content: bytes) -> None:
     assert ids(file_with(tmp_path, packing, content)) == []
-
-
-@pytest.mark.parametrize("packing", ["", ".gz"])
-def test_an_empty_file_has_no_lines(tmp_path: Path, packing: str) -> None:
-    file = tmp_path / f"empty.ndjson{packing}"
-    file.touch()
-    assert ids(file) == []
+    (tmp_path / "empty.ndjson.gz").touch()
+    assert ids(tmp_path / "empty.ndjson.gz") == []
 
 
 @pytest.mark.parametrize(
@@ -280,12 +275,8 @@ def test_a_list_and_records_over_several_lines_are_read_like_lines(tmp_path: Pat
 
 
 def test_a_record_of_a_document_has_the_number_of_its_first_line(tmp_path: Path) -> None:
-    file = tmp_path / "a.ndjson"
-    file.write_text('[\n  {\n    "id": "a"\n  },\n  {"id": "b"}\n]')
-    assert [(line.number, json.loads(line.text)["id"]) for line in open_source(str(file)).lines()] == [
-        (2, "a"),
-        (5, "b"),
-    ]
+    file = file_with(tmp_path, "", b'[\n  {\n    "id": "a"\n  },\n  {"id": "b"}\n]')
+    assert [line.number for line in open_source(str(file)).lines()] == [2, 5]
 
 
 def test_a_long_list_is_read_across_chunk_boundaries(tmp_path: Path) -> None:
